@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 def is_common_hangul(letter: str) -> bool:
     """Return whether a letter is one of the 2,350 frequent Korean syllables of KS X 1001."""
-    return "가" <= letter <= "힣" and len(letter.encode("euc_kr")) == 2  # other syllables have 8 bytes
+    return "가" <= letter <= "힣" and len(letter.encode("euc_kr")) == 2  # all other syllables get 8 bytes from "euc_kr"
 
 
 def is_kana(letter: str) -> bool:
@@ -19,7 +19,7 @@ def is_han(letter: str) -> bool:
 
 
 EAST_ASIAN: dict[str, tuple[str, Callable[[str], bool]]] = {
-    "CP949": ("cp949", is_common_hangul),  # CP949 contains EUC-KR
+    "CP949": ("cp949", is_common_hangul),  # CP949 extends EUC-KR, and stands for it too
     "SHIFT_JIS": ("cp932", is_kana),
     "EUC-JP": ("euc_jp", is_kana),
     "GB18030": ("gb18030", is_han),

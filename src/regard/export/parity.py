@@ -134,7 +134,7 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
     original = Greedy().run(contents.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
     original_tokens = list(original.tokens)
-    # Programs write the unknown piece differently: a translation that has one is compared by its pieces alone.
+    # The unknown piece has another text in each program: if there is one, only pieces are compared, not texts.
     same_text = UNK in original_tokens or text == contents.target_vocabulary.decode(original_tokens)
     same = tokens == original_tokens and same_text
     exported_log_probability = exported.log_probability(line, original_tokens)

@@ -181,7 +181,7 @@ def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
     tensors = {"source_states": state.memory.states}
     if isinstance(decoder.reader.score, Preparable):
         tensors["source_keys"] = state.memory.keys
-    tensors |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)  # a GRU has no memory
+    tensors |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)  # a GRU has only "hidden"
     if decoder.form == "luong_feeding":
         tensors[f"{PAST}output"] = state.output
     if decoder.reader.is_location_aware:

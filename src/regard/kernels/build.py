@@ -81,7 +81,7 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
             for name in (*names, MANIFEST):
                 (Path(scratch) / name).replace(folder / name)
             return names
-    (folder / MANIFEST).unlink(missing_ok=True)  # an earlier build may be of other C sources
+    (folder / MANIFEST).unlink(missing_ok=True)  # so that no library of an earlier build is loaded
     raise BuildError("; ".join(failures) or "no C compiler (cc, gcc or clang) was found")
 
 
@@ -102,7 +102,7 @@ def library_name(level: str) -> str:
 
 
 def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[str, ...]) -> list[str]:
-    """Compile the C files of a folder into one library for each level; return the file names of the libraries."""
+    """Compile the C files of `folder` to libraries in `into`, one for each of the `levels`; return their file names."""
     sources = [str(path) for path in sorted(folder.glob("*.c"))]
 
     def compile_level(level: str, instruction_sets: tuple[str, ...]) -> str:

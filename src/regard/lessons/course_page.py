@@ -61,8 +61,8 @@ def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
     """Return a lesson as JSON data for the page.
 
     Args:
-        subjects: the keys from `subject_of` of all lessons, each once. "trace" is the index of this lesson's key, or
-            None if the lesson shows no attention.
+        subjects: the keys from `subject_of` of all lessons, each once. The value of "trace" in the JSON data is the
+            index of this lesson's key in them, or None if the lesson shows no attention.
     """
     subject = subject_of(lesson)
     return {

@@ -63,7 +63,14 @@ class Lesson:
 
 
 def lesson(name: str) -> Lesson:
-    """Return the lesson with a name or a number, counted from "1". Raise InputError if there is no such lesson."""
+    """Return a lesson.
+
+    Args:
+        name: the name of the lesson, or its number as a text; the first lesson is "1".
+
+    Raises:
+        InputError: there is no such lesson.
+    """
     if name.isdecimal() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]
     if name not in NAMES:

@@ -90,7 +90,7 @@ class SourceAttention(nn.Module):
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
         """Return the `Memory` of a batch of sources; it has the attention keys for all decoder steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
-        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may have changed their type
+        return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may change the keys' type
 
     def forward(
         self,
@@ -134,14 +134,22 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the score of a decoder step, given the weights of the previous step; it takes the keys of `Memory`."""
+        """Return the function that computes the scores of a decoder step from queries and the keys of a `Memory`.
+
+        Args:
+            previous: the attention weights of the previous step, which only the score "location_aware" uses; None = 0.
+        """
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
             return Prepared(score.after(previous[:, None]))
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the function from scores to weights for the config's kind of attention ("soft", "hard" or local)."""
+        """Return the function from scores to weights that the config's `attention` names.
+
+        Args:
+            query, memory: used only by "local_p", which predicts from them the centre of its Gaussian.
+        """
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

@@ -122,7 +122,7 @@ class Decoder(nn.Module):
         self.cells = Cells(config.cell, d_input, d_model, config.n_layers, config.dropout)
         n_states = 2 if config.cell == "lstm" else 1
         self.bridges = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(n_states * config.n_layers))
-        self.reader = SourceAttention(config)  # saved translators name its parameters reader.…
+        self.reader = SourceAttention(config)  # this name is in the files of saved translators
         self.combine = nn.Linear((3 if config.form == "bahdanau" else 2) * d_model, d_model)
         self.to_logits = nn.Linear(d_model, config.n_target_tokens)
         if config.share == "target":

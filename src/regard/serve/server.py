@@ -93,7 +93,7 @@ def application(batching: Batching, hosts: Collection[str] = (), token: str | No
 
 
 def error_answer(request: Request, error: Exception) -> Response:
-    """Answer a request for an address that does not exist (404), or with another method than it has (405)."""
+    """Answer with an error: 404 if the address does not exist, 405 if it exists but not with the request's method."""
     assert isinstance(error, HTTPException)
     reason = f"{request.method} {request.url.path}: {error.detail}; GET /openapi.json describes the service."
     return JSONResponse({"error": reason}, error.status_code, error.headers)

@@ -107,7 +107,11 @@ def pre_tokenizers_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return those pre-tokenizers of a tokenizer that split a text; `part` is as in `pre_tokenizers_of`."""
+    """Return the pre-tokenizers of a tokenizer, without those that replace the bytes of a text but do not split it.
+
+    Args:
+        part: as in `pre_tokenizers_of`.
+    """
     return [one for one in pre_tokenizers_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
@@ -149,10 +153,15 @@ def class_of(name: str) -> str:
 
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points that a pre-tokenizer splits off; `filler` is a character that it does not split off."""
+    """Yield the code points that a pre-tokenizer separates from the text around them.
+
+    Args:
+        splitter: the pre-tokenizer.
+        filler: a character that is not one of these code points.
+    """
     codes = list(all_code_points())
     for start in range(0, len(codes), CHARACTERS_AT_ONCE):
         chunk = codes[start : start + CHARACTERS_AT_ONCE]
         parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
-        # in the joined text, the fillers are at even indices, and the code points at odd ones
+        # in the text that was split, the fillers are at even indices, and the code points at odd ones
         yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

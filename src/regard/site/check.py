@@ -108,7 +108,7 @@ def differences_of(
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
     }
     changes: list[Change] = []
-    if changed:  # in head 0 the last token attends to no key; the last head has a temperature of 0.5
+    if changed:  # first layer: in head 0 the last token attends to no key; the last head has temperature 0.5
         inputs["cut"][last] = inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
         attended = trace(loaded.model, ids, tokenizer=loaded.tokenizer).attended
@@ -127,7 +127,7 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
 
     Args:
         session: the graph, loaded in ONNX Runtime.
-        inputs: the inputs by name, without cached keys and values; inputs that the graph lacks are left out.
+        inputs: the inputs by name, except cached keys and values. Inputs that the graph does not have are ignored.
         n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
             values of these tokens, and reads the others. 0 = one run.
     """
@@ -183,5 +183,5 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
 
 
 def relative_difference(computed: Tensor, exact: Tensor) -> float:
-    """Return the largest difference of two tensors, divided by the largest absolute value in `exact` if above 1."""
+    """Return the largest absolute difference, divided by the largest absolute value in `exact` if that is above 1."""
     return float((computed - exact).abs().max()) / max(1.0, float(exact.abs().max()))

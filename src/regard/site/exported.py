@@ -47,7 +47,7 @@ class Exported:
         return self.first.model
 
     def page(self) -> dict[str, Any]:
-        """Return the JSON data of the page that shows the first text."""
+        """Return the JSON data with which the page shows the first text."""
         data = page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
         return data if self.going is None else data | {"going": self.going}
 
@@ -100,7 +100,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     if is_recurrent(first):
         return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
     formula = pattern.call.formula
-    assert formula is not None  # models whose weights have no such formula were refused before
+    assert formula is not None  # models without a formula of their weights were refused before
     record = {
         "layer": layer,
         "heads": pattern.n_heads,
@@ -122,7 +122,7 @@ def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
 
 
 def is_recurrent(first: Trace) -> bool:
-    """Return whether a trace is of a recurrent translator, the only kind of model with cross-attention alone."""
+    """Return whether a trace is of a recurrent translator, the only kind of model without self-attention."""
     return first.kinds == ("cross",)
 
 

@@ -131,9 +131,10 @@ class TextEncoderGraph(nn.Module):
         return self.run(RunState(None, cut, changed, temperature), ids)
 
     def run(self, state: RunState, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
-        """Run the model with the changes in `state`; return its last hidden state or logits, then vectors of layers.
+        """Run the model with the changes in `state`; return its output, followed by vectors of its layers.
 
-        These are first the query, key and value of each layer, then the hidden vectors of the layers in `paths`.
+        The output is the last hidden state of an encoder, or the logits of a causal model. The vectors are first the
+        query, key and value of each layer, then the hidden vectors of the layers in `paths`.
 
         Args:
             state: the changes, and the list to which the model's layers append their queries, keys and values.

@@ -92,5 +92,5 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
 
 
 def hidden_names(paths: Mapping[Layer, LayerPaths]) -> list[str]:
-    """Return the names of the hidden vectors of all layers, such as "encoder layer 0 before"."""
+    """Return the names of the vectors in `HIDDEN` for all layers, such as "encoder layer 0 before"."""
     return [block_name(*layer, part) for layer in paths for part in HIDDEN]

@@ -32,7 +32,7 @@ def write_projections(first: Trace, path: Path) -> None:
 
 
 def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
-    """Return the arrays that are written for a layer, from its W_O; the keys are the names in this file's docstring."""
+    """Return the arrays that the file contains for a layer with this W_O, by the names in this module's docstring."""
     weight = projection.weight.double()
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),

@@ -53,7 +53,11 @@ def runtime(given: Path | None = None) -> bytes:
 
 
 def read_given(given: Path) -> bytes:
-    """Return the contents of the file `FILE` in `given`: the folder of the npm package, or the package's archive."""
+    """Return the contents of the file named `FILE` in npm's package onnxruntime-web.
+
+    Args:
+        given: the folder of the package, or the archive of the package that `npm pack` writes.
+    """
     try:
         if given.is_dir():
             inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)

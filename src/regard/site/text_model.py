@@ -59,7 +59,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     layers = {layer: step.pattern for layer, step in first.attended[kind].items()}
     try:
         write_model(loaded.model, kind, layers, most, folder / FILES["model"])
-    except torch.onnx.OnnxExporterError as error:  # for instance, positions of tokens depend on the text's length
+    except torch.onnx.OnnxExporterError as error:  # raised, for instance, if positions depend on the text's length
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise InputError(
             f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; regard explore shows it."

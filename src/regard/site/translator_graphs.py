@@ -1,13 +1,13 @@
 """The two ONNX graphs of a translator for a site: those of `regard export --to onnx`, with more outputs.
 
-A Transformer:
+The additional outputs of a Transformer's graphs, by name (… stands for the same beginning of a name):
 
     encoder    "encoder layer 0 query", … key, value     [batch heads source width], for each layer
     decoder    "decoder layer 0 query", "cross layer 0 query"     [batch heads 1 width], for each layer
     both       "encoder layer 0 before", "decoder layer 0 before", … attention, feed_forward, after
                [batch 1 tokens d_model], for each layer; see hidden_vectors.py
 
-A recurrent translator, whose score may be another than a dot product:
+The additional output of a recurrent translator, whose score may be another than a dot product:
 
     decoder    "cross layer 0 weights"     [batch 1 1 source]
 
@@ -37,9 +37,9 @@ class TracedEncoderGraph(EncoderGraph):
         self.paths = translator_paths(model, "encoder")
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the cross-attention keys and values of each decoder layer, then the vectors of each encoder layer.
+        """Return the cross-attention keys and values of each decoder layer, then vectors of the encoder.
 
-        First come Q, K and V of all layers, then the hidden vectors.
+        The vectors of the encoder are first the query, key and value of each layer, then each layer's hidden vectors.
 
         `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
         """
@@ -59,9 +59,10 @@ class TracedDecoderGraph(DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return logits, self-attention keys and values, then queries and hidden vectors of each layer.
+        """Return the logits, the self-attention keys and values of all tokens, then vectors of the new token.
 
-        A layer has a query of self-attention and one of cross-attention.
+        The vectors are first two queries for each layer, of self-attention and of cross-attention; then the hidden
+        vectors of each layer.
 
         Args:
             token: the id of the new token of each sequence.
@@ -81,7 +82,10 @@ class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, the tensors of the new decoder state, and the attention weights."""
+        """Return the next token's logits, the tensors of the new decoder state, and the attention weights of `token`.
+
+        The arguments are those of `step`.
+        """
         step = self.step(token, lengths, tensors)
         pattern = self.decoder.reader.pattern(step.query, step.state.memory, first=0, previous=step.previous[:, None])
         return *self.tensors_after(step), pattern.weights(pattern.grid.whole())

@@ -94,8 +94,8 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
     """Add the settings of beam search and of word alignment to config.json at `path`, for the page's own search.
 
-    The code points that Python's version of Unicode does not define are added too: the page must not compose them
-    (NFC), as Python does not.
+    The code points that Python's version of Unicode does not define are added too. Python leaves them unchanged when it
+    composes letters (NFC), and the page must do the same, even in a newer browser that defines them.
 
     Args:
         rule: how words are aligned; `AlignmentRule` has the fields.
