@@ -10,8 +10,8 @@ import { browserLanguage, language, LANGUAGES, type Language } from "../words";
 import { MOST_LINKED, propose, proposed } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
-const PAUSE_MILLISECONDS = 100; // between two changes of the address: browsers block pages that change it at each move of the pointer
-const MOST_COMPARED = 16; // the most compared heads that a link restores
+const PAUSE_MILLISECONDS = 100; // the address changes after the page has shown the same for this long: browsers block pages that change it at each move of the pointer
+const MOST_COMPARED = 16; // of the heads that the reader compares, a link restores at most this many
 
 const nameOf = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
 
@@ -69,7 +69,7 @@ function isEdge(text: string): boolean {
   return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
 }
 
-/** Return what is shown as parameters, the part of a link after "#". */
+/** Return the part of a link after "#": parameters that say what is shown. */
 function address(): string {
   const shown = new URLSearchParams();
   if (Object.keys(trace.value.kinds).length > 1) shown.set("kind", kindName.value);
@@ -108,7 +108,7 @@ export function followAddress(): void {
   const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
   propose(question, () => batch(() => restore(first)));
-  let told: string | null = null; // the address that the page around the frame sent; it is not sent back
+  let told: string | null = null; // this page's address after the page around its frame has sent one; it is not sent back to that page
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
@@ -117,10 +117,10 @@ export function followAddress(): void {
         told = address();
       });
     });
-  else addEventListener("hashchange", () => location.reload()); // somebody opened a link to the page while it is shown
+  else addEventListener("hashchange", () => location.reload()); // the reader has opened another link to this page: load the page again
   effect(() => {
     const shown = address();
-    if (proposed.value || shown === told) return; // until the model has read the text of a link, the address keeps it
+    if (proposed.value || shown === told) return; // the address stays the link until the model has read the link's text
     told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");

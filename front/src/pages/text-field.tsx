@@ -6,15 +6,15 @@ import { complaint, LONG_TEXT, trace } from "../state/state";
 import type { ModelHere } from "../trace/data";
 import { words } from "../words";
 
-export const MOST_LINKED = 2_000; // the most letters of a text in a link
-const MOST_LETTERS = 300; // the most letters of a model's name in a link
+export const MOST_LINKED = 2_000; // a text with more letters than this is not taken from a link, nor put into one
+const MOST_LETTERS = 300; // a link is ignored if its name of a model has more letters than this
 const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
 const model = signal<string | null>(null);
 const newTokens = signal(0);
-export const proposed = signal<{ then: () => void } | null>(null); // while the model reads the text of a link: `then` is called afterwards; null = no text of a link is being read
-let typingTimer = 0; // ends the pause in typing after which the model runs
+export const proposed = signal<{ then: () => void } | null>(null); // not null = the model is to read the text of a link; `then` is called afterwards
+let typingTimer = 0; // the timer of the pause in typing, at whose end the model runs
 
 const chosenModel = () => model.value ?? trace.value.model;
 
@@ -26,7 +26,10 @@ function translates(): boolean {
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
 
-/** Let the model read the text in the field. `truncate`: true = only its beginning, if it is too long. */
+/**
+ * Let the model read the text in the field. `continuation`: the ids of tokens that it reads after the text. `truncate`: true = if the
+ * text is too long, the model reads only its beginning.
+ */
 export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;

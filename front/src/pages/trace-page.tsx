@@ -18,7 +18,7 @@ import { words } from "../words";
 import { Controls, TopBar } from "./controls";
 import { ask, TextField } from "./text-field";
 
-const MAY_SCROLL = 60; // a longer title may not fit into a narrow window; it gets the keyboard focus, so that keys can scroll it
+const MAY_SCROLL = 60; // a title with more letters than this may not fit into a narrow window; it can get the keyboard focus, so that keys can scroll it
 
 export function TracePage() {
   const say = words();

@@ -2,7 +2,10 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Return a reference for an element, and the element's present size, which is 0 as long as the page is in a frame that is not shown. */
+/**
+ * Return a reference (`ref` of Preact) to be set on an element, and the element's present size. The size is 0 as long as the page is in
+ * a frame that is not shown.
+ */
 export function useSize<Kind extends Element>(): [{ current: Kind | null }, { width: number; height: number }] {
   const ref = useRef<Kind>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });

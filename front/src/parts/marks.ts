@@ -29,7 +29,7 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, query:
   const gap = GAP + (numbered ? TICK : 2);
   const label = (item: Item, token: number, bold: boolean, isRow: boolean) => {
     const middle = (isRow ? view.y : view.x) + (token + 0.5) * view.size;
-    if (middle < 0 || middle > (isRow ? view.height : view.width)) return; // it would be cut off, or lie over a label of the other axis
+    if (middle < 0 || middle > (isRow ? view.height : view.width)) return; // the label would be cut off, or lie over a label of the other axis
     context.save();
     if (isRow) context.translate(view.left, view.top + middle);
     else {

@@ -24,8 +24,8 @@ export function preciseText(number: number): string {
 }
 
 /**
- * The weight at an index of a row or a grid, as text; "masked" if the query may not attend to the key, "" without a row. With four
- * decimals, a weight that was rounded more coarsely is marked (see `weightText`).
+ * Return the weight at index `at` of a row or a grid (`of`), as text: "masked" if the query may not attend to the key, "" if `of` is
+ * null. With four decimals, a weight that was rounded more coarsely is marked (see `weightText`).
  */
 export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Array } | null, at: number, decimals = 4): string {
   if (!of) return "";

@@ -14,7 +14,7 @@ interface PanelProps {
   caption?: string;
   tools?: ComponentChildren;
   wide?: boolean; // true = the panel is as wide as the page
-  both?: boolean; // with two traces: true = the panel shows both; else its title is followed by the name of the first trace
+  both?: boolean; // with two traces: true = the panel shows both; else it shows the first one, whose name follows the title
   children: ComponentChildren;
 }
 
@@ -130,7 +130,7 @@ export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy
 interface Ranked {
   name: string;
   number: string;
-  share: number; // from 0 to 1
+  share: number; // the length of the bar, from 0 to 1 (the whole width)
   title?: string;
   choose?: () => void; // if given, the line is a button that calls it
 }

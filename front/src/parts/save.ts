@@ -26,7 +26,7 @@ function copyOf(panel: HTMLElement): HTMLElement {
   const canvases = panel.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(imageOf(canvases[i])));
   copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .caution button").forEach((control) => control.remove());
-  const words = panel.querySelectorAll(".tokens"); // the size of their letters depends on the window, and a picture has no window
+  const words = panel.querySelectorAll(".tokens"); // the letters of these texts have a size that depends on the window; a picture has no window, so it gets their present size
   copy.querySelectorAll<HTMLElement>(".tokens").forEach((copied, i) => (copied.style.fontSize = getComputedStyle(words[i]).fontSize));
   const { fontFamily, fontSize, lineHeight, color } = getComputedStyle(document.body);
   Object.assign(copy.style, { width: `${panel.offsetWidth}px`, boxShadow: "none", fontFamily, fontSize, lineHeight, color });
@@ -46,8 +46,8 @@ function heightOf(copy: HTMLElement, panel: HTMLElement): number {
 function svgOf(copy: HTMLElement, width: number, height: number): string {
   const hue = document.documentElement.style.getPropertyValue("--hue");
   const sheets = [...document.querySelectorAll("style")].map((style) => style.textContent).join("\n");
-  // Each media query is replaced by its present result: the picture is narrower than the window, and may be opened in
-  // another window.
+  // The result of a media query (`@media` in the styles) depends on the window. The picture is narrower than this window, and may be
+  // opened in another one. So each query is replaced by the result that it has now.
   const styles = sheets.replace(/@media([^{]+)/g, (_, query: string) => `@media ${matchMedia(query).matches ? "all" : "not all"}`);
   const xhtml = new XMLSerializer().serializeToString(copy);
   const sheet = new XMLSerializer().serializeToString(document.createTextNode(styles));
@@ -57,7 +57,10 @@ function svgOf(copy: HTMLElement, width: number, height: number): string {
   );
 }
 
-/** A canvas as an image element of the same size, moved by the scroll position: the canvas is sticky, but a picture does not scroll. */
+/**
+ * Return an image element that shows what a canvas shows, in the same size. The canvas is sticky: it stays in place when the panel
+ * scrolls. A picture does not scroll, so the image is moved by the scroll position.
+ */
 function imageOf(canvas: HTMLCanvasElement): HTMLImageElement {
   const image = new Image();
   image.src = canvas.toDataURL();

@@ -11,12 +11,15 @@ export interface View {
   top: number;
   width: number; // the width and the height of the part that shows weights
   height: number;
-  x: number; // from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
-  y: number; // from `top` to the first row of weights
-  size: number; // the width and height of one weight
+  x: number; // the distance from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
+  y: number; // the distance from `top` to the first row of weights; negative = it is out of view
+  size: number; // the width and height of the cell of one weight
 }
 
-/** For the axis of the queries and for that of the keys: where the first one begins (`…From`), and how long the part in view is (`…Room`), in pixels. */
+/**
+ * Return where the first query and the first key begin on their axes (`queriesFrom`, `keysFrom`), and how long the part of each axis is
+ * that shows weights (`queriesRoom`, `keysRoom`). All are in pixels.
+ */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];
@@ -50,7 +53,7 @@ export interface TilePlace {
   column: number;
 }
 
-/** The level that is drawn: the lowest one on which the square of a pixel is at least as large as a pixel of the screen. */
+/** The level of the tiles to draw: the lowest one on which a pixel of a tile is drawn at least as large as a pixel of the screen. */
 export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
 
 /** The tiles of a level that are in view, and `around` more rows and columns of tiles on each side. `side`: the pixels along a side of a tile. */

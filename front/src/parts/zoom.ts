@@ -18,7 +18,7 @@ interface Zoomed {
   turned: boolean; // true = the queries are the columns; false = the rows
   left: number; // the space for the labels at the left and at the top, in pixels
   top: number;
-  width?: number; // the width and the height of the part that shows cells; left out = those of all cells before they are enlarged
+  width?: number; // the width and the height of the part that shows cells; left out = the size of all cells before they are enlarged
   height?: number;
 }
 
@@ -53,7 +53,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const [width, height] = [of.width ?? across, of.height ?? down];
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
-  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // the place, rows and columns that the canvas shows now
+  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // the place that the canvas shows now, and the rows, columns and size of cells that it belongs to
   // Limits a transform: cells fill the whole part that shows cells or, if they are too small for this, begin at its left and top.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
@@ -106,7 +106,8 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {
-    // d3 enlarges the whole canvas from its corner; x and y are corrected, because only the cells are enlarged, which begin at `left` and `top`.
+    // d3's x and y are for a canvas that is enlarged from its corner, with its labels. Here only the cells are enlarged, which begin at
+    // `left` and `top`; so x and y are corrected.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,

@@ -19,7 +19,7 @@ export function addressOf({ name, version }: File, folder: string): URL {
 
 /** A model of the site. Python's site/exported.py writes this record. */
 export interface ModelRecord extends ModelHere {
-  files: Record<string, File>; // by purpose ("model", "tokenizer", …), as Python's text_model.py and translator_model.py name them
+  files: Record<string, File>; // the files of the model, by purpose ("model", "tokenizer", …); Python's text_model.py and translator_model.py name the purposes
   most: number; // the most tokens that the model reads
   ends: number[]; // the ids of the tokens after which a causal model stops generating
   shape: Trace; // a trace of the model without text and numbers, which the worker fills in
@@ -48,7 +48,7 @@ export interface Prepare {
 
 /** A message with a question from the page to the worker. */
 export interface Ask extends Reading {
-  id: number; // a number that the answer repeats
+  id: number; // the number of the question, which its answer repeats
   model: number; // the index of the model in `models` of the site
   changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
   kind: string; // the kind of attention that the page shows

@@ -1,4 +1,4 @@
-// What every kind of model in the worker has
+// The interface of a model in the worker, which every kind of model implements
 
 import type { Change, Effect, Reading, Trace } from "../trace/data";
 

@@ -65,7 +65,7 @@ async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask
     if (!text.trim()) throw new Refused({ reason: "empty" });
     if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
     const reader = await readerOf(model);
-    await new Promise((resolve) => setTimeout(resolve)); // so that questions asked during the loading arrive first
+    await new Promise((resolve) => setTimeout(resolve)); // lets the questions arrive that the page asked while the model was loaded
     throwIfOutdated();
     if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
     const trace = await reader.trace(reading, throwIfOutdated);

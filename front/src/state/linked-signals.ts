@@ -4,8 +4,8 @@ import { signal, type Signal } from "@preact/signals";
 
 /** How the value of one signal is written into the address of the page and read from it. */
 interface Linked {
-  write: () => string; // "" = the initial value, which is left out of the address
-  read: (text: string) => void; // ignores a text that is not a valid value
+  write: () => string; // returns the value as text; "" = the initial value, which is left out of the address
+  read: (text: string) => void; // sets the signal to the value that a text stands for; ignores a text that stands for none
 }
 
 /** How to write and read each signal that is in the address, by its name there. */

@@ -33,7 +33,7 @@ const server: Answerer = {
 
 // How a causal language model samples the tokens that it generates; the reader sets both numbers with sliders.
 export const samplingTemperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
-export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample from the most probable tokens whose probabilities sum to this number
+export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 
 /** The refusal of a text that is longer than the model reads. */
 export class TooLong extends Error {}
@@ -52,22 +52,25 @@ export function cancel(): void {
   running?.abort();
 }
 
-/** Ask for the trace of a text, and show it. The default is the model of the last answer. Returns whether an answer came. */
+/**
+ * Ask for the trace of a text, and show it. If the question names no model, the model of the last answer reads the text. Returns
+ * whether an answer came.
+ */
 export const readText = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
       showTrace(answer, true);
-      const { text, continuation } = answer.going ?? question; // `going` has the tokens that were sampled; a link restores them
+      const { text, continuation } = answer.going ?? question; // `going` also has the tokens that were sampled, so that a link restores them
       const { truncate } = question;
       const read = answer.going ? { text, truncate, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
     });
   });
 
-/** The name of the model whose trace is shown, if it runs in this page; undefined for a server, which uses the model it has loaded. */
+/** The name of the model whose trace is shown, if models run in this page; undefined if a server runs the model that it has loaded. */
 const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
 
-/** The text that was typed, and the ids of the tokens that follow it. */
+/** The text that was typed, and the ids of its continuation (the tokens that were generated or chosen after it). */
 function typedText(): Pick<Question, "text" | "continuation"> {
   const { text, continuation }: Partial<Going> & { text: string } = trace.value.going ?? trace.value;
   return { text, continuation };

@@ -33,7 +33,7 @@ export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "row" = relative: the largest weight of each query has the full colour
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
 export const cut = signal<ReadonlySet<string>>(new Set()); // edges "query,key" that are cut in the shown head
-export const stage = linkedNumber("step", null); // the stage of the view "steps", an index of its NAMES; null = the reader has chosen none
+export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of NAMES in views/steps/steps.tsx; null = the reader has chosen none
 export const candidate = signal(0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
 export const keptUnit = signal<{ side: Side; index: number } | null>(null); // in the alignment, the word or piece that a click chose
 export const complaint = signal(""); // the error message at the top of the page; "" = none
@@ -58,7 +58,7 @@ export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
 export const silenced = signal(false); // true = when a server or a worker runs the model, the shown head attends to nothing
 export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
-// An effect is that of the changes with which the model was run; it is forgotten when the reader changes something else.
+// `changeEffect` belongs to the changes with which the model was run. It is forgotten when the reader changes something else.
 effect(() => {
   void [changes.value, silenced.value];
   changeEffect.value = null;

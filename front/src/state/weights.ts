@@ -10,7 +10,7 @@ import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTo
 
 const SLICE_MILLISECONDS = 10;
 
-/** The weights of one query item; each array has one number for each key item. */
+/** The weights of one query item (an item is a token or a whole word); each array has one number for each key item. */
 export interface Row {
   weights: Float64Array;
   masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
@@ -33,7 +33,7 @@ function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, 
   return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
 }
 
-/** For each key item, 1 if no query may attend to any of its tokens in any of the heads, else 0. */
+/** For each key item: 1 if, in all of the given heads, none of the given queries may attend to any of its tokens; else 0. */
 function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
   if (!attention.bits) return new Uint8Array(keys.length);
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
@@ -72,7 +72,7 @@ function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Cha
   grid.done += 1;
 }
 
-/** The largest weight of a query on the keys `among`, in a grid and in the grid beside it. */
+/** The largest weight of a query on the keys `among` in a grid or, with two traces, in this grid and the grid beside it. */
 export function largestWeight({ weights, keys, beside }: Grid, query: number, among: Item[]): number {
   const most = among.reduce((best, { index }) => Math.max(best, weights[query * keys.length + index]), 0);
   return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
@@ -82,7 +82,10 @@ export function largestWeight({ weights, keys, beside }: Grid, query: number, am
 export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
   masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
 
-/** The largest absolute difference between two traces in the rows that are computed, among the shown queries and keys. */
+/**
+ * The largest absolute difference between the weights of two traces on the given queries and keys. Rows of the grid that are not
+ * computed yet do not count.
+ */
 export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
   let most = 0;
   for (const from of queries) {

@@ -21,7 +21,7 @@ export const edge = (query: number, key: number) => `${query},${key}`;
 /** The numbers of each stage of one query's attention (see the formula in attention.ts); an array has one number for each key. */
 export interface Stages {
   products: Float64Array;
-  scaled: Float64Array; // the products times the scale, limited by the softcap
+  scaled: Float64Array; // the dot products query · key, times the scale and limited by the softcap
   bias: Float64Array | null;
   scores: Float64Array; // (scaled + bias) / temperature
   masked: Float64Array; // the scores, with -Infinity for keys that the query may not attend to

@@ -5,9 +5,9 @@
 export interface Token {
   text: string;
   piece?: string; // the token as it is in the tokenizer's vocabulary, "##ing"; left out if it is the same as `text`
-  special?: boolean; // whether the tokenizer added it, such as [CLS]
-  joined?: boolean; // whether it follows the previous token without a space
-  word?: boolean; // whether it has a letter or a digit and is not special
+  special?: boolean; // true = the tokenizer added the token, such as [CLS]
+  joined?: boolean; // true = the token follows the previous one without a space
+  word?: boolean; // true = the token has a letter or a digit and is not special
   place?: Patch | Frame;
 }
 
@@ -20,7 +20,7 @@ export interface Patch {
   left: number;
   height: number;
   width: number;
-  seconds?: [number, number]; // when the first frame begins and the last one ends; left out unless the video's frame rate is known
+  seconds?: [number, number]; // in a video, when the token's first frame begins and its last one ends; left out if the frame rate is not known
 }
 
 /** The part of a sound recording that a token stands for. */
@@ -113,7 +113,7 @@ export interface Worked {
 export interface Movement {
   layers: number[];
   shares: [number, number]; // for each axis of the plane, its share of the variance of the vectors
-  left_out: number; // how many of the `vectors` were too long to be used for the choice of the plane
+  left_out: number; // how many vectors, of `vectors` in all, were too long to be used for the choice of the plane
   vectors: number;
   // before, after [layers tokens 3]: two coordinates in the plane, and the length of the vector. turned [layers tokens]:
   // the angle between the two vectors. nearest, nearest_angles [layers tokens n]: other tokens, and the angles to them.
@@ -134,9 +134,9 @@ export interface LateMovement {
 
 /** The word alignments of the translations that beam search found, best first. The trace belongs to the first one. */
 export interface Alignment {
-  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: whether the weights of a
-  // target piece are those of the decoder step that predicts the piece, or of the step that reads it. agreement: the fraction of
-  // target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
+  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the decoder step whose weights
+  // count for a target piece, "predicts" = the step that predicts the piece, "reads" = the step that reads it. agreement: the fraction
+  // of target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
   rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null };
   candidates: Candidate[];
 }
@@ -145,12 +145,12 @@ export interface Alignment {
 export interface Candidate {
   text: string;
   score: number; // the log-probability divided by a power of the length (see site/translator/beam.ts); translations are sorted by it
-  log_probability: number; // of the whole translation given the source, in nats
+  log_probability: number; // the natural logarithm of the probability of the whole translation, given the source
   source_words: string[];
   target_words: string[];
-  source_word_of: number[]; // for each source piece, without the end of the sentence, the index of its word
-  target_word_of: number[]; // for each piece of the translation, without the end of the sentence, the index of its word
-  weights: number[][]; // between words, [target words, source words]
+  source_word_of: number[]; // for each source piece except the last one, the end of the sentence: the index of its word
+  target_word_of: number[]; // for each piece of the translation except the last one, the end of the sentence: the index of its word
+  weights: number[][]; // the weights between words, [target words, source words]
   pieces: { source: string[]; target: string[]; weights: number[][] }; // weights between pieces, [target pieces, source pieces]
 }
 
@@ -158,8 +158,8 @@ export interface Candidate {
 export interface WeightMap {
   number: number; // the number of this map; each request repeats it
   tile: number; // how many rows, and columns, of cells a tile has
-  // A cell of level n shows 2^n × 2^n weights. The server computes level `stored` and all higher levels of the whole map, some
-  // rows for each request (see `computeLevels`), and stores them; tiles of lower levels are computed when they are requested.
+  // A cell of level n shows 2^n × 2^n weights. `stored` is a level. The server computes this level and all higher ones for the whole map,
+  // some rows for each request (see `computeLevels`), and stores them. It computes tiles of lower levels when they are requested.
   stored: number;
 }
 
@@ -168,11 +168,14 @@ export interface SecondTrace {
   model: string;
   kinds: Record<string, Kind>; // the same kinds, layers and heads as in the first trace
   blocks: Record<string, string>;
-  parted: PartedHead[]; // the heads that differ, from the largest difference to the smallest
+  parted: PartedHead[]; // the heads whose attention differs between the two traces, the largest difference first
   output: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
 }
 
-/** A head that differs between two traces, and the query that differs most: `moved` is the share of its attention that it gives to other keys. */
+/**
+ * A head whose attention differs between two traces. `query`: the position of the query whose attention differs most. `moved`: the
+ * share of this query's attention that goes to other keys in the second trace.
+ */
 export interface PartedHead {
   kind: string;
   layer: number;
@@ -188,7 +191,7 @@ export interface Trace {
   target_text: string;
   source: Token[]; // the tokens that the encoder reads
   target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
-  kinds: Record<string, Kind>; // by name: "encoder", "decoder", "cross"
+  kinds: Record<string, Kind>; // the kinds of attention, by name: "encoder", "decoder", "cross"
   units: number; // the number that stands for a weight of 1 in layers that store weights: 10,000 (weights have four decimals), or 1 (not rounded)
   small: { below: number; step: number }; // weights below `below` units are rounded to a multiple of `step` units
   focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
@@ -200,7 +203,7 @@ export interface Trace {
   second?: SecondTrace; // in a comparison, the other trace
   map?: WeightMap; // for a long text: how to request weights, which the layers then lack
   movement?: Record<string, Movement> | null; // for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
-  blocks: Record<string, string>; // by name: an array as deflated bytes in base64
+  blocks: Record<string, string>; // the arrays of the trace, by the names of their blocks; each is written as deflated bytes in base64
   numbers?: Record<string, Float32Array>; // from a worker, instead of `blocks`: an array of floats for each block
   masks?: Record<string, Uint8Array>; // from a worker, instead of `blocks`: the bits [masks queries keys] of each mask
   live?: boolean; // true = the reader can type texts, on which a server or a worker runs the model
@@ -242,8 +245,8 @@ export interface Reading {
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
   truncate?: boolean; // true = of a text that is too long, the model reads the beginning; else it refuses
   new_tokens?: number; // the most tokens that the model generates after the text and its continuation
-  temperature?: number; // for sampling the new tokens, 0 = always the most probable one; left out = the settings of the model
-  nucleus?: number; // sample only from the most probable tokens whose probabilities together reach this number
+  temperature?: number; // for sampling the new tokens; 0 = always the most probable token; left out = a server uses its model's settings, a worker 0
+  nucleus?: number; // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 }
 
 /** A model that runs in the page. */

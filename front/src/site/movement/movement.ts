@@ -10,7 +10,7 @@ import type { LateMovement, Layer, NumberArray, Trace } from "../../trace/data";
 import { dot, minus, plus, product, scaled } from "./matrices";
 import { planeThrough, type Plane } from "./plane";
 
-const MOST_ARROWS = 8; // the most heads, and the most source tokens, with an arrow of their own; one more arrow is the sum of all others
+const MOST_ARROWS = 8; // at most this many heads, and this many keys, have arrows of their own; one more arrow is the sum of all others
 const MOST_NEAREST = 5;
 const MOST_MOVES = 6_000; // above this number of layers times tokens, no movement is computed, as in Python's views/page/movement.py
 
@@ -48,7 +48,10 @@ interface Stacked {
   numbers: Float32Array;
 }
 
-/** Add the numbers of each array to `numbers`, under the name of a new block; return, for each array, a record with this name. */
+/**
+ * Put the numbers of each array into `numbers`, as a block of its own with a name such as "movement encoder before". Return a record of
+ * each array, by the array's name: the name of its block, and its shape.
+ */
 function named(arrays: Record<string, Stacked>, kind: string, numbers: Record<string, Float32Array>): Record<string, NumberArray> {
   return Object.fromEntries(
     Object.entries(arrays).map(([name, { shape, numbers: added }]) => {
@@ -131,7 +134,7 @@ function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, f
     const total = ofHeads.reduce(plus);
     const rest = minus(minus(change, attention[token]), feedForward[token]);
     const parts = [attention[token], minus(attention[token], total), feedForward[token], rest];
-    const squares = tokens.map((key) => { // |sum over heads of weight · value · W_O|², from the dot products of the heads' values
+    const squares = tokens.map((key) => { // for each key, |sum over heads of weight · value · W_O|², from the dot products of the heads' value · W_O
       const row = heads.map((head) => weights[head][token][key]);
       let square = 0;
       for (const i of heads) for (const j of heads) square += row[i] * row[j] * products[key][i][j];
@@ -153,8 +156,8 @@ function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, f
 }
 
 /**
- * Arrows for the longest vectors, at most MOST_ARROWS, the longest first. If there are other vectors, one more arrow, named -1, is
- * their sum. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors.
+ * Return arrows for the longest of some vectors: at most MOST_ARROWS, the longest first. If there are other vectors, one more arrow,
+ * named -1, is the sum of these. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors.
  */
 function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = largestFirst(squares, MOST_ARROWS);
@@ -174,7 +177,10 @@ function arrows(group: string, names: number[], vectors: Rows, change: Float64Ar
 /** The two coordinates of `difference` in the plane, and the length of `vector`. */
 const placed = (difference: Float64Array, vector: Float64Array, { axes }: Plane): number[] => [dot(difference, axes[0]), dot(difference, axes[1]), lengthOf(vector)];
 
-/** The tokens whose vectors have the smallest angles to the vector of `token`, and these angles in degrees. `directions`: the vectors, of length 1. */
+/**
+ * The other tokens whose vectors have the smallest angles to the vector of `token`, the smallest first, and these angles in degrees.
+ * `directions`: the vectors of all tokens, scaled to length 1.
+ */
 function nearest(token: number, directions: Rows): Record<string, number[]> {
   const cosines = directions.map((vector, other) => (other === token ? -2 : dot(directions[token], vector)));
   const found = largestFirst(cosines, Math.min(MOST_NEAREST, directions.length - 1));

@@ -12,8 +12,8 @@ const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − eigenvalue · vec
 export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];
-  shares: [number, number]; // for each axis, its share of the variance
-  leftOut: number; // how many vectors were too long to be used
+  shares: [number, number]; // for each axis, its share of the variance of the vectors
+  leftOut: number; // how many vectors were too long to be used for the plane
 }
 
 /** The plane of the first two principal components of vectors [count width]. */
@@ -25,8 +25,8 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const middle = Float64Array.from({ length: width }, (_, i) => fitted.reduce((sum, vector) => sum + vector[i], 0) / fitted.length);
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
   const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
-  // If there are fewer vectors than dimensions, the smaller matrix of dot products [vectors vectors] has the same
-  // eigenvalues as the matrix [width width], apart from zeros
+  // The axes are eigenvectors of the matrix of dot products of the columns [width width]. That of the rows [vectors vectors] has the
+  // same eigenvalues, apart from zeros. It is used if it is smaller.
   const few = rows.length < width;
   const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
   const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));

@@ -6,7 +6,7 @@ import type { Change, Effect, Trace } from "../../trace/data";
 import { numbered } from "../../trace/items";
 import type { Changed, Model } from "./graph";
 
-const LISTED = 12; // the most heads in the result; these are the heads whose attention changes most
+const LISTED = 12; // the result lists at most this many heads: those whose attention changes most
 
 /** The layer and the number of a head: "L3H1" is head 1 of layer 3. */
 interface HeadPlace {

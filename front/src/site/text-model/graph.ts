@@ -38,7 +38,7 @@ export class Model {
     return new Model(await InferenceSession.create(graph, { executionProviders: ["wasm"] }), layers);
   }
 
-  /** The inputs `Changed` for a run without changes, for a text of this many tokens. */
+  /** Return the inputs of the graph (`Changed`) that change nothing, for a text of this many tokens. */
   unchanged(tokens: number): Changed {
     const heads = this.layers.length * this.layers[0].heads;
     return { cut: new Uint8Array(tokens * tokens), heads: new Uint8Array(heads), temperatures: new Float32Array(heads).fill(1) };

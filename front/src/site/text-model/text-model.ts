@@ -19,7 +19,7 @@ const NEXT = 8; // how many of the most probable next tokens are listed
 interface Input {
   text: string; // the text that was typed, and the text of the continuation
   ids: number[];
-  read: number; // how many of the ids belong to the text that was typed; the others are the continuation
+  read: number; // how many of the `ids`, from the first one on, belong to the text that was typed; the others are its continuation
   tokens: Token[];
 }
 
@@ -93,7 +93,10 @@ export class TextReader implements Reader {
     return written;
   }
 
-  /** The fields of a trace about generation. `output`: the logits after the last token that was typed, and after each token of the continuation. */
+  /**
+   * Return the fields of a trace about the tokens that the model has generated or may generate next. `text`: the text that was typed.
+   * `output`: the logits after the last token of this text, and after each token of the continuation.
+   */
   private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
     const continuation = ids.slice(read);
     const rows = rowsOf(output, continuation.length + 1);

@@ -10,7 +10,7 @@ import type { Cutter, Piece } from "./cutter";
 /** The tables of a tokenizer with byte-level BPE; Python's site/byte_pairs.py writes them. */
 export interface BytePairTables {
   kind: "bytes";
-  bytes: Record<string, number>; // pieces are written with one letter for each byte; for each of these letters, its byte
+  bytes: Record<string, number>; // each letter of a piece stands for one byte: the byte, by the letter
   merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
   ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
   splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
@@ -44,9 +44,9 @@ export class BytePairs implements Cutter {
     });
   }
 
-  /** Cut one part of the text into pieces by BPE. `place`: the position of the first of its letters in the text. */
+  /** Cut one part of a text, given as its letters, into pieces by BPE. `place`: the position of the part's first letter in the text. */
   private join(letters: string[], place: number): Piece[] {
-    const places: number[] = []; // for each byte, the position of its letter in the text
+    const places: number[] = []; // for each byte of the part, the position in the text of the letter that the byte belongs to
     const spelled: string[] = [];
     letters.forEach((letter, i) => {
       for (const byte of new TextEncoder().encode(letter)) {
@@ -85,7 +85,10 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /** The bytes of a piece. If it is not written with the letters of `bytes`, as <|endoftext|>, they are the UTF-8 of its text. */
+  /**
+   * The bytes of a piece: one for each of its letters, as the vocabulary's `bytes` says. If `bytes` lacks one of the letters, they are
+   * the UTF-8 of the piece.
+   */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);

@@ -8,7 +8,7 @@ export interface Piece {
   end: number;
 }
 
-/** Cuts a text into pieces, and returns the letters of pieces for which there is no text, since a model generated them. */
+/** Cuts a text into pieces. It also spells pieces in letters: pieces that a model has generated stand for no part of a text. */
 export interface Cutter {
   /** Cut the code points of a text from `from` to before `to` into pieces. */
   cut: (text: string[], from: number, to: number) => Piece[];

@@ -10,7 +10,7 @@ import { WordPiece, type WordPieceTables } from "./wordpiece";
 /** The fields that the tables of every kind of tokenizer have; Python's site/tokenizer.py writes them. */
 interface Shared extends Pieces {
   before: number[]; // the ids of tokens that the tokenizer adds before a text
-  after: number[]; // the ids of tokens that it adds after a text
+  after: number[]; // the ids of tokens that the tokenizer adds after a text
   whole: Record<string, number>; // texts that are one token wherever they stand, such as [MASK], with their ids
 }
 
@@ -31,7 +31,7 @@ export class Tokenizer {
   /**
    * Tokenize a text, given as its code points, and add the tokens that the tokenizer puts before and after it.
    *
-   * @param most with this addition, at most so many tokens: of a longer text, only the first ones.
+   * @param most the most tokens in the result, with the added ones. Of a longer text, only the first tokens are kept.
    */
   encode(text: string[], most = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
@@ -55,7 +55,10 @@ export class Tokenizer {
     return [...found, ...this.cutter.cut(text, from, text.length)];
   }
 
-  /** The tokens that the page shows, for the pieces of a text (given as its code points) and for the ids that follow it. */
+  /**
+   * Return the tokens that the page shows: one for each piece of a text, then one for each id of its continuation. `text`: the code
+   * points of the text.
+   */
   tokens(pieces: Piece[], text: string[], continuation: number[] = []): Token[] {
     const last = pieces.at(-1)?.id ?? null;
     const { vocabulary, cutter } = this;

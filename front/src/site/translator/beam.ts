@@ -14,8 +14,8 @@ interface ReadToken {
 
 /** A translation that is not finished. */
 interface Active {
-  tokens: number[]; // the ids of its pieces, without the beginning (BOS) and the end (EOS)
-  logProbability: number; // in nats
+  tokens: number[]; // the ids of the translation's pieces, without the beginning (BOS) and the end (EOS)
+  logProbability: number; // the natural logarithm of the translation's probability, given the source
   last: ReadToken; // the last token that the decoder read
 }
 

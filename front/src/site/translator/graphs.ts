@@ -25,17 +25,17 @@ export type Arrays = Record<string, Float32Array>;
 
 /** The outputs of the encoder for one source. */
 export interface Encoded {
-  arrays: Arrays; // by the name of the output; each array has one row
+  arrays: Arrays; // by the name of the encoder's output; each array has one row
   tokens: number; // the number of tokens of the source, EOS included
 }
 
 /** The outputs of one step of the decoder, which reads one token of each unfinished translation. Each translation is a row. */
 export interface Step {
-  arrays: Arrays; // by the name of the output, [rows …]; states of recurrent cells are [layers rows …]
+  arrays: Arrays; // by the name of the decoder's output; their shape is [rows …], that of states of recurrent cells [layers rows …]
   rows: number;
 }
 
-/** The part of an output [rows …] that belongs to one row. */
+/** Return one row of the output `name` of a step, which has the shape [rows …]. */
 export function rowOf(step: Step, name: string, row: number): Float32Array {
   const size = step.arrays[name].length / step.rows;
   return step.arrays[name].subarray(row * size, (row + 1) * size);
@@ -94,7 +94,7 @@ function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: n
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
   const data = chosenRows(array, outer, count, rows);
   const sizes = axes.map((axis) => (axis === "batch" ? rows.length : axis === "source" ? sourceTokens : axis));
-  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis that still has a name
+  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis whose size is still a name: how many tokens were read so far
   return new Tensor("float32", data, sizes.map((size) => (typeof size === "number" ? size : tokensSoFar)));
 }
 
@@ -105,7 +105,7 @@ const arraysOf = (outputs: InferenceSession.OnnxValueMapType): Arrays =>
 
 const productOf = (sizes: number[]) => sizes.reduce((product, size) => product * size, 1);
 
-/** Copy the rows with these indices from an array [outer count …] to a new array [outer rows …]. */
+/** Return a new array [outer rows …] that has copies of the rows with these indices of an array [outer count …]. */
 function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
   const size = array.length / (outer * count);
   const copy = new Float32Array(outer * rows.length * size);

@@ -132,7 +132,10 @@ export class Vocabulary {
     });
   }
 
-  /** If the letters of an unknown piece are an unused piece, give it that piece's id, as vocabularies of Marian need (text/foreign_vocabulary.py). */
+  /**
+   * Return an unknown piece with its id: that of the piece with the same letters if the vocabulary has one that is marked as unused,
+   * else UNK. Vocabularies of Marian need this (text/foreign_vocabulary.py).
+   */
   private foreign(unknown: TextPiece): TextPiece {
     const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
     return { id, text: unknown.text };

@@ -83,8 +83,8 @@ export class TranslatorReader implements Reader {
   }
 
   /**
-   * The arrays of the trace, by block: for each layer the queries, keys, values and hidden vectors [heads tokens width] or, if
-   * its weights are no softmax of dot products, the weights.
+   * The arrays of the trace, by the names of their blocks. For each layer, they are the queries, keys, values and hidden vectors
+   * [heads tokens width] or, if the layer's weights are no softmax of dot products, the weights.
    */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};

@@ -64,7 +64,7 @@ function representatives(pieces: string[], wordOf: number[]): number[] {
 /** The source or the translation: its words, its pieces, and which piece belongs to which word. */
 interface SpelledText {
   words: string[];
-  wordOf: number[]; // for each piece, without the end of the sentence, the index of its word
+  wordOf: number[]; // for each piece except the last one, the end of the sentence: the index of its word
   pieces: string[]; // the last one is the end of the sentence
 }
 
@@ -85,7 +85,7 @@ export function wordWeights(weights: number[][], target: SpelledText, source: Sp
   return merged;
 }
 
-/** Return the tokens to show for a translator's pieces. `special`: the id of the special token, EOS or BOS. */
+/** Return the tokens to show for the pieces of a source (then `special` is the id of EOS) or of a translation (`special`: the id of BOS). */
 export function tokensOfPieces(pieces: TextPiece[], special: number): Token[] {
   const tokens = pieces.map(({ id, text: piece }, position): Token => {
     if (id === special) return tokenOf(piece, piece, false, true);
