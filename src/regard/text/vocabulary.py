@@ -164,7 +164,7 @@ class Vocabulary:
         return list(self.processor.IdToPiece([int(token) for token in ids]))
 
     def scores(self) -> NDArray[np.float64]:
-        """Return the scores of all pieces, by id. BPE first merges two pieces whose result has the highest score."""
+        """Return the score of each piece, by id. BPE first joins the two pieces whose result has the highest score."""
         return np.array([self.processor.GetScore(token) for token in range(len(self))])
 
     def unknown(self, text: str) -> list[str]:

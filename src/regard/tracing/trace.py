@@ -247,9 +247,9 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and for each head a sum over the queries for each role.
+        """Return the names of all heads, and for each role and head a sum over the queries.
 
-        A role is, for example, the weight on the previous token or on the first token (see `RoleSums`).
+        For the role "previous", for example, it is the sum of the weights on the previous token (see `RoleSums`).
 
         Args:
             kind: "encoder" or "decoder"; None = the only kind in the trace.
