@@ -241,7 +241,8 @@ class Pattern(ThroughDense):
         Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
         the remaining entries have key index -1 and weight 0.
         """
-        ask = replace(NOTHING, top=n)  # raises an error unless n is a number of keys, even if the keys are stored
+        # Raises an error unless n is a valid number of keys, so that stored keys are not returned for a wrong n.
+        ask = replace(NOTHING, top=n)
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)
         return present(self.answer(ask).top)
@@ -352,6 +353,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return `answer`, after asserting that it is not None: the type checker does not know which statistics exist."""
+    """Return `answer`, a statistic that was asked for, so it is not None; the type checker does not know this."""
     assert answer is not None
     return answer

@@ -79,7 +79,7 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int) -> None:
         if self.bar is None and time.monotonic() - self.started > PATIENCE_SECONDS:
-            # started = ∞: if no bar can be shown, none is tried again
+            # With started = ∞ the condition is never true again: if no bar can be shown now, none is tried later.
             self.bar, self.started = start_bar(done, total), math.inf
         if self.bar is not None:
             progress, task = self.bar

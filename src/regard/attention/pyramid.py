@@ -58,13 +58,16 @@ class Part:
     keep: BoolMask
 
     def __add__(self, other: "Part") -> "Part":
-        """Return the sum of the weights of two parts, which have the same queries and keys but different heads."""
+        """Return a part with the sum of the weights of this part and `other`.
+
+        Both have the same queries and keys, but different heads.
+        """
         keep = None if self.keep is None or other.keep is None else self.keep | other.keep
         return Part(self.keys, self.weights + other.weights, keep)
 
 
 class HeadWeights:
-    """Computes the attention weights of one head of batch item 0, for any part of the queries and keys."""
+    """The attention weights of one head of batch item 0, computed for any block of queries × keys that is asked for."""
 
     def __init__(self, pattern: Pattern, head: int) -> None:
         self.call, self.head = pattern.call, head
@@ -220,14 +223,18 @@ class Pyramid:
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return some rows and columns of the map of a level.
+        """Return some rows and columns of the map of a level, in which each cell pools 2^level × 2^level weights.
 
-        Each cell shows the mean or the maximum (`pool`) of 2^level × 2^level weights. A cell in which no
-        query may attend to any key is NaN.
+        A cell is the mean or the maximum (`pool`) of its weights. It is NaN if no query in it may attend to a key in
+        it.
+
+        Args:
+            level: 0 = the map has the weights themselves; each higher level halves the numbers of rows and columns.
+            rows, columns: the indices of the rows and columns of the map.
 
         Raises:
-            ValueError: the level is 5 (STORED_LEVEL) or higher, and `compute` has not yet computed all rows; or a score
-                is NaN or infinite.
+            ValueError: the level is 5 (STORED_LEVEL) or higher, and `compute` has not yet been called for all rows of
+                level 5; or a score is NaN or infinite.
         """
         if level < STORED_LEVEL:
             sums, largest = self.computed_squares(level, rows, columns)
@@ -247,7 +254,10 @@ class Pyramid:
         return largest.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Compute the sum and the largest weight of each cell in a part of the map of a level below 5."""
+        """Return the sum and the largest weight of each cell in some rows and columns of a map whose level is below 5.
+
+        They are computed from queries and keys, because only the maps of level 5 and above are stored.
+        """
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -268,12 +278,13 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, queries: range) -> Part:
-        """Return the weights of the shown queries and keys in `part`.
+        """Return the weights of the shown queries and keys in `part`, without those of the other queries and keys.
 
-        In `part`, the field `keys` is a range of positions; in the result, it is a range of numbers of shown keys.
+        In `part`, the field `keys` is a range of key positions. In the result, it is a range of indices in the list of
+        shown keys.
 
         Args:
-            queries: the numbers of the shown queries in `part`, counting only shown queries.
+            queries: which shown queries are in `part`, as indices in the list of shown queries.
         """
         if self.shown is None:
             return part
@@ -286,13 +297,13 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Join the shown queries and keys of parts that have the same queries and successive ranges of keys.
+        """Return the shown queries and keys of several parts as one part.
 
-        Keys with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store`
-        requires.
+        The parts have the same queries, and the key range of each begins where that of the part before it ends. Keys
+        with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store` requires.
 
         Args:
-            queries: the numbers of the shown queries in the parts, counting only shown queries.
+            queries: which shown queries are in the parts, as indices in the list of shown queries.
         """
         selected = [self.shown_part(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -307,12 +318,12 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the positions from the first to the last of some shown queries (axis 2) or shown keys (axis 3).
+        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3).
 
-        Positions in between that are not shown are part of the range.
+        The range also has the positions in between that are not shown.
 
         Args:
-            tokens: the numbers of the shown queries or keys, counting only those that are shown.
+            tokens: which shown queries or keys, as indices in the list of shown queries or shown keys.
         """
         if self.shown is None or not tokens:
             return tokens
@@ -320,7 +331,9 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the numbers of the shown queries (axis 2) or keys (axis 3) that some cells of a level's map cover.
+        """Return which shown queries (axis 2) or keys (axis 3) belong to some rows or columns of the map of a level.
+
+        The result is a range of indices in the list of shown queries or shown keys.
 
         Args:
             cells: the indices of the rows (axis 2) or columns (axis 3) of the map.
@@ -329,7 +342,11 @@ class Pyramid:
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many tokens each row (axis 2: queries) or column (axis 3: keys) of a level's map covers."""
+        """Return how many shown queries each row, or shown keys each column, of the map of a level pools.
+
+        Args:
+            cells: the indices of the rows (axis 2) or columns (axis 3) of the map.
+        """
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 

@@ -188,7 +188,11 @@ class LatentAttention(nn.Module):
         return torch.cat([content, rotary], dim=-1), torch.cat([key, rotary_key], dim=-1), value
 
     def inputs_from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries of the tokens x with W_keyᵀ absorbed, and `latents` as the one key and value head of all."""
+        """Return queries of the tokens x, and one head of keys and values, made from `latents`, for all query heads.
+
+        The key of a token is its latent, followed by its rotary key; its value is the latent. The content part of each
+        query is multiplied by W_keyᵀ of its head, so that its dot product with a latent is that with the head's key.
+        """
         content, rotary = self.query_parts(x, latents.n_tokens)
         content = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
         key = torch.cat([latents.latent, latents.rotary_key], dim=-1)

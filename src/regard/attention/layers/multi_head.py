@@ -73,7 +73,7 @@ class MultiHeadAttention(nn.Module):
         check_positions(positions)
         self.d_model, self.n_heads, self.n_key_heads, self.d_head = d_model, n_heads, n_key_heads, d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
-        # saved models name parameters held.… and held_parameters.…
+        # Do not rename these attributes: the parameters in saved models have names such as held_parameters.0.
         self.held, self.held_parameters = field_modules(score, normalise), field_parameters(score, normalise)
         self.to_query = nn.Linear(d_model, d_model)
         self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)

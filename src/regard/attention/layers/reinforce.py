@@ -61,7 +61,8 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern was computed with {pattern.normalise!r}, which draws no keys at random; "
             "give attend normalise=Hard(Sampled(seed=…))."
         )
-    # raises if a tensor was changed since `attend`; pattern.top does not check this if the pattern has stored the keys
+    # Raises ValueError if a tensor was changed in place after the call of `attend`. If the pattern has stored the keys,
+    # pattern.top returns them without this check.
     pattern.call.check_unchanged()
     keys = pattern.top(1).keys
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))

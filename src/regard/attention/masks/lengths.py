@@ -18,7 +18,7 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> t
     """
     if not may_read(lengths):
         return 0, n_tokens
-    numbers = lengths.tolist() or [0]  # 0 for an empty batch
+    numbers = lengths.tolist() or [0]  # an empty batch has no lengths, so min and max would raise
     return min(numbers), max(numbers)
 
 
@@ -32,7 +32,9 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 
 
 def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
-    """Raise ValueError if one of the lengths given to a mask is negative; do nothing where `may_read` is False.
+    """Raise ValueError if one of the lengths given to a mask is negative.
+
+    The lengths are not checked if Python may not read their numbers (see `may_read`).
 
     Args:
         mask, name: the names of the mask class and of its argument, for the message.
@@ -44,7 +46,8 @@ def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " 
     """
     if not may_read(lengths):
         return
-    for item, length in enumerate(lengths.flatten().tolist()):  # `RangeMask.check` refuses more than one axis later
+    # flatten, since lengths may still have more than one axis here: `RangeMask.check` raises ValueError for it later
+    for item, length in enumerate(lengths.flatten().tolist()):
         if length < 0:
             raise ValueError(
                 f"{mask} was given {name}[{item}]={length}; a length is a number of tokens, at least 0; "
@@ -53,7 +56,9 @@ def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " 
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens; do nothing where `may_read` is False.
+    """Raise ValueError unless each length is from 1 to n_tokens.
+
+    The lengths are not checked if Python may not read their numbers (see `may_read`).
 
     Args:
         lengths: for each batch item, the number of tokens before the padding.

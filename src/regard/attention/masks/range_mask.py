@@ -75,7 +75,7 @@ class RangeMask(Mask):
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in `reach(grid, queries)`."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
-            return True  # `reach` is the key range of this query itself, in every batch item
+            return True  # `reach` is the key range of this one query, and is the same in every batch item
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 
@@ -96,7 +96,10 @@ class RangeMask(Mask):
             )
 
     def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        """Return the `limits` of a tile's queries: numbers, or tensors that broadcast to [batch heads queries 1]."""
+        """Return (start, stop): the key ranges of the queries in a tile (block of the weights), computed by `limits`.
+
+        start and stop are numbers, or tensors that broadcast to [batch heads queries 1]; None = no limit on that side.
+        """
         position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
         length: Number = self.item_lengths
         if isinstance(length, Tensor):
@@ -105,10 +108,11 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the key ranges (start, stop) of the first and the last query, in the shortest and longest batch item.
+        """Return the key ranges, as pairs (start, stop), of the first and the last of `queries`.
 
-        `limits` is monotonic in position and length, so the limits of all other queries and batch items lie between the
-        limits of these.
+        If the batch items have lengths, these are the key ranges in the shortest and in the longest batch item.
+        `limits` is monotonic in position and length, so the limits of all other queries and batch items lie between
+        these.
         """
         first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

@@ -41,7 +41,8 @@ class Ranges:
         clamped. A stop below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
-        starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)  # with the four axes of Limits
+        # axes of size 1 are inserted in front, so that starts and stops are [ranges batch heads queries]
+        starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
         stops = torch.maximum(starts, stops)
         return cls(starts.expand_as(stops), stops, grid.keys)
 
@@ -57,12 +58,15 @@ class Ranges:
         # De Morgan: the keys outside of all ranges are the keys outside of each range
         complement = self._complement(0)
         for n in range(1, len(self.starts)):
-            # each & doubles the number of ranges, most of them empty
+            # `&` overlaps each range with two others, so it doubles the number of ranges; most of them are empty
             complement = (complement & self._complement(n)).without_empty()
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the union of this mask and `other`; for no query may both masks allow the same key."""
+        """Return an object that has the ranges of this object and those of `other`.
+
+        For no query may a key be in ranges of both, because the ranges of a query must not overlap.
+        """
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
@@ -87,6 +91,9 @@ class Ranges:
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Return two tensors concatenated along the axis of ranges; batch, heads and queries are broadcast."""
+    """Return the starts (or stops) of the ranges in `first`, followed by those in `second`.
+
+    The axes batch, heads and queries are broadcast.
+    """
     shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])  # type: ignore[no-untyped-call]
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

@@ -163,7 +163,9 @@ class Hard(Normaliser):
 
 
 class _OneHot(torch.autograd.Function):
-    """Each row becomes 1 at its first maximum and 0 elsewhere; the backward pass returns the gradient unchanged.
+    """An autograd function: each row of numbers becomes 1 at its first maximum and 0 elsewhere.
+
+    The gradient with respect to the numbers is that with respect to the result, unchanged (straight-through).
 
     A row that contains NaN becomes NaN in all entries.
     """

@@ -72,7 +72,7 @@ class PredictedCentre(nn.Module):
 
         centre = length · sigmoid(v · tanh(W query))
 
-    `Local` takes these positions as its centres.
+    `length` is the number of keys; v and W are learned. `Local` takes the predicted positions as its centres.
 
     Args:
         d_query: width of the queries.

@@ -4,10 +4,10 @@ A `Pattern` recomputes the attention weights whenever they are read, in blocks o
 each time. So each random number is a hash of the seed and of the indices (batch, head, query, key):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
-    bits  = mix(state + key·γ)                                            random bits number `key` of SplitMix64
+    bits  = mix(state + key·γ)                                            output number `key` of SplitMix64
     g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits that starts at
+`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits, started at
 `state`. u is never rounded to 0 or 1, because float64 represents a number of 52 bits plus 1/2 exactly. A device without
 float64 uses float32 and the first 23 bits.
 

@@ -58,4 +58,4 @@ def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
     size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
     smallest = ordered.gather(-1, size.clamp_min(1) - 1)
-    return ~(below < smallest)  # not (>=), so that a NaN gives True and shows in the weights
+    return ~(below < smallest)  # not `below >= smallest`: NaN must give True, so that the weights show it

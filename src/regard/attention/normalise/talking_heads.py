@@ -53,7 +53,8 @@ class TalkingHeads(nn.Module, Normaliser):
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
-        self.held_parameters = field_parameters(normalise)  # saved models name them held_parameters.…
+        # Do not rename this attribute: the parameters in saved models have names such as held_parameters.0.
+        self.held_parameters = field_parameters(normalise)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

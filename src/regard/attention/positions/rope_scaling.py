@@ -66,11 +66,14 @@ class Interpolate(Stretch):
 
         angle of pair p at position m = (m / factor) · base^(-2p / d_rotary)
 
+    Args:
+        factor: how many times as long as the longest training text a text may be; at least 1.
+
     Source: Chen et al. 2023, equation 4.
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair of numbers divided by the factor."""
+        """Return the frequency of each pair of numbers, divided by `factor`."""
         return frequencies / self.factor
 
 
@@ -79,6 +82,9 @@ class LargerBase(Stretch):
     """NTK-aware interpolation: a larger base; the highest frequency is unchanged, the lowest is divided by the factor.
 
         base' = base · factor^(d_rotary / (d_rotary - 2))
+
+    Args:
+        factor: how many times as long as the longest training text a text may be; at least 1.
 
     Source: Peng et al. 2024, section 3.1.
     """
@@ -121,7 +127,7 @@ class Yarn(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair: unchanged, divided by the factor, or interpolated between the two."""
+        """Return the frequency of each pair of numbers: unchanged, divided by `factor`, or in between."""
         d_rotary = 2 * len(frequencies)
         bounds = [
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
@@ -169,7 +175,7 @@ class LlamaStretch(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair: unchanged, divided by the factor, or interpolated between the two."""
+        """Return the frequency of each pair of numbers: unchanged, divided by `factor`, or in between."""
         rotations = self.max_tokens * frequencies / (2 * math.pi)
         share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)

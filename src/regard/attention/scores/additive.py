@@ -58,13 +58,16 @@ class Additive(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # U
+        # scores = v · tanh(W query + U key), where v is `vector`, W is `query_weight` and U is `key_weight`
+        self.vector = nn.Parameter(torch.empty(d_hidden))
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise W and U by the Xavier uniform distribution (Glorot & Bengio 2010), v uniformly in ±1 / √d_hidden.
+        """Initialise the matrices W and U by the Xavier uniform distribution (Glorot & Bengio 2010).
+
+        The vector v is initialised uniformly in ±1 / √d_hidden.
 
         Departure: Bahdanau et al. initialise v to 0 and the matrices near 0, and train with Adadelta.
         """
@@ -76,7 +79,7 @@ class Additive(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the projected keys, U key; a decoder computes them once and uses them in all steps."""
+        """Return the keys multiplied by the matrix U; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:

@@ -38,12 +38,16 @@ class Concat(nn.Module, Preparable):
         check_sizes(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
         super().__init__()
         self.d_query, self.d_key, self.d_hidden = d_query, d_key, d_hidden
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # v
-        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))  # W
+        # scores = v · tanh(W [query ; key]), where v is `vector` and W is `weight`
+        self.vector = nn.Parameter(torch.empty(d_hidden))
+        self.weight = nn.Parameter(torch.empty(d_hidden, d_query + d_key))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010), and v uniformly in ±1 / √d_hidden."""
+        """Initialise the matrix W by the Xavier uniform distribution (Glorot & Bengio 2010).
+
+        The vector v is initialised uniformly in ±1 / √d_hidden.
+        """
         nn.init.xavier_uniform_(self.weight)
         nn.init.uniform_(self.vector, -1 / math.sqrt(self.d_hidden), 1 / math.sqrt(self.d_hidden))
 
@@ -51,7 +55,10 @@ class Concat(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the projected keys, W_key key; a decoder computes them once and uses them in all steps."""
+        """Return the keys multiplied by the matrix W_key, the part of W that belongs to the keys.
+
+        A decoder computes these projected keys once and uses them in all steps.
+        """
         return key @ self.weight[:, self.d_query :].to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:

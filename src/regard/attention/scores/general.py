@@ -40,7 +40,7 @@ class General(nn.Module, DotScore):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
+        """Initialise the matrix W by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
@@ -51,7 +51,7 @@ class General(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """Return Wᵀ query and key, whose dot products are the scores."""
+        """Return the queries multiplied by the matrix Wᵀ, and the keys unchanged; their dot products are the scores."""
         return query @ self.weight.to(query), key
 
     def check_widths(self, d_query: int, d_key: int) -> None:

@@ -77,16 +77,21 @@ class LocationAware(nn.Module, Preparable):
             raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
         self.d_query, self.d_key, self.d_hidden, self.n_filters, self.width = d_query, d_key, d_hidden, n_filters, width
-        self.vector = nn.Parameter(torch.empty(d_hidden))  # w of the formula in the docstring
-        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))  # W of the formula
-        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))  # V of the formula
-        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))  # U of the formula
-        self.filters = nn.Parameter(torch.empty(n_filters, width))  # F of the formula
-        self.bias = nn.Parameter(torch.empty(d_hidden))  # b of the formula
+        # These parameters are, in order, w, W, V, U, F and b in the formula
+        #     scores = w · tanh(W query + V key + U f + b)          f = F ∗ previous weights
+        self.vector = nn.Parameter(torch.empty(d_hidden))
+        self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
+        self.key_weight = nn.Parameter(torch.empty(d_hidden, d_key))
+        self.place_weight = nn.Parameter(torch.empty(d_hidden, n_filters))
+        self.filters = nn.Parameter(torch.empty(n_filters, width))
+        self.bias = nn.Parameter(torch.empty(d_hidden))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise matrices and filters by the Xavier uniform distribution, w uniformly in ±1 / √d_hidden, b to 0."""
+        """Initialise the matrices and the filters by the Xavier uniform distribution.
+
+        The vector w is initialised uniformly in ±1 / √d_hidden, and the bias b to 0.
+        """
         for matrix in (self.query_weight, self.key_weight, self.place_weight, self.filters):
             nn.init.xavier_uniform_(matrix)
         bound = 1 / math.sqrt(self.d_hidden)
@@ -109,7 +114,7 @@ class LocationAware(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the projected keys, V key; a decoder computes them once and uses them in all steps."""
+        """Return the keys multiplied by the matrix V; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
@@ -123,12 +128,13 @@ class LocationAware(nn.Module, Preparable):
         """Return the score of every query with every key of a tile (block of the attention weights).
 
         Args:
-            query: W query, the projected queries.
-            key: V key, the projected keys.
+            query: the projected queries (multiplied by the matrix W).
+            key: the projected keys (multiplied by the matrix V).
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
-        location = features @ self.place_weight.to(query).mT  # U f
+        # U f: the part of the hidden layer that depends on the previous weights
+        location = features @ self.place_weight.to(query).mT
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
         return hidden @ self.vector.to(query)
 

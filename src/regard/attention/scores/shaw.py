@@ -43,7 +43,7 @@ class Shaw(nn.Module, Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the vectors by the Xavier uniform distribution (Glorot & Bengio 2010)."""
+        """Initialise the vectors of the distances by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:

@@ -65,6 +65,8 @@ class Forgetting(EqualFields, Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
         """Return the bias Σ_{k = j+1 … i} log f_k for every query i and key j of a tile (block of the weights).
 
+        f_k is the forget gate of the token at position k. Keys after the query get the bias 0.
+
         The sum is computed in float64 if the device supports float64.
         """
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)

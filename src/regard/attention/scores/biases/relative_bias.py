@@ -115,7 +115,8 @@ def relative_buckets(
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
     tokens = distance.abs() if bidirectional else (-distance).clamp(min=0)
     n_small = n_buckets // 2  # half of the buckets are for one small distance each
-    # Computed in float32 and in the order of T5's code: rounding decides the bucket of a distance at a bucket's end.
+    # Computed in float32 and in the order of T5's code. At the border of two buckets, rounding decides which of them a
+    # distance gets, and it must be the same as in T5.
     growth = torch.log(tokens.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
     shared_bucket = n_small + growth.clamp(min=0).to(torch.long)
     return first_bucket + torch.where(tokens < n_small, tokens, shared_bucket.clamp(max=n_buckets - 1))

@@ -21,13 +21,15 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 
 
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
-    """Return the arguments of the C kernel for a call of `attend`, except for blocks, scratch memory and vectors.
+    """Return the arguments of the C kernel for a call of `attend`.
+
+    The blocks, the scratch memory and the vectors are missing; `engine.compute` and `write_vectors` add them.
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
         scores / temperature = scale · query · key + bias_factor · bias                     without softcap
 
-    scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If torch operations
-    compute the scores or the mask (see `torch_writer`), the kernel does not use the arguments for them.
+    In these formulas, scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If
+    torch operations compute the scores or the mask (see `torch_writer`), the kernel ignores the fields for them.
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
@@ -72,10 +74,10 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
 
 
 def write_vectors(arguments: kernel.Arguments, converted: ConvertedHeads, results: Results) -> None:
-    """Write the queries, keys and values in `converted`, and the weighted sums of vectors to compute, into `arguments`.
+    """Write pointers to the queries, keys and values in `converted` into `arguments`, and the weighted sums to compute.
 
-    The weighted sums are Σ weight · value over all keys (the context), and the weights on groups of keys, Σ weight ·
-    (1 if the key is in the group, else 0).
+    The kernel computes up to two weighted sums for each query: the context, Σ weight · value, and its weight on each
+    group of keys, Σ weight · (1 if the key is in the group, else 0). Both are summed over all keys.
     """
     arguments.query = Vectors.of(converted.query, converted.batch, converted.head)
     arguments.key = Vectors.of(converted.key, converted.batch, converted.key_head)

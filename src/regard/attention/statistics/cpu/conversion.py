@@ -28,10 +28,10 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedHeads:
-    """Some heads of a call, converted to float32 for the C kernel, and the blocks of queries of these heads.
+    """Some heads of a call in float32, as the C kernel reads them, and the blocks of these heads that it computes.
 
     Attributes:
-        block_numbers: the indices in `Plan.blocks` of the blocks of these heads.
+        block_numbers: the indices of these blocks in `Plan.blocks`.
         query: the queries; query[0, 0] has those of batch item `batch` and head `head` of the call.
         key: the keys; key[0, 0] has those of batch item `batch` and key head `key_head` of the call.
         value: the values of the same batch items and heads as `key`; None = no context is computed.
@@ -47,11 +47,12 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield queries, keys and values in float32, a few heads at a time, with the blocks of queries of these heads.
+    """Yield the queries, keys and values of a few heads at a time, in float32, with the blocks of these heads.
 
     If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
 
     Args:
+        blocks: the blocks of the call that the kernel computes, in the order of their heads.
         contexts: whether the kernel also computes the context, for which it needs the values.
     """
     query, key = call.query, call.key
@@ -67,7 +68,7 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
-    # the blocks of one batch item and of `heads_at_once` key heads, the first of which is n · heads_at_once
+    # of_group: the blocks of batch item `batch` and of `heads_at_once` key heads, from key head n · heads_at_once on
     for (batch, n), of_group in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
         stop = start + len(list(of_group))
         key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)

@@ -96,8 +96,8 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for converted in converted_heads(call, plan.blocks, contexts):
         write_vectors(arguments, converted, results)
-        # the scratch memory of one thread: for a block; for the rows of the pooled map that a block adds to; for a
-        # panel of a matrix; and for reads past the end
+        # The scratch memory of one thread has room for a block, the rows of the pooled map that a block adds to, a
+        # panel of a matrix (PANEL of its columns), and reads past the end.
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
@@ -121,8 +121,8 @@ def written_blocks(
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
     """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of `converted`, some blocks at a time.
 
-    Before each yield, `write` computes the scores or the masks of these blocks, about `COMPUTED_AT_ONCE` numbers, and
-    stores them where `arguments` says. The next yield overwrites them.
+    Before each yield, `write` computes the scores (or the masks) of these blocks, about `COMPUTED_AT_ONCE` numbers. The
+    kernel finds them by the pointer `arguments.scores` (or `arguments.computed_masks`). The next step overwrites them.
     """
     bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
     dtype = torch.bool if write is write_mask else torch.float32

@@ -103,7 +103,7 @@ class KeyLimits:
         return cls(starts, stops, (by_batch, by_head))
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the indices of a batch item and a head in `starts`: 0 on an axis of size 1, which is broadcast."""
+        """Return the indices of a batch item and a head in `starts`: 0 on an axis of size 1, since it is broadcast."""
         return batch % len(self.starts), head % self.starts.shape[1]
 
     def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
@@ -165,7 +165,7 @@ class Plan:
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
     def share(self, blocks: slice) -> "Plan":
-        """Return a plan with only some of the blocks, for a process that computes a part of the call."""
+        """Return a plan with only `self.blocks[blocks]`, for a process that computes a part of the call."""
         return plan_of_blocks(self.limits, self.blocks[blocks])
 
 
@@ -197,10 +197,13 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks (queries of one head, with a range of keys) to compute, one head after the other.
+    """Yield the blocks of a call: some queries of one head, and a range with all keys that they may attend to.
+
+    The blocks come in the order of the batch items, then of the heads, then of the queries.
 
     Args:
-        limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
+        grid: the numbers of batch items, heads, queries and keys of the call.
+        limits: `mask` as one range of keys for each query; None = there is no mask, or it allows several ranges.
     """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()

@@ -93,7 +93,11 @@ class MapCells:
 class Results:
     """The tensors into which the C kernel writes the context and the statistics.
 
+    The tensor of a statistic that `ask` does not request is None.
+
     Attributes:
+        grid: the numbers of batch items, heads, queries and keys of the call.
+        ask: which statistics to compute.
         context: in memory, the heads of a token are adjacent, as in the contexts of PyTorch's kernel; a model then
             concatenates them without a copy. None = the context is not computed.
         inverse: for each query, 1 / Σ exp(score - largest score), summed over its keys and the head's sink (an extra
@@ -101,6 +105,7 @@ class Results:
         rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
         groups: for each query, the sum of its weights on the keys of each group.
         members: 1 if the key is in the group, else 0; the kernel reads these numbers like values.
+        top: for each query, its largest weights and their keys.
         received: for each key, the sum of its weights over the queries.
         pooled: the pooled map: the sum, or the maximum, of the weights in each cell.
         cells: the queries and keys of each cell of the map; None = no map.

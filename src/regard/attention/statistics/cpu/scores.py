@@ -24,9 +24,10 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 
 def torch_writer(call: Call, plan: Plan) -> Write | None:
-    """Return `write_scores` or `write_mask` if the C kernel cannot compute the scores, or cannot apply the mask.
+    """Return the function that computes what the C kernel cannot compute for a call, or None if it can compute all.
 
-    Return None if the kernel can do both. The kernel can apply a mask that allows each query one range of keys
+    The function is `write_scores` if the kernel cannot compute the scores, and `write_mask` if it can compute the
+    scores but cannot apply the mask. The kernel can apply a mask that allows each query one range of keys
     (`plan.limits`), and a mask tensor that `is_readable` accepts.
     """
     if not computes_scores(call):
@@ -61,11 +62,12 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
     """Compute the scores of a block by torch operations, divided by the temperature, and write them into `scores`.
 
-    The ranges of keys that the kernel computes at a time (`block.parts`) are written one after another. The score of a
-    masked key is -∞.
+    The kernel reads the block in parts (`block.parts`), each with a range of keys. The scores of the first part are
+    written first, then those of the second, and so on. The score of a masked key is -∞.
 
     Args:
-        limits: the mask as one range of keys for each query; the mask is then not applied here, but by the kernel.
+        limits: the mask as one range of keys for each query, which the kernel applies, not this function. None = this
+            function applies the mask.
     """
     for part in block.parts():
         tile, rows = part.tile(call.grid), scores[: part.size].view(len(part.queries), -1)

@@ -48,12 +48,15 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A contiguous integer tensor of a `MaskRanges`, and the strides of its first four axes (0 for an axis of size 1).
+    """A tensor of key ranges or of borders of tiles, and the strides of its first four axes (0 for an axis of size 1).
 
-    The tensor is `limits` [ranges batch heads queries 2] or `borders` [ranges batch heads tiles 4].
+    `MaskRanges` contains two such tables.
 
     Attributes:
-        row_stride: the stride of the axis of queries (in `limits`) or tiles (in `borders`).
+        numbers: a contiguous tensor of integers: the start and the stop of each key range of each query, [ranges batch
+            heads queries 2], or the four borders of each tile (block of queries, or of keys), [ranges batch heads tiles
+            4].
+        row_stride: the stride of the axis of queries or tiles.
     """
 
     numbers: Any
@@ -64,12 +67,13 @@ class Table(NamedTuple):
 
 
 class MaskRanges(NamedTuple):
-    """A mask as ranges of keys.
+    """A mask as ranges of keys, in the form that a Triton kernel takes.
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each tile (block of queries, or of keys), four positions. The kernel reads the keys (or queries)
-            from the first position to the last. From the second to the third, it need not apply the mask.
+        borders: for each key range and tile (block of queries), four key positions. The kernel reads the keys from
+            border 0 to border 3. From border 1 to border 2, each query of the tile may attend to each key, so the mask
+            is not applied. For a tile that is a block of keys, the borders are query positions.
     """
 
     limits: Table
@@ -83,8 +87,8 @@ class Rule(NamedTuple):
 
     Attributes:
         product_factor: the factor of the dot products: scale · log₂ e / temperature. With a softcap, it is
-            scale / softcap · 2 · log₂ e, because the function `tanh` in scores.py takes the argument 2 x / ln 2 for
-            tanh(x).
+            scale / softcap · 2 · log₂ e, because the function `tanh` in scores.py returns tanh(x) for the argument
+            2 x / ln 2.
         tanh_factor: the factor of the tanh: softcap · log₂ e / temperature; None = no softcap.
         bias_factor: the factor of the bias: log₂ e / temperature.
         slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
@@ -116,6 +120,7 @@ class KernelArguments:
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges, from the mask.
+        rule: the factors and the bias that turn dot products into scores.
         sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
         tiles: (n, m). A program (instance of a kernel) of `forward` computes n queries and reads m keys at a time; a
             program of `read_weights` computes n keys and reads m queries at a time.
@@ -166,7 +171,7 @@ class KernelArguments:
         """Return the mask in the form that a kernel takes.
 
         Args:
-            borders: the four positions of each tile of the kernel (see `MaskRanges`).
+            borders: for each tile (block of queries, or of keys) of the kernel, four positions (see `MaskRanges`).
         """
         return MaskRanges(self.limit_table(), Table(borders, *strides(borders, 4)))
 
@@ -236,7 +241,7 @@ def rule_of(call: Call) -> Rule:
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
-        # keys 0 … 2 · far have the distances -far … far from a query at position far
+        # The query at position `far` has all distances from -far to far, to the keys 0 … 2 · far.
         query = far - rule.first_position
         one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()
