@@ -19,7 +19,7 @@ def strongest_first(
     if weights.dtype == torch.float64 or in_torch_func():
         ordered = weights.sort(dim=-1, descending=True, stable=True)
         return ordered.values[..., :n], ordered.indices[..., :n]
-    bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0: equal numbers, other bits
+    bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0: they are equal, but have other bits
     in_order = bits ^ ((bits >> 63) & 0x7FFFFFFF)  # the bits of negative numbers sort backwards, so they are inverted
     keys = (in_order * 2**32 - torch.arange(weights.shape[-1], device=weights.device)).topk(n, dim=-1).indices
     return weights.gather(-1, keys), keys

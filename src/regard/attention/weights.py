@@ -178,9 +178,10 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Split a tile into tiles of fewer queries and all keys, each with at most `BLOCK_WEIGHTS` weights or one query.
+    """Split a tile into tiles of fewer queries and all keys.
 
-    If one of the sizes is unknown (symbolic), as in an exported program, one tile has all queries.
+    Each has at most `BLOCK_WEIGHTS` weights, or a single query if one query has more weights than that. If one of the
+    sizes is unknown (symbolic), as in an exported program, one tile has all queries.
     """
     keys = all_indices(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):

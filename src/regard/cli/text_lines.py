@@ -80,7 +80,7 @@ def read_lines(
 
 
 def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
-    """Open a text file, which is closed when `stack` closes; raise InputError if it cannot be read."""
+    """Open a text file as a stream of bytes, which `stack` closes; raise InputError if it cannot be read."""
     try:
         return stack.enter_context(path.open("rb"))
     except OSError as error:

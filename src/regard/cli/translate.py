@@ -195,7 +195,9 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def for_lines(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of `n` lines from line number `first` (from 1) on, or one for all; None = no prefix.
+        """Return the prefixes of `n` lines, beginning with line number `first`, which counts from 1.
+
+        The result is a single text if one prefix holds for all lines, and None if there is no prefix.
 
         Raises:
             InputError: the file of prefixes has too few lines.

@@ -46,7 +46,7 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
 
 
 def query_blocks(pattern: Pattern) -> Iterator[slice]:
-    """Yield slices of the queries of a pattern, each with at most `BLOCK_WEIGHTS` weights, or with a single query."""
+    """Yield slices of a pattern's queries: each has at most `BLOCK_WEIGHTS` weights, or is a single query."""
     batch, heads, queries, keys = pattern.shape
     step = max(1, BLOCK_WEIGHTS // max(1, batch * heads * keys))
     for start in range(0, queries, step):

@@ -181,7 +181,7 @@ class LoadedExport:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def read(self, text: str) -> list[int]:
-        """Return the ids of a source text's pieces, and EOS; an unknown piece gets its id from `unused`."""
+        """Return the ids of a source text's pieces, and EOS; `unused` gives the id of an unknown piece."""
         pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
