@@ -73,11 +73,11 @@ class ForcedDecoding(Protocol):
 
     @property
     def encoder(self) -> tuple[Pattern, ...]:
-        """Self-attention weights of the source tokens: a `Pattern` for each layer; empty without self-attention."""
+        """Self-attention weights of the source tokens: a `Pattern` for each layer; () = the model has none."""
 
     @property
     def decoder(self) -> tuple[Pattern, ...]:
-        """Self-attention weights of the target tokens: a `Pattern` for each layer; empty without self-attention."""
+        """Self-attention weights of the target tokens: a `Pattern` for each layer; () = the model has none."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:

@@ -87,7 +87,8 @@ def check_lengths(
 
     Args:
         first: the line number of the text with index 0.
-        may_be_long: allow texts with more pieces; if it is False, such a text raises TooLongError, an InputError.
+        may_be_long: True = only the prefixes are checked; False = a text with more pieces raises TooLongError, a
+            kind of InputError.
         target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
     """
     for one in requests:

@@ -1,6 +1,6 @@
 """Lengths and scripts of the texts that a translator was trained on, and remarks on texts that differ from them.
 
-When training ends, the numbers are stored in the translator's folder.
+When training ends, the lengths and scripts are stored in the translator's folder.
 """
 
 import re
@@ -75,7 +75,7 @@ class TrainingTexts:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "TrainingTexts | None":
-        """Return the numbers that were stored with a translator; None = they are missing or invalid.
+        """Return the lengths and scripts stored with a translator; None = they are missing or invalid.
 
         Args:
             extra: the values stored with the translator: `Translator.extra`.
@@ -91,7 +91,10 @@ class TrainingTexts:
         return None
 
     def foreign_script(self, text: str) -> str | None:
-        """Return a remark if most letters of a text are in scripts that the training sources hardly have."""
+        """Return a remark if most letters of a text are in scripts that the training sources hardly have.
+
+        None = they are not, or the scripts of the training sources are not known.
+        """
         scripts = Counter(map(script_of, filter(str.isalpha, text)))
         foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
         if not self.scripts or 2 * foreign.total() <= scripts.total():
@@ -114,6 +117,8 @@ class TrainingTexts:
 
     def ratio_remark(self, n_source: int, n_target: int) -> str | None:
         """Return a remark if a translation is much shorter or longer, compared with its source, than in training.
+
+        None = its length is usual.
 
         Args:
             n_source, n_target: the numbers of pieces of the source and of the translation, EOS counted.

@@ -316,7 +316,7 @@ class Translator:
 
     @property
     def _most_pieces(self) -> int:
-        """The largest number of subword pieces in a source, and in a target."""
+        """The largest number of subword pieces of a source without EOS, and of a target without BOS."""
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:

@@ -13,8 +13,8 @@ def as_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    "first" is the head and the query token where the traces first differ by more than "at_most"; null if they
-    do so nowhere.
+    "first" is the head and the query token where the traces first differ by more than "at_most"; null if there
+    is no such head.
     "output" is the largest absolute difference between the outputs of the models; null if they cannot be compared.
 
     Each list of a layer has an entry for each head. If the layer has fewer heads than another layer, the entries of the

@@ -90,8 +90,8 @@ def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, "
 
     Args:
         text: the text that the reader typed.
-        continuation: the ids of the tokens that were generated or chosen after the text.
-        logits: the logits of the next token.
+        continuation: the ids of the tokens after the text, which the model generated or the reader chose.
+        logits: the logits of the token that follows the continuation.
     """
     logits = logits.detach().float().cpu()
     return {

@@ -113,7 +113,11 @@ def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, ta
 def draw_list(
     page: Page, left: float, top: float, width: float, title: str, rows: Sequence[tuple[str, str, float, bool]]
 ) -> None:
-    """Draw a title, and below it a line for each row: a head, a token, a number, and whether the line is bold."""
+    """Draw a title, and below it a line for each row, with a head, a token and a number.
+
+    Args:
+        rows: for each line, the name of the head, the token, the number, and whether the line is bold.
+    """
     axes = page.area(left, top, width, LINE_HEIGHT * (1 + len(rows)))
     page.write(axes, 0.0, 0.12, title, 7.5, color=FAINT)
     for line, (head, token, number, bold) in enumerate(rows, start=1):

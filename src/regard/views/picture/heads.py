@@ -186,10 +186,10 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads as an image, with one row of patterns for each layer.
+    """Arrange the patterns of heads as one image: a row of patterns for each layer, or about a square.
 
     Args:
-        one_layer: True = all heads are of one layer; their patterns form about a square.
+        one_layer: True = all heads are of one layer, so that the patterns form about a square.
     """
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))

@@ -87,7 +87,10 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return the positions and sizes of all drawings: each picture, and beside it the picture under the weights."""
+    """Return the position and the size of every drawing.
+
+    Each picture is drawn alone, and beside it once more for each of its panels, with the query's weights over it.
+    """
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
     n_drawings = 1 + max(map(len, pictures))
     at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1

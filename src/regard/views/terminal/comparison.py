@@ -58,7 +58,7 @@ def head_table(comparison: Comparison) -> Table:
     """Return a table of the heads that differ most between the traces.
 
     A row has the name of the head, the query token that differs most, and the fraction of this query's attention that
-    goes to other keys in the second trace.
+    goes to other keys in the second trace than in the first.
     """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
