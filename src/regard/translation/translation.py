@@ -247,7 +247,7 @@ def rounded_chrf(translation: Translation) -> float | None:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return a word alignment as JSON values; in both weight matrices, a row belongs to a target word or piece."""
+    """Return a word alignment as JSON values. The rows of its weight matrices are target words, or target pieces."""
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),

@@ -98,7 +98,8 @@ def write_translator(
 
     Args:
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
-        extra: values to store with the translator; JSON must be able to represent them.
+        extra: values to store with the translator; JSON must be able to represent them. None = no values.
+        alignment_rule: the cross-attention weights from which word alignments are read.
 
     Raises:
         TypeError: the model is neither a `Transformer` nor a `Recurrent`.

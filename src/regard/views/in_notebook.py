@@ -23,7 +23,7 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return the weights of a pattern as a PNG picture; None if there are more than MAX_DRAWN.
+    """Return the weights of a pattern as a PNG picture; None if it has more weights than MAX_DRAWN.
 
     If the result is None, IPython shows the pattern as text.
     """

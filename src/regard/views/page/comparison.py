@@ -36,7 +36,7 @@ def write_page(
 
 
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
-    """Return a comparison as the JSON data of a page: the data of the first trace, and "second".
+    """Return a comparison as the JSON data of a page: the data of the first trace, with the entry "second".
 
     "second" has the second trace and the heads that differ; `SecondTrace` in front/src/trace/data.ts describes it.
 

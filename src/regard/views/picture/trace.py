@@ -43,7 +43,7 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the attention of the query in `focus`, in the head in `focus`.
+    """Return a figure of the attention of one query in one head, the query and the head in `focus`.
 
     If the keys are image patches or moments of sound, the weights are drawn over the image or over time.
     """

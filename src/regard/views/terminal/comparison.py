@@ -23,7 +23,11 @@ N_LISTED = 6
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """Print a comparison of two traces."""
+    """Print a comparison of two traces.
+
+    Args:
+        console: None = standard output.
+    """
     (console or Console(highlight=False)).print(view(comparison))
 
 
