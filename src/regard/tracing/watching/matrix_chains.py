@@ -30,6 +30,7 @@ class MatrixChains:
 
         If the call begins or continues a chain, its result is stored in `from_products`. A call begins a chain if it
         multiplies two matrices, and continues one if its result has the sizes of a stored tensor that it reads.
+        A product with a parameter of the model neither begins nor ends a chain.
         """
         is_product = getattr(func, "__name__", "").strip("_") in PRODUCTS
         if not isinstance(result, Tensor) or result.ndim < 2 or not (is_product or self.from_products):
