@@ -96,7 +96,10 @@ def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tupl
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy of a score or normaliser with parameters taken from an iterator, one for each of its own."""
+    """Return a copy of a score or normaliser in which each parameter is replaced by the next one of `parameters`.
+
+    Modules, and the parameters in them, are not replaced.
+    """
     if isinstance(part, nn.Parameter):
         return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
     if isinstance(part, nn.Module):

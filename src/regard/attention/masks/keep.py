@@ -36,7 +36,7 @@ class Keep(EqualFields, Mask):
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
-        """Whether the allowed keys depend on the query: whether the queries axis of the tensor is larger than 1."""
+        """Whether queries may differ in their allowed keys: True if the queries axis of `tensor` is larger than 1."""
         return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:

@@ -35,7 +35,10 @@ class Window(RangeMask):
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (start, stop): the query may attend to the keys from position - before to position + after."""
+        """Return (position - before, position + after + 1): the first key of the window, and the first key after it.
+
+        `length` and `keys` are not used.
+        """
         return position - self.before, position + (self.after + 1)
 
 

@@ -115,7 +115,8 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
     below = wide - wide.amax(dim=-1, keepdim=True)  # the largest score of each row becomes 0
 
     def weights(threshold: Tensor) -> Tensor:
-        # max(1 + gain · (below - threshold), 0) ^ (1 / gain); log1p(-1) = -∞ gives weight 0
+        # The weights are max(1 + gain · (below - threshold), 0) ^ (1 / gain). The power is computed by logarithms:
+        # log1p(-1) = -∞ gives weight 0.
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
     # At threshold 0 the largest weight is 1, so the sum is at least 1. At threshold `highest` no weight is larger than

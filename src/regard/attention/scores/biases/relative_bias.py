@@ -114,7 +114,7 @@ def relative_buckets(
         n_buckets //= 2
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
     tokens = distance.abs() if bidirectional else (-distance).clamp(min=0)
-    n_small = n_buckets // 2  # half of the buckets are for one small distance each
+    n_small = n_buckets // 2  # the first half of the buckets have one distance each: 0, 1, 2, …
     # Computed in float32 and in the order of T5's code. At the border of two buckets, rounding decides which of them a
     # distance gets, and it must be the same as in T5.
     growth = torch.log(tokens.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)

@@ -106,9 +106,12 @@ def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
 
 
 def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
-    """Return a bias by distance as the C struct of a matrix with one row for each query, without storing the matrix.
+    """Return the C struct of a bias matrix with a row for each query and a column for each key, without storing it.
 
     The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
+
+    Args:
+        table: the bias at each distance between query and key, from `distance_table`.
     """
     return Vectors(table.data_ptr() + table.itemsize * (queries - 1), 0, strides(table)[0], -1)
 

@@ -114,7 +114,8 @@ class KeyLimits:
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
-        starts = torch.where(starts < stops, starts, n_keys)  # ignores queries that may attend to no key
+        # A query that may attend to no key gets the start n_keys, so that it does not lower the start of its group.
+        starts = torch.where(starts < stops, starts, n_keys)
         padding = 0, -len(starts) % size
         first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
         last = F.pad(stops, padding).view(-1, size).amax(1).tolist()
@@ -148,7 +149,7 @@ class Plan:
 
         The result is cached if the mask has no tensors, since the layers of a model often have the same plan.
         """
-        # __wrapped__ is the function without the cache
+        # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 
