@@ -26,7 +26,7 @@ export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
-  let latest: { id: number; trace: Trace } | null = null; // the last trace; the worker sends its movement later
+  let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; its movement (see data.ts) comes later
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const receive = ({ data }: MessageEvent<FromWorker>) => {
@@ -40,7 +40,7 @@ export function answererOf(site: Site): Answerer {
     }
     const question = waiting.get(data.id);
     waiting.delete(data.id);
-    // A refusal after the trace has arrived is about its movement alone.
+    // A refusal that comes after the trace says only that the trace's movement could not be computed.
     if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
     else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.most));
     else question?.answered("trace" in data ? data.trace : data.effect);

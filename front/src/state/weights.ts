@@ -16,7 +16,10 @@ export interface Row {
   masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
 }
 
-/** The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. */
+/**
+ * The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. The
+ * changes `changed` apply to the weights.
+ */
 function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
   const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
   const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads

@@ -87,7 +87,10 @@ export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head:
   return numbers.subarray(start, start + width);
 }
 
-/** The weights of one query on every key in one head. The changes do not apply to a layer that has weights but no queries. */
+/**
+ * The weights of one query on every key in one head. `queries`, `keys`: how many there are. `units`: the number that stands for a
+ * weight of 1 in a layer that has weights but no queries. The changes do not apply to such a layer.
+ */
 export function weightsOf(layer: Decoded, head: number, query: number, queries: number, keys: number, units: number, changes: Changes): Float64Array {
   if (layer.query) return stagesOf(layer, head, query, queries, keys, changes).weights;
   const first = head * queries * keys;

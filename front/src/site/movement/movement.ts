@@ -157,7 +157,8 @@ function arrowsOfLayer({ weights, values, byHead }: Step, { before, attention, f
 
 /**
  * Return arrows for the longest of some vectors: at most MOST_ARROWS, the longest first. If there are other vectors, one more arrow,
- * named -1, is the sum of these. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors.
+ * named -1, is the sum of these. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors; `change`: the vector
+ * with which each arrow makes an angle.
  */
 function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = largestFirst(squares, MOST_ARROWS);

@@ -20,7 +20,7 @@ const headNamed = (name: string): HeadPlace => {
 };
 const headsOf = (change: Change): HeadPlace[] => (change.kind === "cut" ? change.heads : [change.head]).map(headNamed);
 
-/** Return changes as inputs of the ONNX graph (see `Changed`). */
+/** Return the inputs of the ONNX graph that make these changes to heads (see `Changed`), for a text of so many tokens. */
 export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
   const changed = model.unchanged(tokens);
   const layers = layersOf(shape);
@@ -72,7 +72,10 @@ function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes |
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/** The query whose weights in a head change most, and the share of its attention that moves to other keys (total variation distance). */
+/**
+ * Return the query whose weights in a head change most from one run (layer `one`) to another (`other`), and the share of its attention
+ * that moves to other keys (total variation distance). `changes`: those of the head in the other run; null = it is silenced.
+ */
 function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
   for (let query = 0; query < tokens; query++) {
