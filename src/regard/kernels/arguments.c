@@ -56,7 +56,7 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
   if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block goes past the last key";
   if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0))
     return "the width of a block (the keys in a part) must be 1 to its number of keys, or 0 if it has no keys";
-  /* the offset is an index into these two arrays */
+  /* the offset is an index into `scores` or `computed_masks`; without them, it is not used */
   if ((p->scores || p->computed_masks) && at.offset < 0) return "the offset of a block is below 0";
   if (scratch_of(p, at) > p->scratch_size) return "a block needs more scratch memory than scratch_size";
   return 0;

@@ -20,7 +20,7 @@ static inline float *vector(Vectors vectors, int64_t batch, int64_t head, int64_
   return vectors.numbers + batch * vectors.batch + head * vectors.head + token * vectors.token;
 }
 
-/* Return for how many queries the next product is computed at once: ROWS if at least ROWS queries are left, else 1. */
+/* Return how many queries the next matrix product takes of the `rows` that are left: ROWS, or 1 if fewer are left. */
 static inline int rows_at_once(int rows) { return rows >= ROWS ? ROWS : 1; }
 
 /* A range of keys, counted from the first key of a part of a block. */
@@ -28,8 +28,8 @@ typedef struct {
   int start, stop;
 } KeyRange;
 
-/* Return the smallest range of a part's keys that contains all keys to which one of the queries i to i + rows - 1 of the
-   block may attend. */
+/* Return the smallest range of keys, in part number `part` of a block, that contains all keys to which any of the
+   queries i to i + rows - 1 of the block may attend. */
 static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows) {
   int keys = keys_of(b, part);
   if (!b->starts) return (KeyRange){0, keys};
@@ -110,7 +110,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
     const float *columns = vectors + c;
     int64_t step = sum->keys.token;
     int registers = (n + WIDE - 1) / WIDE;
-    if (n % WIDE) { /* copy into the panel, since the last register would read past the end of the vectors */
+    if (n % WIDE) { /* copy to the panel: the last register would read past the end of the vectors */
       for (int j = 0; j < keys; j++) {
         memset(panel + (int64_t)j * registers * WIDE, 0, registers * WIDE * sizeof(float));
         memcpy(panel + (int64_t)j * registers * WIDE, vectors + j * step + c, n * sizeof(float));
@@ -124,7 +124,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->query + i;
       float *out = vector(sum->queries, at.batch, at.head, at.query + i) + c;
-      switch (rows == ROWS ? registers : -registers) { /* the number of registers, negative for one row */
+      switch (rows == ROWS ? registers : -registers) { /* `registers` for ROWS rows, -`registers` for one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;

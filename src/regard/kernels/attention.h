@@ -24,15 +24,15 @@ typedef struct {
   float *entropy, *distance; /* the entropy in nats; the mean distance from the query to a key, in tokens */
   float *first, *own, *previous; /* the weights on the first key, on the query's own key, and on the key before it */
   int32_t top;        /* how many of the strongest keys to find for each query */
-  float *top_weights; /* [batch heads queries top] */
-  int64_t *top_keys;  /* [batch heads queries top]; -1 where a query may attend to fewer than `top` keys */
-  int32_t map_rows, map_columns; /* the size of the pooled map of each head */
+  float *top_weights; /* [batch heads queries top]: the largest weights, in descending order */
+  int64_t *top_keys;  /* [batch heads queries top]: their keys; -1 where a query may attend to fewer than `top` keys */
+  int32_t map_rows, map_columns; /* the pooled map: the weights of a head, reduced to a matrix of this size */
   int32_t reduce_max;            /* 1: a cell of the map is the maximum of its weights; 0: their sum */
-  const int32_t *map_row_of_query;    /* [queries]: for each query, its row in the map; null if there is no map */
+  const int32_t *map_row_of_query;    /* [queries]: the row of each query in the pooled map; null if there is no map */
   const int32_t *first_key_of_column; /* [map_columns + 1]: for each column of the map, its first key, and at the end the
                                          number of keys. Null if there is no map */
   CompensatedSum received; /* [batch heads keys]: the sum of the weights on each key */
-  CompensatedSum pooled;   /* [batch heads map_rows map_columns]: the map */
+  CompensatedSum pooled;   /* [batch heads map_rows map_columns]: the pooled map of the weights */
   char lock;               /* a spin lock: 1 while a thread adds to received and pooled */
 } Statistics;
 
@@ -65,27 +65,28 @@ typedef struct {
 /* The arguments of regard_attention, shared by all threads. */
 typedef struct {
   Statistics statistics;
-  const BlockBounds *bounds; /* [n_blocks] */
+  const BlockBounds *bounds; /* [n_blocks]: the blocks to compute */
   int64_t n_blocks;
   Vectors query, key;
   float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
-  const uint8_t *computed_masks; /* masks of the blocks from torch, a byte for each score, nonzero: may attend; or null */
+  const uint8_t *computed_masks; /* masks computed by torch: a byte per score (nonzero: may attend); null: none */
   float scale, softcap;          /* softcap below 0: no softcap */
   Vectors bias;                  /* added to the scores: for each query, a vector of its keys' biases; null: no bias */
   float bias_factor;             /* multiplies the bias */
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  /* set to 1 if a vector that weighted_sums[0] writes (a query's context) contains NaN or infinity or begins with 0: the
-     context may then be wrong. If all scores of a query overflow to -infinity then its whole context is 0. Only the first
-     number is compared with 0 in order to save time. Python sets 1 before the start if an overflow would leave no trace
-     (hides_overflow in finite.py). Python checks all contexts if this is 1 at the end (may_be_wrong in finite.py). */
+  /* 1: a context (a vector that weighted_sums[0] writes for a query) may be wrong. If this is 1 at the end then Python
+     checks all contexts (may_be_wrong in finite.py). The kernel sets 1 if a context contains NaN or infinity or begins
+     with 0: it is all 0 if all scores of its query overflow to -infinity. Only its first number is compared with 0 in
+     order to save time. Python sets 1 before the start if an overflow would leave no trace (hides_overflow in
+     finite.py). */
   int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
   const float *sinks;   /* [heads]: one more score in each softmax, which belongs to no key; null: no sinks */
   const int32_t *starts, *stops; /* [batch heads queries]: the range of keys to which a query may attend; null: all */
-  int64_t limits_batch, limits_head; /* the strides of starts and stops */
+  int64_t limits_batch, limits_head; /* strides of starts and stops, for the batch axis and the head axis */
   float *scratch;                    /* scratch memory: scratch_size floats for each thread */
   int64_t scratch_size;
   double seconds; /* after this many seconds, a thread begins no further block */
@@ -104,10 +105,10 @@ typedef struct {
   int64_t query, first_key;      /* the first query and the first key of the block */
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
   const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
-  float *scores;       /* [parts][rows keys of the part]: scores, which e = exp(s - m) overwrites */
+  float *scores;       /* for each part, the scores [rows, keys of the part], which e = exp(s - m) overwrites */
   float *rescale;      /* [rows]: exp(running maximum before this part - running maximum m after it) */
-  float *total;        /* [rows]: the running sum of e = exp(s - m) */
-  float *exponent_sum; /* [rows]: the running sum of e * (s - m), from which the entropy is computed */
+  float *total;        /* [rows]: for each query, the sum of e = exp(score - running maximum) over the keys so far */
+  float *exponent_sum; /* [rows]: the same sum of e * (score - running maximum), from which the entropy is computed */
   float *maximum;      /* [parts rows]: the running maximum m after each part; after the last part, that of the whole row */
   float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
   float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */
@@ -125,15 +126,15 @@ typedef struct {
    a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
-/* The keys of a block are cut into parts; return the number of keys in part number `part` (the last may have fewer). */
+/* Return the number of keys in part number `part` of a block: `width`, or fewer in the last part. */
 static inline int keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }
 
-/* Return the first key of a part of a block. */
+/* Return the first key in part number `part` of a block, counted among all keys of the head. */
 static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->first_key + (int64_t)part * b->width; }
 
-/* Return the scores of query i of a block on the keys of a part, from the part's first key on. */
+/* Return the address of the scores of query i of a block on all keys of part number `part`, in their order. */
 static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
 }

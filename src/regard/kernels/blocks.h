@@ -17,8 +17,8 @@ typedef struct {
 typedef struct {
   const float *vectors; /* [vocabulary, d_model] */
   int64_t vocabulary;
-  float scale;            /* the factor of the vectors, before positions are added */
-  const float *positions; /* [n_positions, d_model]; null: none */
+  float scale;            /* multiplies the vectors, before positions are added */
+  const float *positions; /* [n_positions, d_model]; null: no positions are added */
   int64_t n_positions;
 } Embedding;
 
@@ -194,13 +194,15 @@ static float exp_scores(float *scores, int64_t tokens) {
   return tokens ? 1 / sum_of_lanes(total) : 0.0f;
 }
 
-/* The tokens to which a query attends. Token t is in row rows[t * stride], so all tokens are in one row if stride is 0. */
+/* The `count` tokens to which a query attends. The key and value of token t are in row rows[t * stride] of
+   TokenVectors. If stride is 0, all tokens have the same row. */
 typedef struct {
   const int64_t *rows;
   int64_t stride, count;
 } Tokens;
 
-/* Return the vector of token number `token` of `tokens`. head: the first vector of a head; vectors: for its strides. */
+/* Return the address of the key or value of token number `token` in one head. head: the address of the head's vector
+   for token 0 in row 0; vectors: only its strides are used. */
 static inline const float *token_vector(const float *head, TokenVectors vectors, Tokens tokens, int64_t token) {
   return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
@@ -225,7 +227,7 @@ static void attend(int64_t d, const float *query, TokenVectors key, TokenVectors
   for (; t < tokens.count; t++) scores[t] = dot(query, token_vector(keys, key, tokens, t), d) * scale;
   float inverse = exp_scores(scores, tokens.count);
   for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums, for the processor's pipeline */
-    int64_t second = i + WIDE < d ? WIDE : 0; /* without a second half, the first is computed twice */
+    int64_t second = i + WIDE < d ? WIDE : 0; /* if only WIDE numbers are left, b repeats a */
     wide a = broadcast(0), b = a;
     for (t = 0; t < tokens.count; t++) {
       const float *v = token_vector(values, value, tokens, t) + i;
@@ -269,8 +271,8 @@ static Scratch divide_scratch(const Stack *stack, float *memory, int64_t rows) {
   return scratch;
 }
 
-/* Return the number of floats of scratch memory that a thread needs for some rows with at most `tokens` tokens to attend to;
-   the scores of attention need a multiple of WIDE. */
+/* Return the number of floats of scratch memory that a thread needs for `rows` rows, each of which attends to at most
+   `tokens` tokens; the scores need a multiple of WIDE. */
 static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
   int64_t numbers = 4 * stack->d_model + 2 * stack->key_heads * stack->d_head + stack->blocks->widen.n_out;
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;

@@ -13,16 +13,16 @@ typedef struct {
   const int64_t *newest;   /* [rows]: the id of each row's newest token */
   const int64_t *parents;  /* [rows]: the row of the previous step that each row continues; in the first step, its source */
   int64_t most_rows, most_tokens; /* the most rows, and tokens in each row, for which buffer and tables have room */
-  float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head] */
-  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: for each row, the source, then for each token the row of the buffer
-                      with its keys and values. A step reads one of the two tables and writes the other one */
+  float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head]: cached keys and values */
+  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: two tables. Each row has the index of its source, then for each
+                      token the row of `buffer` with its keys and values. A step reads one table and writes the other */
   /* [blocks]: for each block of the decoder, the keys and values that its cross-attention reads, of all sources */
   const TokenVectors *source_keys, *source_values;
-  int64_t sources;                            /* the number of source texts that the rows translate */
+  int64_t sources;                            /* the number of source texts; several rows may translate one */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *lengths;                     /* [sources]: the number of tokens of each source; null: source_tokens */
   const float *cosines, *sines;               /* [most_tokens, pairs]: rotary angles; null: no rotation */
-  int64_t pairs, pair_stride;                 /* the pairs in a head; floats from one pair to the next */
+  int64_t pairs, pair_stride;                 /* the rotated pairs in a head; floats from one pair to the next */
   int64_t pair_distance;                      /* floats between the two numbers of a pair */
 
   float *x;       /* [rows, d_model]: output, the hidden states of the newest tokens */
@@ -34,13 +34,12 @@ typedef struct {
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* Return a row of one of the two tables: the table that the step with `tokens` tokens in each row writes. */
+/* Return the address of a row of `tables`, in the table that the step with `tokens` tokens in each row writes. */
 static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row) {
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }
 
-/* Write the embedding of a row's newest token to x. Write into the row's table its source and, for each of its tokens, the
-   row of the buffer with the token's keys and values. */
+/* Begin a step for one row: write the embedding of the row's newest token to x, and the row's entry in `tables`. */
 static void begin(const StepArguments *step, int64_t row) {
   int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);
@@ -62,7 +61,7 @@ static void rotate(const StepArguments *step, float *vectors, int64_t heads) {
     }
 }
 
-/* Write the key and value of a row's newest token into the buffer. */
+/* Write the key and value that a block computed for a row's newest token into `buffer`. */
 static void append(const StepArguments *step, int64_t row, int64_t block, const float *key, const float *value) {
   int64_t n_heads = step->stack.key_heads, d = step->stack.d_head, head_size = step->most_tokens * d;
   float *keys = step->buffer + ((row * step->stack.n_blocks + block) * 2 * n_heads) * head_size + (step->tokens - 1) * d;
@@ -99,7 +98,7 @@ static void cross_attention(const StepArguments *step, int64_t start, int64_t ro
   for (int64_t r = 0; r < rows; r++) {
     const int64_t *source = table_row(step, step->tokens, start + r);
     int64_t n_tokens = step->lengths ? step->lengths[*source] : step->source_tokens;
-    Tokens tokens = {source, 0, n_tokens}; /* stride 0: all tokens are in the row of the source */
+    Tokens tokens = {source, 0, n_tokens}; /* stride 0: all tokens have the same row, that of the source */
     for (int64_t h = 0; h < n_heads; h++)
       attend(d, query + (r * n_heads + h) * d, step->source_keys[block], step->source_values[block],
              h * step->stack.key_heads / n_heads, tokens, scratch.scores, scratch.context + (r * n_heads + h) * d);

@@ -117,7 +117,7 @@ static inline float maximum_of_lanes(wide numbers) {
     wide whole;
     four part[WIDE / 4];
   } parts_of = {numbers};
-  for (int n = WIDE / 8; n; n /= 2) /* compare the first half of the parts with the second, until one part is left */
+  for (int n = WIDE / 8; n; n /= 2) /* keep the maxima of the two halves, until one part is left */
     for (int i = 0; i < n; i++) {
       four a = parts_of.part[i], b = parts_of.part[i + n];
       parts_of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));

@@ -37,9 +37,9 @@ static inline lanes nonzero_bytes(const uint8_t *from, int n) {
   return __builtin_convertvector(some, lanes) != 0;
 }
 
-/* Write left @ right to sums, for a few rows of the left matrix and the columns of the right matrix that fill that
-   many registers. depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix to the
-   next. */
+/* Write left @ right to sums, for the first `rows` rows of the left matrix and the first `registers` * WIDE columns of
+   the right matrix. depth: the number of products in each sum. left_step, right_step: floats from one row of a matrix
+   to the next. */
 static inline __attribute__((always_inline)) void multiply(int rows, int registers, const float *left,
                                                            int64_t left_step, const float *right, int64_t right_step,
                                                            int64_t depth, wide sums[ROWS][REGISTERS]) {
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void add_product(int rows, int regi
                                                               int64_t out_step, int columns) {
   wide sums[ROWS][REGISTERS];
   int64_t start = 0;
-  do { /* even if depth is 0: out is still multiplied by rescale and factor */
+  do { /* runs once even if depth is 0, since out must be multiplied by rescale and factor */
     int64_t remaining = depth - start, n_terms = remaining < MOST_TERMS ? remaining : MOST_TERMS;
     multiply(rows, registers, left + start, left_step, right + start * right_step, right_step, n_terms, sums);
     for (int r = 0; r < rows; r++)

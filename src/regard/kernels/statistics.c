@@ -52,7 +52,7 @@ static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   class_maxima(row, keys, &a, &b);
-  /* minus the number of class maxima above each class maximum, because a true comparison gives -1 */
+  /* for each class maximum, minus the number of larger ones: a true comparison gives -1 */
   lanes above_a = {}, above_b = {};
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
@@ -132,7 +132,7 @@ static float distance_sum(Row row, int64_t query_position) {
   return sum_of_lanes(sum + last * select_lanes(offset < 0.0f, -offset, offset));
 }
 
-/* Add a row times a factor to another row. */
+/* Add the `keys` numbers of `row`, times factor, to the numbers of `to`. */
 static void add_row(float *to, const float *row, int keys, float factor) {
   int j = 0;
   for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
@@ -198,13 +198,13 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise each of n maxima, stored in sum.rounded from index `at` on, to the number in `cells` if that is larger. */
+/* Raise n maxima, stored in sum.rounded from index `at` on: each to its number in `cells`, if that is larger or NaN. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = maximum_or_nan(cells[j], sum.rounded[at + j]);
 }
 
-/* Under a spin lock, add the sums of a block to the results of all threads: the sums of the weights on the keys of a part,
-   and, if has_cells is 1 (the last call for a block), the block's cells of the map. */
+/* Add a block's sums to those of all threads, under a spin lock: to `received` the sum of the weights on each key of a
+   part and, if has_cells is 1 (in the last call for a block), to `pooled` the block's cells of the pooled map. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
@@ -219,7 +219,7 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   __atomic_clear(&s->lock, __ATOMIC_RELEASE);
 }
 
-/* Return the index of query i of a block among the queries of all heads. */
+/* Return the index of query i of a block in a statistic with the axes [batch heads queries]. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
 
 /* Return the factor by which e = exp(s - m) is multiplied to give the softmax weights of query i of a block on the keys of a
@@ -262,8 +262,8 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write the statistics of query i after the last part: inverse, entropy, strongest keys, and the weights on the first
-   key, on the query's own key and on the key before it. */
+/* Write those statistics of query i that are known after the last part of its keys: `inverse`, `entropy`,
+   `top_weights`, `first`, `own` and `previous` (see Statistics in attention.h). */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */
@@ -329,7 +329,7 @@ void compute_statistics(const QueryBlock *b, int part) {
     add_row_to_columns(b, last, i, row);
   }
   add_block_to_sums(b, last, b->parts == 1 && map_rows);
-  for (int p = 0; p < last; p++) { /* read the earlier parts once more, now that the total of each row is known */
+  for (int p = 0; p < last; p++) { /* the earlier parts once more, now that the total of each row is known */
     memset(b->key_sums, 0, b->width * sizeof(float));
     for (int i = 0; i < b->rows; i++) add_row_to_columns(b, p, i, row_of(b, p, i));
     add_block_to_sums(b, p, p + 1 == last && map_rows);

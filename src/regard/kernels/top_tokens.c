@@ -1,5 +1,5 @@
 /* The most probable next tokens of a few rows of logits, with their log-probabilities under the softmax over the whole
-   vocabulary, forbidden tokens counted. Each thread takes one row after the other. */
+   vocabulary, forbidden tokens included. Each thread takes one row after the other. */
 
 #include "lanes.h"
 
