@@ -50,8 +50,10 @@ inner_budgets: defaultdict[tuple[str, str], Budget] = defaultdict(lambda: Budget
 """The budget of each function inside a function, by module and qualified name: all its definitions share one."""
 
 
-def jaxtyped(decorated: Any = None, *, typechecker: Any) -> Any:
+def jaxtyped(decorated: Any = None, *, typechecker: Any = None) -> Any:
     """Decorate as `jaxtyping.jaxtyped` does, with checks for only the first calls of a function in each test."""
+    if decorated == "context":  # used in a `with` statement, not as a decorator
+        return always_checked("context")
     if decorated is None:
         return functools.partial(jaxtyped, typechecker=typechecker)
     if inspect.isclass(decorated):

@@ -185,7 +185,8 @@ def test_the_model_writes_after_a_continuation_and_changes_reach_it(running: Run
     ],
 )
 def test_a_continuation_that_cannot_be_read_is_refused(running: Running, continuation: list[int], message: str) -> None:
-    assert running.ask("/trace", {"text": RAIN, "continuation": continuation})[:2] == (400, {"error": message})
+    status, answer, _ = running.ask("/trace", {"text": RAIN, "continuation": continuation})
+    assert (status, answer["error"]) == (400, message)
 
 
 def test_an_encoder_goes_on_with_no_text(explorer: Running) -> None:

@@ -10,6 +10,7 @@ from site_worker import answers
 from regard.effects.plane import Plane
 from regard.effects.plane_movement import layer_arrows
 from regard.tracing.trace import Trace
+from regard.views.shared_text import token_label
 
 
 def angle(vector: torch.Tensor, other: torch.Tensor) -> float:
@@ -44,7 +45,7 @@ def check_movement(tab: Page, address: str, exact: Trace, kind: str, token: int)
             longest = lengths.argsort(descending=True)[: min(8, int((lengths > 0).sum()))].tolist()
             rows = cells(view.locator("table.parts tbody tr"))[1:]
             for number, row in zip(longest, rows, strict=False):
-                name = f"H{number}" if button == "heads" else tokens[number].text
+                name = f"H{number}" if button == "heads" else token_label(number, tokens)
                 assert row[0] == name
                 assert float(row[1]) == pytest.approx(float(vectors[number].norm()), abs=6e-4)
                 assert float(row[2].removesuffix("°")) == pytest.approx(angle(vectors[number], change), abs=0.06)

@@ -112,12 +112,11 @@ class Comparison:
 
         return write_figure(self, Path(path))
 
-    def _repr_png_(self) -> bytes:
-        """Return a PNG picture of the differences of all heads, for a notebook."""
-        from regard.views.picture.canvas import rendered
-        from regard.views.picture.comparison import comparison_figure
+    def _repr_html_(self) -> str:
+        """Return the HTML page of the comparison inside an HTML frame, for a notebook."""
+        from regard.views.page.notebook import comparison_frame
 
-        return rendered(comparison_figure(self))
+        return comparison_frame(self)
 
     def __repr__(self) -> str:
         largest = float(self.heads.nan_to_num(0.0).max())

@@ -2,13 +2,10 @@
 
 A weight is salient if its key is far from the query, and if other queries of the head put less weight on the key:
 
-    salience = (weight - mean weight of the key over the head's queries) · distance
+    salience = (weight - mean weight of the key over the head's queries) · log(1 + distance²)
 
-where distance = |query position - key position|. The most salient weights of the heads are then compared by
-
-    (weight - mean weight of the key over the head's queries) · log(1 + distance²)
-
-so that a middling weight on the most distant word does not hide a large weight on a nearer one.
+where distance = |query position - key position|. The logarithm lets a large weight on a near word win against a small
+one on the most distant word. `salientQuery` in front/src/site/focus.ts computes the same.
 
 Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights whose query or key
 is punctuation or a special token such as [SEP]. A head puts its weight on such keys if no other token matters to it
@@ -88,11 +85,14 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Compare the most salient weight of each head of one layer; return the largest number, and its head and query.
+    """Return the largest salience of the weights of some heads, and the head and the query of this weight.
 
-    The number is (weight - mean weight of its key) · log(1 + distance²). `query` is the only query to consider; None =
-    consider all queries. If no query has a weight above 0 on a word other than itself, return -inf, the first head, and
-    `query` or the first word.
+    If no query has a weight above 0 on a word other than itself, return -inf, the first head, and `query` or the first
+    word.
+
+    Args:
+        heads: heads of one layer.
+        query: the only query to consider; None = consider all queries.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.number for head in heads], pattern.device
@@ -101,7 +101,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     query_is_word, key_is_word = is_whole(first.queries).to(device), is_word(first.keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
-    query_of, distance_of = torch.full_like(best, first_query).long(), torch.ones_like(best)
+    query_of = torch.full_like(best, first_query).long()
     queries, keys = (torch.arange(n, device=device) for n in (n_queries, pattern.shape[3]))
     candidates = queries if query is None else queries[[query]]
     for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * pattern.shape[3]))):
@@ -109,15 +109,13 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         eligible = query_is_word[chunk, None] & key_is_word
         if first.kind != "cross":
             eligible &= chunk[:, None] != keys
-        distance = (chunk[:, None] - keys).abs()
-        salience = (weights - mean_weight[:, None]) * distance
+        distance = chunk[:, None] - keys
+        salience = (weights - mean_weight[:, None]) * torch.log1p(distance**2)
         salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
         largest, index = salience.flatten(1).max(dim=1)
-        row, key = torch.unravel_index(index, distance.shape)
-        query_of = torch.where(largest > best, chunk[row], query_of)
-        distance_of = torch.where(largest > best, distance[row, key].clamp(min=1), distance_of)
+        query_of = torch.where(largest > best, chunk[index // len(keys)], query_of)
         best = torch.maximum(largest, best)
-    value, chosen = (best / distance_of * torch.log1p(distance_of**2)).max(dim=0)
+    value, chosen = best.max(dim=0)
     return float(value), Focus(heads[int(chosen)], int(query_of[chosen]))
 
 

@@ -1,5 +1,6 @@
 """The page of a comparison in a browser: the numbers of both traces are Python's, on one scale."""
 
+import html
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -139,3 +140,25 @@ def test_two_traces_that_are_equal_say_so(opened: Callable[..., Page], snake: Tr
     expect(view(page, "difference")).to_contain_text("The attention of no token differs.")
     expect(view(page, "sentence").locator("h2")).to_have_text("L1H2 · has")
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_a_notebook_shows_the_page_and_a_picture_where_no_frame_may_be(
+    opened: Callable[..., Page], comparison: Comparison, tmp_path: Path
+) -> None:
+    shown, path = comparison._repr_html_(), tmp_path / "cell.html"
+    path.write_text(f'<meta charset="utf-8">{shown}')
+    page = opened(path)
+    names = page.frame_locator("iframe").locator("[data-view=sentence] figcaption b")
+    expect(names).to_have_text(["1 · MiniLM: L3H1", "2 · MiniLM: L3H1"])
+    assert page.get_by_alt_text(repr(comparison)).evaluate("picture => picture.naturalWidth") > 500
+
+
+def test_a_notebook_says_why_it_cannot_show_a_comparison(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.views.page.notebook.MAX_WEIGHTS", 53)
+    weights = 6 * 12 * 13**2  # layers, heads, queries and keys
+    assert comparison._repr_html_() == (
+        f"<pre>{html.escape(repr(comparison))}: {weights:,} weights, and a notebook shows at most 53; write a page "
+        "with trace.html(path), or trace fewer layers (layers=…).</pre>"
+    )

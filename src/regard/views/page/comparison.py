@@ -17,6 +17,20 @@ def write_page(
     """Write a comparison as one web page and return the path.
 
     Args:
+        token, head: as for `comparison_page`.
+
+    Raises:
+        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
+            be written.
+    """
+    check_writable(path)
+    return write_output(path, comparison_page(comparison, token, head))
+
+
+def comparison_page(comparison: Comparison, token: TokenReference | None = None, head: str | None = None) -> str:
+    """Return the HTML of a web page that shows a comparison.
+
+    Args:
         token: the query token that the page shows first, by position or text; None = chosen for the reader.
         head: the name of the head that the page shows first, such as "L3H1"; None = chosen for the reader.
 
@@ -24,15 +38,12 @@ def write_page(
     nowhere, or if only one argument is None, `focus_on` chooses.
 
     Raises:
-        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
-            be written.
+        InputError: the token or head does not exist, or a trace has more weights than a page may show.
     """
-    check_writable(path)
     if token is None and head is None and comparison.first is not None:
         head, token = comparison.first
     first = comparison.traces[0]
-    data = comparison_data(comparison, focus_on(first, token=token, head=head))
-    return write_output(path, document(data, first.text))
+    return document(comparison_data(comparison, focus_on(first, token=token, head=head)), first.text)
 
 
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The web page of a trace as the output of a notebook cell: an HTML frame on top of a picture of the trace.
+"""The web page of a trace or a comparison as the output of a notebook cell: an HTML frame on top of a picture.
 
 Notebooks that are not trusted, GitHub, and most formats of nbconvert remove the frame, because it runs a script. The
 reader then sees the picture; for a translation, also a picture of the word alignment above it.
@@ -13,12 +13,15 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.errors import InputError
+from regard.tracing.comparison import Comparison
 from regard.tracing.focus import focus_on
 from regard.tracing.trace import Trace
 from regard.views.alignment import alignment_figure
 from regard.views.page import page
+from regard.views.page.comparison import comparison_page
 from regard.views.page.data import n_weights
 from regard.views.picture.canvas import rendered
+from regard.views.picture.comparison import comparison_figure
 from regard.views.picture.trace import figure
 
 MAX_WEIGHTS = 5_000_000
@@ -56,13 +59,30 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
         text, weights = best["text"], torch.tensor(best["weights"])
         aligned = alignment_figure(best["source_words"], best["target_words"], weights, title=text)
         pictures = image(aligned, f"word alignment of {trace.text!r} and {text!r}") + "<br>" + pictures
-    frame = (
-        f'<div style="{BOX}">{pictures}'
-        f'<iframe title="regard" sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(document)}"></iframe></div>'
-    )
+    frame = framed(document, pictures)
     if alignment is None:
         FRAMES[trace] = frame
     return frame
+
+
+def comparison_frame(comparison: Comparison) -> str:
+    """Return the HTML that a notebook shows for a comparison: the page in a frame, which covers a picture.
+
+    If a page cannot show the comparison, the HTML is a line of text with the reason.
+    """
+    try:
+        for trace in comparison.traces:
+            check_size(trace)
+        document = comparison_page(comparison)
+    except InputError as error:
+        return f"<pre>{escape(f'{comparison!r}: {error}')}</pre>"
+    return framed(document, image(comparison_figure(comparison), repr(comparison)))
+
+
+def framed(document: str, pictures: str) -> str:
+    """Return HTML with a page in a frame, which covers pictures; if the frame is removed, the pictures are visible."""
+    frame = f'<iframe title="regard" sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(document)}"></iframe>'
+    return f'<div style="{BOX}">{pictures}{frame}</div>'
 
 
 def image(figure: Figure, text: str) -> str:
