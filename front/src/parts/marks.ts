@@ -70,7 +70,7 @@ function overWeights(context: CanvasRenderingContext2D, { left, top, width, heig
   context.translate(left, top);
 }
 
-/** Draw a frame around the weights of a query or, if they are small, a line through them. */
+/** Draw a frame around the weights of a query or, if their cells are only a few pixels large, a line through them. */
 export function drawQuery(context: CanvasRenderingContext2D, view: View, query: number): void {
   const { queriesFrom, keysFrom, keysRoom } = axes(view);
   const y = queriesFrom + query * view.size;

@@ -25,7 +25,7 @@ export function preciseText(number: number): string {
 
 /**
  * Return the weight at index `at` of a row or a grid (`of`), as text: "masked" if the query may not attend to the key, "" if `of` is
- * null. With four decimals, a weight that was rounded more coarsely is marked (see `weightText`).
+ * null. If `decimals` is 4, a weight that the page holds only coarsely rounded has "≈" before it (see `weightText`).
  */
 export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Array } | null, at: number, decimals = 4): string {
   if (!of) return "";

@@ -56,7 +56,7 @@ export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
-export const silenced = signal(false); // true = when a server or a worker runs the model, the shown head attends to nothing
+export const silenced = signal(false); // true = the shown head is switched off (attends to no key) when a server or a worker runs the model
 export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
 // `changeEffect` belongs to the changes with which the model was run. It is forgotten when the reader changes something else.
 effect(() => {

@@ -36,7 +36,11 @@ rounded to the largest float32."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor is NaN: it contains NaN, or infinities of both signs."""
+    """Return whether the sum of a tensor is NaN; False if the tensor is not on a CPU or not plain (see `are_plain`).
+
+    The sum is NaN if the tensor contains NaN or infinities of both signs, and also if partial sums overflow in both
+    directions.
+    """
     return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
 
 

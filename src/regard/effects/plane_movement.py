@@ -3,9 +3,10 @@
     before + heads + bias + feed_forward + rest = after
 
 The terms are vectors, and the equation also holds for their projections onto the plane; `rest` is the change made by
-layer norms. An arrow is a vector that a part of the layer adds to a token's vector, projected onto the plane. The angle
-of an arrow is computed in all d_model dimensions, between the added vector and the total change after - before: below
-90 degrees the part acts in the direction of the total change, above 90 degrees against it.
+layer norms and, in the decoder of an encoder-decoder, by cross-attention. An arrow is a vector that a part of the layer
+adds to a token's vector, projected onto the plane. The angle of an arrow is computed in all d_model dimensions, between
+the added vector and the total change after - before: below 90 degrees the part acts in the direction of the total
+change, above 90 degrees against it.
 """
 
 import math
@@ -53,7 +54,8 @@ class LayerArrows:
         before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
         parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
-            is contained in the first vector; what the feed-forward network adds; and the change made by layer norms.
+            is contained in the first vector; what the feed-forward network adds; and the rest (see
+            the beginning of this module).
         heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first, and
             the sum of the vectors of the other heads or key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the

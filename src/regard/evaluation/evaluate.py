@@ -184,7 +184,7 @@ def paired_bootstrap(
     signatures, results = test()
     found = []
     for name, settings in signatures.items():
-        other, first = results[name]  # in the order of `systems`: the other system comes first
+        other, first = results[name]  # in the order of `systems`: `against`, then `hypotheses`
         comparison = Comparison(
             other=float(other.score),
             interval=float(first.ci),

@@ -128,7 +128,11 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires."""
+    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires.
+
+    It reads one target token of each sentence, the numbers of source tokens (`lengths`) and the tensors of the decoder
+    state. It returns the logits of the next token and the tensors that the step has changed in the state.
+    """
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ typedef struct {
   int64_t query, first_key;      /* the first query and the first key of the block */
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
   const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
-  float *scores;       /* for each part, the scores [rows, keys of the part], which e = exp(s - m) overwrites */
+  float *scores;       /* for each part, the scores [rows, keys of the part], later overwritten by e = exp(s - m) */
   float *rescale;      /* [rows]: exp(running maximum before this part - running maximum m after it) */
   float *total;        /* [rows]: for each query, the sum of e = exp(score - running maximum) over the keys so far */
   float *exponent_sum; /* [rows]: the same sum of e * (score - running maximum), from which the entropy is computed */

@@ -247,7 +247,8 @@ static void project(const Stack *stack, const Block *block, const float *x, int6
   linear(&block->value, input, rows, scratch.value);
 }
 
-/* Add the output of an attention layer, whose contexts are in the scratch memory, to x. */
+/* Multiply the contexts of an attention layer, which are in the scratch memory, by the output projection, and add the
+   result to x; if post-norm, then normalise x by `norm`. */
 static void add_attention(const Stack *stack, const Linear *output, Norm norm, float *x, int64_t rows,
                           Scratch scratch) {
   linear(output, scratch.context, rows, scratch.output);

@@ -288,8 +288,9 @@ static inline void finish_row(const QueryBlock *b, int i) {
   if (s->previous) s->previous[at] = weight_on(b, i, position - 1);
 }
 
-/* Add the weights of query i on the keys of a part to the sums over queries, to the cells of the map, and to the mean
-   distance of the query. */
+/* Include the weights of query i on the keys of a part in what the block computes for three statistics: the sum of the
+   weights on each key (`received`), the cells of the pooled map (`pooled`), and the query's mean distance to its keys
+   (`distance`). */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->query : 0;

@@ -40,7 +40,7 @@ def without_control_characters(text: str) -> str:
 
 
 def checked_clean_text(text: str) -> str:
-    """Return a text as `clean_text` does; raise InputError if it has a lone surrogate, which UTF-8 cannot encode."""
+    """Return `clean_text(text)`; raise InputError if the text has a lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

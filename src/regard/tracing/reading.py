@@ -31,8 +31,8 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads; "" if it reads pictures or a recording, even with a text beside them. If a
-            decoder-only model generated text, this text follows.
+        text: the text that the model reads, and after it the text that a decoder-only model generated. For pictures or
+            a recording, even with a text beside them, only the generated text; "" if there is none.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.

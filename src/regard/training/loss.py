@@ -40,7 +40,7 @@ class ProjectingModel(Protocol):
     def vectors(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], target: Int[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target d_model"]:
-        """Return the vectors before the last layer; `lengths` counts the tokens of each source without its padding."""
+        """Return the vectors to which `to_logits` is applied; `lengths` counts each source's tokens without padding."""
 
 
 def smoothed_loss(

@@ -58,10 +58,11 @@ def measured_rules(
 ) -> list[AlignmentRule]:
     """Return every alignment rule of the model with its measured agreement; the default rule is the first.
 
-    There is a rule for each decoder layer, head (or mean over heads) and decoder step. A target piece counts if it
-    needs a source word (see `CLEAR_NEED`). The agreement is the share of these pieces that a rule aligns with the word
-    that they need most. If no piece counts, the result is the default rule alone, without an agreement. `choose_rule`
-    says which translations are used.
+    There is a rule for each decoder layer, head (or mean over heads) and decoder step: the step that predicts a target
+    piece, or the next step, which reads the piece. A piece needs a source word if it is much less probable when the
+    word is removed (see `CLEAR_NEED`). The agreement of a rule is measured on the pieces that need a word: the share of
+    them that the rule aligns with the word that they need most. If no piece needs a word, the result is the default
+    rule alone, without an agreement. `choose_rule` says which translations are used.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]

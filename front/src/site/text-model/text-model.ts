@@ -17,7 +17,7 @@ const NEXT = 8; // how many of the most probable next tokens are listed
 
 /** A text and its continuation, as tokens that the model reads. */
 interface Input {
-  text: string; // the text that was typed, and the text of the continuation
+  text: string; // the text that was typed, followed by the text of its continuation
   ids: number[];
   read: number; // how many of the `ids`, from the first one on, belong to the text that was typed; the others are its continuation
   tokens: Token[];

@@ -8,7 +8,10 @@ export interface Piece {
   end: number;
 }
 
-/** Cuts a text into pieces. It also spells pieces in letters: pieces that a model has generated stand for no part of a text. */
+/**
+ * Cuts a text into pieces, and tells which letters a piece stands for. The letters are needed for pieces that a model has generated:
+ * they were not cut from a text, in which their letters could be looked up.
+ */
 export interface Cutter {
   /** Cut the code points of a text from `from` to before `to` into pieces. */
   cut: (text: string[], from: number, to: number) => Piece[];

@@ -14,7 +14,7 @@ export interface MapHead {
   kind: string;
   layer: number;
   head: number | null; // null = the average of the layer's heads
-  hidden: boolean; // true = special tokens are left out or, in a text without any, the first token
+  hidden: boolean; // true = special tokens are left out; if the text has none, its first token is left out
 }
 
 /** How many rows the server has computed for the levels from `WeightMap.stored` up (`done`), and how many there are in all (`of`). */

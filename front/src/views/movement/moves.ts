@@ -25,7 +25,7 @@ export interface Move {
   lengths: Point; // the lengths of the vectors before and after the layer
   turned: number; // the angle between the vectors before and after, in degrees
   attention: Arrow;
-  bias: Arrow; // the bias of the output projection, which is a part of `attention`
+  bias: Arrow; // what the bias of the output projection adds; the arrow `attention` includes it
   feedForward: Arrow;
   rest: Arrow; // what is neither attention nor feed-forward: the change by norms and, in a decoder, by cross-attention
   heads: Arrow[];

@@ -8,7 +8,7 @@ import type { Decoded, DecodedArray } from "../../trace/blocks";
 
 /** The vectors that the heads of a layer add to the query's hidden vector, and their sum; only the first dimensions of each. */
 export interface HeadOutputs {
-  width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `given` have only the first of these
+  width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `given` hold only the first few of them
   added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null; // the bias of the output projection, which is added to the sum of the heads; null = there is none
   sum: Float64Array; // the sum of all heads' vectors and the bias

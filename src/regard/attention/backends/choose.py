@@ -191,11 +191,12 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
-    """Return the engine whose kernels compute the context of a call together with statistics; None if none supports it.
+    """Return the engine that computes the output of an attention call together with statistics of its weights.
 
-    The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton kernels) in `attention/statistics`.
-    They support neither dropout nor gradients. They support only tensors whose numbers C code may read from memory (see
-    `gradients.are_plain`). Without statistics (`ask` is None), only the C kernel is used.
+    None if no engine supports the call. The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton
+    kernels) in `attention/statistics`. They support neither dropout nor gradients. They support only tensors whose
+    numbers C code may read from memory (see `gradients.are_plain`). Without statistics (`ask` is None), only the C
+    kernel is used.
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None

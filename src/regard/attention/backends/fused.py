@@ -60,7 +60,7 @@ Run = Callable[[Call, float], Context]
 def unsupported_reason(call: Call, dropout: float) -> str | None:
     """Return why PyTorch's fused kernels do not support a call of `attend`, or None if they do.
 
-    PyTorch may compute such a call too, but by a kernel that stores the whole matrix of weights.
+    PyTorch may compute a call that they do not support by another kernel, which stores the whole matrix of weights.
     """
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:

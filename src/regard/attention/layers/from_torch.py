@@ -11,8 +11,8 @@ def check_torch_module(module: object) -> None:
 
     Raises:
         TypeError: `module` is not an nn.MultiheadAttention.
-        ValueError: `module` has an option that MultiHeadAttention does not have, named in the message, or takes the
-            tokens before the batch.
+        ValueError: `module` has an option that MultiHeadAttention does not have, named in the message, or has
+            batch_first=False.
     """
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")

@@ -75,7 +75,7 @@ class RangeMask(Mask):
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in `reach(grid, queries)`."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
-            return True  # `reach` is the key range of this one query, and is the same in every batch item
+            return True  # with one query and one length, `reach` is exactly the key range of the query
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 

@@ -6,8 +6,8 @@
     LlamaStretch    keeps high frequencies, divides low frequencies by the factor        Llama 3.1's code
 
 A frequency is the angle, in radians, by which a pair of numbers is rotated from one position to the next. The factor is
-how many times as long as in training the texts may be. Between high and low frequencies, `Yarn` and `LlamaStretch`
-interpolate: `Yarn` linearly in the index of the pair, `LlamaStretch` linearly in the frequency.
+the greatest length of a text divided by the greatest length in training. Between high and low frequencies, `Yarn` and
+`LlamaStretch` interpolate: `Yarn` linearly in the index of the pair, `LlamaStretch` linearly in the frequency.
 """
 
 import math
@@ -73,7 +73,7 @@ class Interpolate(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair of numbers, divided by `factor`."""
+        """Return the frequency of each pair of numbers in a query or key, divided by `self.factor`."""
         return frequencies / self.factor
 
 

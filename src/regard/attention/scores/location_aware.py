@@ -133,7 +133,7 @@ class LocationAware(nn.Module, Preparable):
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
-        # U f: the part of the hidden layer that depends on the previous weights
+        # U f in the formula of the class: the part that depends on the attention weights of the previous step
         location = features @ self.place_weight.to(query).mT
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
         return hidden @ self.vector.to(query)

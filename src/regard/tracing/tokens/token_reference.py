@@ -45,11 +45,11 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
 
 
 def reference_of(position: int, tokens: Sequence[Token]) -> str:
-    """Return a name of a token: its text. If several tokens have this text, a number follows it, such as "it:2".
+    """Return a name of a token: its text. If several tokens have this text, they are numbered: "it:1", "it:2".
 
-    >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "it")]
-    >>> reference_of(1, tokens), reference_of(2, tokens)
-    ('is', 'it:2')
+    >>> tokens = [Token(text=text, piece=text, special=False) for text in ("it", "is", "as", "it")]
+    >>> [reference_of(position, tokens) for position in range(4)]
+    ['it:1', 'is', 'as', 'it:2']
     """
     text = tokens[position].text
     same = [i for i, token in enumerate(tokens) if token.text == text]

@@ -178,9 +178,10 @@ class AttentionChanger(TorchFunctionMode):
 
 
 def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
-    """Return whether the mask of an attention call allows the query of a cut to attend to the key of the cut.
+    """Return whether the query of a `Cut` may attend to its key in an attention call before anything is cut.
 
-    `first_query` is the position in the text of the first query of the call.
+    That is, the call has both tokens, and its mask allows the pair. `first_query` is the position in the text of the
+    first query of the call.
     """
     query, key = int(cut.query) - first_query, int(cut.key)
     if not (0 <= query < call.grid.queries and key < call.grid.keys):

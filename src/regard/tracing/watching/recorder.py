@@ -115,7 +115,8 @@ class Recorder(TorchFunctionMode):
             return attend(*args, **{**kwargs, "ask": self.ask}) if kwargs.get("ask") is None else None
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
-        except (ValueError, TypeError, RuntimeError):  # the caller then runs `func`, and records it as unseen
+        except (ValueError, TypeError, RuntimeError):
+            # the caller then runs `func`, meets the same error in `attended`, and records the call in `unseen`
             return None
         if usable_engine(call, dropout, self.ask) is None:
             return None

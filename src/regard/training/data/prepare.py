@@ -97,7 +97,10 @@ def write_missing(
     watcher: Watcher,
     share: Share = ALONE,
 ) -> SettledConfig:
-    """Write the data folder of a training under a temporary name, unless it exists; return the complete settings.
+    """Write the data folder of a training under a temporary name; return the complete settings.
+
+    `load_written` renames the folder. Nothing is written if an earlier run has stored the settings and completed the
+    data folder.
 
     Args:
         folder: the folder of the training.

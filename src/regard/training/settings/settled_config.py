@@ -69,7 +69,7 @@ class CorpusConfig(TrainConfig):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledConfig(CorpusConfig):
-    """The complete settings of a training."""
+    """The complete settings of a training: every derived setting is filled in (see the beginning of this module)."""
 
     training: SettledTraining
     evaluation: SettledEvaluation

@@ -50,11 +50,11 @@ class MinimumRisk:
             )
 
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return the `n_best` candidates for each source, highest score first.
+        """Return, for each source, the `n_best` candidates most similar to the samples, best first.
 
         Raises:
-            ValueError: `sources` has no function that turns ids into text.
-            InputError: sacrebleu is not installed.
+            ValueError: `sources.text_of`, which turns ids into the texts that are compared, is None.
+            InputError: sacrebleu, which computes the similarity chrF, is not installed.
         """
         text_of = sources.text_of
         if text_of is None:

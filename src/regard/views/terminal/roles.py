@@ -31,7 +31,9 @@ N_LISTED = 4
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print which heads have each role most strongly, and a grid of all heads.
+    """Print which heads have each role most strongly, and a grid with one role for each head.
+
+    A role is a kind of key to which a head attends, such as the previous token; see `view`.
 
     Args:
         title: a line to print first; empty = no title.
