@@ -82,3 +82,31 @@ def test_a_strong_weight_is_a_strong_pixel(
     assert len(strongest) == len(masked) == 1
     assert max(map(sum, strongest)) < min(map(sum, weakest)) - 100
     assert masked.isdisjoint(weakest)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_few_queries_of_many_keys_have_legible_rows_and_the_keys_can_be_moved(
+    opened: Callable[..., Page], tmp_path: Path, turned: bool
+) -> None:
+    n_source, n_target = 211, 7
+    query, key = torch.randn(1, 1, n_target, 8), torch.randn(1, 1, n_source, 8)
+    source, target = (tuple(Token(f"w{n}", f"w{n}") for n in range(count)) for count in (n_source, n_target))
+    trace = Trace("handmade", "words", "words", source, target, {"cross": {0: attend(query, key, key)}})
+    page = opened(trace.html(tmp_path / "page.html", token="w3"), width=1280, height=1000)
+    pattern, canvas = page.locator("[data-view=pattern]"), page.locator("[data-view=pattern] canvas")
+    if turned:
+        page.get_by_role("button", name="queries →").click()
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    along, across = ("height", "width") if turned else ("width", "height")
+    assert 12 * n_target + 30 < box[across]
+    assert box[along] < 12 * n_source
+    start, end = (box["x"] + box["width"] - 8, box["y"] + box["height"] - 8), (box["x"] + 60, box["y"] + 60)
+    page.mouse.move(*start)
+    before = pattern.locator(".readout").inner_text()
+    page.mouse.down()
+    page.mouse.move(start[0] if turned else end[0], end[1] if turned else start[1], steps=5)
+    page.mouse.up()
+    page.mouse.move(*start)
+    expect(pattern.locator(".readout")).not_to_have_text(before)

@@ -20,7 +20,7 @@ const drawnAs = linkedChoice("pattern", "heat", "circles");
 const zoomPlace = linkedPlace("pattern-at");
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
-const LEGIBLE_CELL = 12; // a cell is at least this large, in pixels, if all rows or all columns are then in view; the reader moves along the longer side
+const LEGIBLE_CELL = 12; // the size of a cell, in pixels, if one side of the pattern is so long that cells would have less than half this size; this side is then moved
 const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
 export function Pattern() {
@@ -36,16 +36,19 @@ export function Pattern() {
   const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
   const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
-  const fits = [room.across / columns.length, room.down / rows.length]; // the sizes of a cell with which all columns, and all rows, are in view
-  const base = Math.min(LARGEST_CELL, Math.max(Math.min(...fits), Math.min(LEGIBLE_CELL, Math.max(...fits))));
-  const size = { width: Math.min(room.across, columns.length * base + 1), height: Math.min(room.down, rows.length * base + 1) };
+  const [widest, highest] = [room.across / columns.length, room.down / rows.length]; // the sizes of a cell with which all columns, or all rows, are in view
+  const small = Math.min(widest, highest);
+  const isLong = small < LEGIBLE_CELL / 2 && Math.max(widest, highest) >= LEGIBLE_CELL;
+  const base = isLong ? LEGIBLE_CELL : Math.min(LARGEST_CELL, small);
+  const size = { width: Math.min(room.across, columns.length * base), height: Math.min(room.down, rows.length * base) };
   const zoomed = useZoom(canvas, zoomPlace, { shown: width > 0, base, rows: rows.length, columns: columns.length, turned, ...margins, ...size });
   const view: View = {
     queries,
     keys,
     turned,
     ...margins,
-    ...size,
+    width: Math.min(room.across, size.width + 1), // with the last line of the grid
+    height: size.height + 1,
     x: zoomed.x,
     y: zoomed.y,
     size: base * zoomed.k,

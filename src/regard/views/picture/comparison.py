@@ -58,14 +58,14 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 def title(comparison: Comparison) -> list[str]:
     models = " and ".join(quoted(model) for model in comparison.models)
-    lines = [f"{models}: how much of a query's attention goes to other keys, in each head for the query with most"]
+    lines = [f"{models}. Each cell: the largest share of its attention that a query moves to other keys."]
     first = comparison.first
     if first is None:
-        lines.append(f"no difference: at most {comparison.at_most:g} of a query's attention goes to other keys")
+        lines.append(f"No difference: no share is above {comparison.at_most:g}.")
     else:
-        lines.append(f"they first differ in {first[0]} for the query {quoted(first[1])}")
+        lines.append(f"The first difference is in {first[0]}, for the query {quoted(first[1])}.")
     if comparison.output is not None:
-        lines[-1] += f"; largest difference of the outputs: {comparison.output:.3g}"
+        lines[-1] += f" The outputs differ by at most {comparison.output:.3g}."
     if len(comparison.tokens) > 1:
-        lines.append("from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in comparison.layers))
+        lines.append("Rows, from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in comparison.layers) + ".")
     return lines
