@@ -99,9 +99,9 @@ def test_few_queries_of_many_keys_have_legible_rows_and_the_keys_can_be_moved(
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
-    along, across = ("height", "width") if turned else ("width", "height")
-    assert 12 * n_target + 30 < box[across]
-    assert box[along] < 12 * n_source
+    along, across = (box["height"], box["width"]) if turned else (box["width"], box["height"])
+    assert 12 * n_target + 30 < across
+    assert along < 12 * n_source
     start, end = (box["x"] + box["width"] - 8, box["y"] + box["height"] - 8), (box["x"] + 60, box["y"] + 60)
     page.mouse.move(*start)
     before = pattern.locator(".readout").inner_text()
