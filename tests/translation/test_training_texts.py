@@ -1,5 +1,6 @@
 """Tests of lengths and scripts of training texts: measured on a corpus by hand, remarks, division, stored numbers."""
 
+import math
 from dataclasses import asdict, replace
 
 import pytest
@@ -64,16 +65,17 @@ def test_a_long_sentence_is_translated_whole_with_a_remark(latin):
 
 
 @pytest.mark.parametrize(
-    ("limits", "word", "bound"),
-    [({"smallest_ratio": 9.0}, "shorter", "least"), ({"largest_ratio": 0.1}, "longer", "most")],
+    ("limits", "word", "bound", "exact"),
+    [({"smallest_ratio": 9.05}, "shorter", "at least", math.ceil), ({"largest_ratio": 0.15}, "longer", "at most", int)],
 )
-def test_a_translation_of_an_unusual_length(translator, limits, word, bound):
+def test_a_translation_of_an_unusual_length(translator, limits, word, bound, exact):
     texts = replace(LATIN, **{"largest_ratio": 99.0, **limits})
     (one,) = replace(translator, extra={"training_texts": asdict(texts)}).translate(["the cat"])
-    ratio = (len(one.target_ids) + 1) / len(one.source_ids)
+    n_source, n_target = len(one.source_ids), len(one.target_ids) + 1
+    limit = exact(next(iter(limits.values())) * n_source)
     assert one.unlike == (
-        f"the translation is much {word} than usual: {ratio:.2f} pieces for each piece of the source, and 999 of 1,000 "
-        f"training pairs have at {bound} {next(iter(limits.values())):.2f}",
+        f"the translation is much {word} than usual: {n_target} pieces for the {n_source} of the source; 999 of 1,000 "
+        f"training pairs have {bound} {limit} for as many",
     )
     assert one.unlike_source == ()
 

@@ -3,6 +3,7 @@
 When training ends, the lengths and scripts are stored in the translator's folder.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -123,14 +124,15 @@ class TrainingTexts:
         Args:
             n_source, n_target: the numbers of pieces of the source and of the translation, EOS counted.
         """
-        ratio = n_target / n_source
-        if self.smallest_ratio <= ratio <= self.largest_ratio:
+        if self.smallest_ratio <= n_target / n_source <= self.largest_ratio:
             return None
-        much, bound = ("shorter", "least") if ratio < self.smallest_ratio else ("longer", "most")
-        limit = self.smallest_ratio if ratio < self.smallest_ratio else self.largest_ratio
+        if n_target < self.smallest_ratio * n_source:
+            much, limit = "shorter", f"at least {math.ceil(self.smallest_ratio * n_source):,}"
+        else:
+            much, limit = "longer", f"at most {math.floor(self.largest_ratio * n_source):,}"
         return (
-            f"the translation is much {much} than usual: {ratio:.2f} pieces for each piece of the source, and 999 of "
-            f"1,000 training pairs have at {bound} {limit:.2f}"
+            f"the translation is much {much} than usual: {n_target:,} pieces for the {n_source:,} of the source; 999 "
+            f"of 1,000 training pairs have {limit} for as many"
         )
 
 
