@@ -3,7 +3,7 @@
 import { env } from "onnxruntime-web/wasm";
 import { decompress } from "../trace/blocks";
 import { load, Refused } from "./files";
-import { salientQuery } from "./focus";
+import { salientQuery } from "./salient-query";
 import type { Ask, ModelFiles, ModelRecord, Prepare, FromWorker, Start } from "./messages";
 import { movementOf, withoutStates } from "./movement/movement";
 import type { Reader } from "./reader";

@@ -1,12 +1,12 @@
 """`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from einops._backends import TorchBackend
 from torch import Tensor
 
 OPERATORS = (
@@ -91,10 +91,13 @@ for _operator in (f"__{name}__" for name in OPERATORS.split()):
     setattr(ThroughDense, _operator, through_dense(_operator))
 
 
-class ThroughDenseBackend(TorchBackend):
-    """Makes einops accept a `ThroughDense`; einops finds this class itself, as a subclass of its `AbstractBackend`."""
+with suppress(ImportError):  # the module is private; if einops removes it, einops refuses a Pattern in its own words
+    from einops._backends import TorchBackend
 
-    framework_name = "regard"
+    class ThroughDenseBackend(TorchBackend):
+        """Makes einops accept a `ThroughDense`; einops finds this class as a subclass of its `AbstractBackend`."""
 
-    def is_appropriate_type(self, tensor: Any) -> bool:
-        return isinstance(tensor, ThroughDense)
+        framework_name = "regard"
+
+        def is_appropriate_type(self, tensor: Any) -> bool:
+            return isinstance(tensor, ThroughDense)

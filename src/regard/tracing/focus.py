@@ -5,7 +5,7 @@ A weight is salient if its key is far from the query, and if other queries of th
     salience = (weight - mean weight of the key over the head's queries) · log(1 + distance²)
 
 where distance = |query position - key position|. The logarithm lets a large weight on a near word win against a small
-one on the most distant word. `salientQuery` in front/src/site/focus.ts computes the same.
+one on the most distant word. `salientQuery` in front/src/site/salient-query.ts computes the same.
 
 Three kinds of weights are not considered: weights of 0, the weight of a token on itself, and weights whose query or key
 is punctuation or a special token such as [SEP]. A head puts its weight on such keys if no other token matters to it
