@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -18,7 +18,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--js-flags=--liftoff-only",  # compiling a site's WebAssembly again, to faster code, takes longer than running it
+    "--in-process-gpu",  # a process less
+    "--js-flags=--liftoff-only --no-opt --no-maglev",  # compiling to faster code takes longer than these pages run
 ]
 
 
