@@ -163,6 +163,7 @@ def test_the_colours_of_a_map_are_mirrored_when_it_is_turned(page: Page) -> None
 
 
 def test_the_table_has_the_largest_cells_in_view(page: Page, weights: torch.Tensor) -> None:
+    page.wait_for_load_state("networkidle")  # every tile is there
     view(page).locator(".numbers summary").click()
     expect(view(page).locator(".numbers tbody tr")).to_have_count(200)
     rows = (
