@@ -70,6 +70,7 @@ from .attention.steps import Steps as Steps
 from .effects.changes import Cut as Cut
 from .effects.changes import Sharpen as Sharpen
 from .effects.changes import Silence as Silence
+from .effects.interchange import Interchange as Interchange
 from .effects.rollout import HeadMean as HeadMean
 from .effects.rollout import VectorLengths as VectorLengths
 from .errors import InputError as InputError

@@ -1,6 +1,7 @@
 """Changes to the attention of a model: hide one token from another, silence a head, or sharpen its weights.
 
-Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1.
+Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1. A fourth change,
+`Interchange`, replaces the output of a head; see `interchange.py`.
 """
 
 import re
@@ -16,6 +17,7 @@ from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.score import Score
+from regard.effects.interchange import Interchange
 from regard.errors import InputError
 
 
@@ -71,7 +73,7 @@ class Sharpen:
             raise ValueError(f"temperature={self.temperature} of Sharpen must be from 0.000001 to 1,000,000.")
 
 
-Change = Cut | Silence | Sharpen
+Change = Cut | Silence | Sharpen | Interchange
 
 
 def check_list_of_changes(changes: object) -> None:
@@ -95,10 +97,12 @@ class LayerChanges:
         edges: the keys that queries cannot attend to (see `Edge`); queries and keys are positions in the whole text.
         temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
             The temperature under the key None divides the scores of every head, in addition to the head's own.
+        interchanges: the heads whose outputs are those of another run, by the head's number in the layer; None = all.
     """
 
     edges: tuple[Edge, ...]
     temperatures: Mapping[int | None, float]
+    interchanges: tuple[tuple[int | None, Interchange], ...] = ()
 
     def applied(
         self, score: Score, mask: Mask | None, normalise: Normaliser, grid: Grid, first_query: int
@@ -110,7 +114,7 @@ class LayerChanges:
             first_query: the position in the text of the first query of the call; above 0 if the model generates
                 token by token, since a call then has only the newest query.
         """
-        for head in (*(edge[0] for edge in self.edges), *self.temperatures):
+        for head in (*(edge[0] for edge in self.edges), *self.temperatures, *(head for head, _ in self.interchanges)):
             if head is not None and head >= grid.heads:
                 raise InputError(f"no head H{head}: the layer has {grid.heads} heads, H0 to H{grid.heads - 1}.")
         if self.edges:
@@ -220,6 +224,7 @@ def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerC
     """
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}
+    interchanges: list[tuple[int | None, Interchange]] = []
     for change in changes:
         for heads in heads_of(change):
             if not heads.has_heads_in(kind, layer):
@@ -228,6 +233,8 @@ def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerC
                 edges.append((heads.head, int(change.query), int(change.key)))
             elif isinstance(change, Silence):
                 edges.append((heads.head, None, None))
+            elif isinstance(change, Interchange):
+                interchanges.append((heads.head, change))
             else:
                 temperatures[heads.head] = temperatures.get(heads.head, 1.0) * change.temperature
-    return LayerChanges(tuple(edges), temperatures)
+    return LayerChanges(tuple(edges), temperatures, tuple(interchanges))

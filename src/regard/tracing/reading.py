@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.effects.changes import Change, Cut, heads_of
+from regard.effects.interchange import Interchange
 from regard.errors import InputError
 from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
 from regard.tracing.media.media import Media
@@ -17,7 +18,7 @@ from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.tokens.token_reference import token_position
+from regard.tracing.tokens.token_reference import TokenReference, token_position
 from regard.tracing.watching.attention_kind import KindOfPath, is_causal
 from regard.tracing.watching.changing import changed
 
@@ -102,10 +103,10 @@ def read_medium(
 
     `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
     """
-    if any(isinstance(change, Cut) for change in changes) and not medium.target:
+    if any(map(names_tokens, changes)) and not medium.target:
         raise InputError(
-            "a Cut between parts of a picture or a recording needs positions: use it in regard.changed(model, changes) "
-            "around the model's own call."
+            "a change that names parts of a picture or a recording needs positions: use it in regard.changed(model, "
+            "changes) around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
     given = ModelInput(medium.inputs, "", target or "", (), medium.target, located)
@@ -180,7 +181,7 @@ def with_positions(
     change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
 ) -> Change:
     """Return a copy of a change in which tokens given by their text are replaced by their positions."""
-    if not isinstance(change, Cut):
+    if not isinstance(change, Cut | Interchange) or not names_tokens(change):
         return change
     only_kind = None
     if KindOfPath.of(model).only_kind is not None:
@@ -191,5 +192,24 @@ def with_positions(
             f"{change} must name heads of one kind, since the tokens of each kind differ: for instance "
             "heads=['cross'] or heads=['decoder L0H1']."
         )
-    queries, keys = ({"source": source, "target": target}[side] for side in SIDES[kinds.pop() or ""])
-    return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
+    sides = SIDES[kinds.pop() or ""]
+    queries, keys = ({"source": source, "target": target}[side] for side in sides)
+    if isinstance(change, Cut):
+        return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
+    others = getattr(change.other, sides[0])
+    pairs = [(token_position(here, queries), position_there(there, others)) for here, there in change.token_pairs or ()]
+    return replace(change, tokens=dict(pairs))
+
+
+def names_tokens(change: Change) -> bool:
+    return isinstance(change, Cut) or (isinstance(change, Interchange) and change.tokens is not None)
+
+
+def position_there(token: TokenReference, others: Sequence[Token]) -> int:
+    """Return the position of a token in the other run of an `Interchange`, whose tokens are `others`."""
+    try:
+        return token_position(token, others)
+    except InputError as error:
+        raise InputError(
+            f"in the other run: {error} A dict gives a token of each run: tokens={{here: there}}."
+        ) from error

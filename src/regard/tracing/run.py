@@ -16,6 +16,7 @@ from regard.attention.ask import Ask
 from regard.attention.attend import Attended
 from regard.attention.representation import type_name
 from regard.effects.changes import Change, check_list_of_changes
+from regard.effects.interchange import Interchange
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.media import Media, read_audio, read_pictures
 from regard.tracing.media.picture_layout import PADDING
@@ -76,8 +77,8 @@ def trace(
             tokens are shown as [17].
         layers: the numbers of the layers to keep, counted from 0; None = all layers that have attention.
         truncate: whether to cut off a text that is longer than the model can read, instead of raising InputError.
-        changes: changes to the attention of heads: `Cut`, `Silence` and `Sharpen` objects; tokens are given by their
-            texts or positions.
+        changes: changes to the attention of heads: `Cut`, `Silence`, `Sharpen` and `Interchange` objects; tokens are
+            given by their texts or positions.
         keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
             `contributions`, `movement` and the flow `VectorLengths()` of `rollout` need.
         ask: for long texts, store these statistics of every layer instead of queries, keys and values: the trace then
@@ -113,6 +114,11 @@ def trace(
     if fps is not None and not 0 < fps < math.inf:
         raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
     check_list_of_changes(changes)
+    if keep and any(isinstance(change, Interchange) for change in changes):
+        raise InputError(
+            "keep=('hidden',) divides what a layer adds by its own weights, and an Interchange replaces what a head "
+            "adds; give only one."
+        )
     if isinstance(audio, str | Path):
         audio, sampling_rate = read_wave(Path(audio))
     medium: Media | None = None

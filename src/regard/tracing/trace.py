@@ -341,8 +341,8 @@ class Trace:
 
         Raises:
             InputError: a score, mask or normaliser is not a class of regard, so `load` could not rebuild it; this is a
-                trace of words (save the trace of tokens instead); or the file has another ending or cannot be
-                written.
+                trace of words (save the trace of tokens instead), or has an `Interchange`; or the file has another
+                ending or cannot be written.
         """
         if Path(path).suffix != ".safetensors":
             raise InputError(f"a trace is saved as a safetensors file; {path} does not end in .safetensors.")

@@ -473,8 +473,8 @@ def test_what_has_no_places_is_refused(vit):
     )
     cut = [regard.Cut("1,1", "0,0")]
     assert refusal(InputError, regard.trace, vit, images=PICTURE, processor=PROCESSOR, changes=cut) == (
-        "a Cut between parts of a picture or a recording needs positions: use it in regard.changed(model, changes) "
-        "around the model's own call."
+        "a change that names parts of a picture or a recording needs positions: use it in regard.changed(model, "
+        "changes) around the model's own call."
     )
     silent = regard.trace(vit, images=PICTURE, processor=PROCESSOR, changes=[regard.Silence("L0")])
     assert not silent.encoder[0].dense().any()

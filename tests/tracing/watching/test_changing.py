@@ -193,7 +193,9 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
         "Cut(query='it', key=2, heads=None) names a token by its text, and regard.changed has no text to find it in; "
         "give the token's position."
     )
-    assert refusal(TypeError, run, "L3H1") == "'L3H1' is not a change; give Cut, Silence or Sharpen objects."
+    assert (
+        refusal(TypeError, run, "L3H1") == "'L3H1' is not a change; give Cut, Silence, Sharpen or Interchange objects."
+    )
     cut = Cut(0, 1)
     for use in (regard.changed(minilm.model, cut).__enter__, lambda: regard.trace("MiniLM", "a", changes=cut)):
         assert refusal(TypeError, use) == f"changes is {cut!r}; it takes a list: changes=[{cut!r}]."

@@ -21,6 +21,7 @@ from regard.attention.call import Call
 from regard.attention.pattern import Pattern
 from regard.attention.weights import weights_of
 from regard.effects.changes import Change
+from regard.effects.interchange import Interchange
 from regard.errors import InputError, first_paragraph
 from regard.json_file import Json, parse_json
 from regard.tensor_file import read_tensors, write_tensors
@@ -41,6 +42,11 @@ VERSION = 3
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
     """Write a trace to a file, either completely or not at all; `record` has the fields of the trace by name."""
+    if any(isinstance(change, Interchange) for change in record["changes"]):
+        raise InputError(
+            "a trace with an Interchange cannot be saved, since it needs the other trace too; save the other trace, "
+            "and make this one again from it."
+        )
     table = TensorTable()
     steps = {
         kind: {str(layer): step_to_json(step, table) for layer, step in layers.items()}

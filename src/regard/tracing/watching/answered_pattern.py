@@ -4,7 +4,7 @@ The queries and keys of an attention call are freed as soon as its statistics ar
 text takes little memory besides that of the model.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -116,7 +116,8 @@ def answered(attended: Attended, ask: Ask) -> Attended:
     stored = pattern.statistics
     summary = stored if stored is not None and stored.ask is ask else pattern.answer(ask)
     forgotten = AnsweredPattern(ForgottenCall.without_tensors(pattern.call), summary)
-    return replace(attended, context=torch.empty_like(attended.context, device="meta"), pattern=forgotten)
+    context = torch.empty_like(attended.context, device="meta")
+    return Attended(context=context, pattern=forgotten, backend=attended.backend)
 
 
 def names_of(summary: Summary) -> list[str]:

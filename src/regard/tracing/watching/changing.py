@@ -1,7 +1,8 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
 A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If a change applies to the
-calling layer, `attend` is called instead, with a changed score and mask. Other calls are unchanged.
+calling layer, `attend` is called instead, with a changed score and mask, and outputs of heads are replaced in its
+result. Other calls are unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from regard.attention.attend import Attended, attend
 from regard.attention.call import Call
 from regard.attention.representation import type_name
 from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of
+from regard.effects.interchange import Interchange, interchanged
 from regard.errors import InputError
 from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.running_modules import RunningModules, layer_of, running_modules
@@ -32,8 +34,9 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     (after `regard.install`), or by `attend`. Layers that no change names are unchanged.
 
     Args:
-        changes: `Cut`, `Silence` and `Sharpen` objects. The tokens of a `Cut` must be positions in the whole text, also
-            while a model generates token by token.
+        changes: `Cut`, `Silence`, `Sharpen` and `Interchange` objects. The tokens of a `Cut` or `Interchange` must be
+            positions in the whole text, also while a model generates token by token. An `Interchange` replaces the
+            output in every item of a batch.
 
     Raises:
         TypeError: `model` is not a module, or a change is of another type.
@@ -69,20 +72,29 @@ def check_change(change: Change, only_kind: str | None) -> None:
     `only_kind` is the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
     """
     if not isinstance(change, Change):
-        raise TypeError(f"{change!r} is not a change; give Cut, Silence or Sharpen objects.")
-    if isinstance(change, Cut) and not (isinstance(change.query, int) and isinstance(change.key, int)):
+        raise TypeError(f"{change!r} is not a change; give Cut, Silence, Sharpen or Interchange objects.")
+    tokens = tokens_of(change)
+    if not all(isinstance(token, int) for token in tokens):
         raise InputError(
             f"{change} names a token by its text, and regard.changed has no text to find it in; give the token's "
             "position."
         )
     heads = heads_of(change)
-    if isinstance(change, Cut) and min(int(change.query), int(change.key)) < 0:
+    if any(int(token) < 0 for token in tokens):
         raise InputError(f"{change} has a negative position; positions are counted from 0.")
     if only_kind is None and any(one.kind is None for one in heads):
         raise InputError(
             f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
             "'decoder L0H1', 'cross L0H1', or 'cross' alone for all heads of cross-attention."
         )
+
+
+def tokens_of(change: Change) -> list[int | str]:
+    """Return the tokens that a change names."""
+    if isinstance(change, Cut):
+        return [change.query, change.key]
+    pairs = (change.token_pairs or []) if isinstance(change, Interchange) else []
+    return [token for pair in pairs for token in pair]
 
 
 class AttentionChanger(TorchFunctionMode):
@@ -145,14 +157,19 @@ class AttentionChanger(TorchFunctionMode):
                 "pass, so a change to that layer would change several attention calls."
             )
         self.called.add((kind, layer))
+        n_tokens = self.first_query + call.grid.queries
         self.applied += [
-            change for change in for_layer if not isinstance(change, Cut) or has_edge(call, change, self.first_query)
+            change
+            for change in for_layer
+            if (not isinstance(change, Cut) or has_edge(call, change, self.first_query))
+            and (not isinstance(change, Interchange) or change.last_token(n_tokens) < n_tokens)
         ]
         changes = changes_of_layer(for_layer, kind, layer)  # a Cut of tokens outside of this call has no effect
         score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
-        return attend(
+        attended = attend(
             call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
         )
+        return interchanged(attended, changes.interchanges, kind, layer, self.first_query)
 
     def enter(self, n_running: int) -> None:
         """When a forward pass starts (the model itself is the only running module), forget the layers in `called`."""
@@ -165,8 +182,9 @@ class AttentionChanger(TorchFunctionMode):
         if missed and self.layers:
             change = missed[0]
             seen = [(kind, layer) for kind, numbers in self.layers.items() for layer in sorted(numbers)]
-            if isinstance(change, Cut) and any(heads.has_heads_in(*one) for heads in heads_of(change) for one in seen):
-                raise InputError(f"{change} changed nothing: no attention call let this query attend to this key.")
+            if any(heads.has_heads_in(*one) for heads in heads_of(change) for one in seen):
+                reason = "let this query attend to this key" if isinstance(change, Cut) else "had all these tokens"
+                raise InputError(f"{change} changed nothing: no attention call {reason}.")
             layers = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
             raise InputError(f"{change} changed nothing: the model has attention in {' and '.join(layers)}.")
         if missed:

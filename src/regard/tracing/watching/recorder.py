@@ -30,6 +30,7 @@ from regard.attention.masks import Keep
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
+from regard.effects.interchange import interchanged
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes
@@ -85,6 +86,8 @@ class Recorder(TorchFunctionMode):
         if func is F.multi_head_attention_forward:
             with self:
                 return multi_head_attention_forward(*args, **kwargs)
+        if func is interchanged:
+            return self.replace_outputs(func(*args, **kwargs))
         is_attention = func is attend or func is F.scaled_dot_product_attention
         if is_attention and self.ask is not None and self.keeps(self.running.path):
             seen = self.with_statistics(func, args, kwargs)
@@ -153,6 +156,13 @@ class Recorder(TorchFunctionMode):
             else:
                 attended = answered(attended, self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+
+    def replace_outputs(self, attended: Attended) -> Attended:
+        """Record that outputs of heads in the latest attention call were replaced, and return the call."""
+        if self.ask is None and self.keeps(self.running.path):
+            latest = self.watched.steps[-1]
+            self.watched.steps[-1] = replace(latest, attended=replace(attended, pattern=latest.attended.pattern))
+        return attended
 
     def record_unseen(self, reason: str) -> None:
         """Record the reason why no pattern can be made of an attention call of the running module."""

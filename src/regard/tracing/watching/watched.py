@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import Attended
+from regard.effects.interchange import Interchanged
 from regard.errors import InputError
 
 
@@ -82,10 +83,17 @@ class Watched:
 
 
 def check_contexts(steps: Sequence[Attended]) -> Check:
-    """Recompute the context of each attention call as weights @ value, and compare it with the recorded context."""
+    """Recompute the context of each attention call as weights @ value, and compare it with the recorded context.
+
+    If outputs of heads were replaced by those of another run, compare with the context before that.
+    """
+    contexts = [step.computed if isinstance(step, Interchanged) else step.context for step in steps]
     with torch.no_grad():
-        errors = [largest_magnitude(step.pattern.apply(step.pattern.value) - step.context) for step in steps]
-        sizes = [largest_magnitude(step.context) for step in steps]
+        errors = [
+            largest_magnitude(step.pattern.apply(step.pattern.value) - context)
+            for step, context in zip(steps, contexts, strict=True)
+        ]
+        sizes = [largest_magnitude(context) for context in contexts]
     return Check(
         max_error=largest_magnitude(torch.tensor(errors)),
         magnitude=largest_magnitude(torch.tensor(sizes)),

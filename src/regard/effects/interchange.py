@@ -1,0 +1,182 @@
+"""Interchange: replace the output of a head by the output of the same head in another run of the model.
+
+This is called an interchange intervention (Geiger et al. 2021), or activation patching (causal tracing in Meng et al.
+2022). The output of a head is its context, weights · value, before the output projection.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function
+
+from regard.attention.attend import Attended
+from regard.attention.representation import type_name
+from regard.errors import InputError
+
+
+@runtime_checkable
+class TracedRun(Protocol):
+    """What an `Interchange` needs of a `Trace`."""
+
+    @property
+    def attended(self) -> Mapping[str, Mapping[int, Attended]]:
+        """Every attention call, by kind ("encoder", "decoder", "cross") and layer number."""
+
+    @property
+    def images(self) -> tuple[Any, ...]:
+        """The pictures that the model read."""
+
+    @property
+    def joined(self) -> Any:
+        """None, unless the tokens are words that consist of several tokens of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interchange:
+    """A change of attention: the output of a head is that of the same head in another run of the model.
+
+    The output is the head's context, before the output projection. It is replaced bit for bit; the pattern of the head
+    is still the one that the head computes in this run.
+
+    Attributes:
+        head: the name of a head, such as "L3H1" or "cross L3H1", or of a layer, such as "L3".
+        other: the trace of the other run, from `regard.trace`.
+        tokens: the query tokens whose outputs are replaced: a position or a text, a list of them, or None = all tokens.
+            A position is the same in both runs, and a text is looked up in the text of each run. A dict gives for each
+            token of this run a token of the other run.
+
+    Raises:
+        TypeError: `other` is not a trace.
+        InputError: `other` is a trace of words, or `tokens` is empty.
+
+    Source: Geiger et al. 2021, "Causal abstractions of neural networks", section 3; Meng et al. 2022, section 2.1.
+    """
+
+    head: str
+    other: TracedRun
+    tokens: int | str | Collection[int | str] | Mapping[int | str, int | str] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.other, TracedRun):
+            raise TypeError(
+                f"other of Interchange is {type_name(self.other)}; it takes the trace of another run, as "
+                "regard.trace(model, text) gives it."
+            )
+        if self.other.joined is not None:
+            raise InputError("other of Interchange is a trace of words; give the trace of tokens it was made from.")
+        if self.token_pairs == []:
+            raise InputError("tokens of Interchange is empty; name tokens, or give tokens=None for all.")
+
+    @property
+    def token_pairs(self) -> list[tuple[int | str, int | str]] | None:
+        """For each token of this run whose output is replaced, the token of the other run; None = all, in order."""
+        if self.tokens is None:
+            return None
+        if isinstance(self.tokens, Mapping):
+            return list(self.tokens.items())
+        tokens = [self.tokens] if isinstance(self.tokens, int | str) else self.tokens
+        return [(token, token) for token in tokens]
+
+    def last_token(self, n_tokens: int) -> int:
+        """Return the last position in this run whose output is replaced, in a run of `n_tokens` tokens."""
+        return n_tokens - 1 if self.token_pairs is None else max(int(here) for here, _ in self.token_pairs)
+
+    def positions(self, first_query: int, n_queries: int, n_others: int) -> list[tuple[int, int]]:
+        """Return the queries of an attention call whose outputs are replaced, each with its query in the other run.
+
+        Args:
+            first_query: the position in the text of the first query of the call.
+            n_queries: the number of queries of the call.
+            n_others: the number of queries in the other run.
+        """
+        pairs = self.token_pairs
+        if pairs is None:
+            if first_query + n_queries != n_others:
+                raise InputError(
+                    f"Interchange({self.head!r}, …): the other run has {n_others} tokens and this one "
+                    f"{first_query + n_queries}; give tokens=… that are in both."
+                )
+            return list(enumerate(range(first_query, n_others)))
+        for _, there in pairs:
+            if int(there) >= n_others:
+                raise InputError(
+                    f"Interchange({self.head!r}, …): no token {there} in the other run, whose {n_others} tokens are "
+                    f"counted from 0 to {n_others - 1}."
+                )
+        within = [(int(here) - first_query, int(there)) for here, there in pairs]
+        return [(here, there) for here, there in within if 0 <= here < n_queries]
+
+    def outputs(
+        self, kind: str, layer: int, context: Float[Tensor, "batch heads queries d_value"]
+    ) -> Float[Tensor, "1 heads others d_value"]:
+        """Return the outputs of all heads of a layer in the other run; `context` are the outputs in this run.
+
+        Raises:
+            InputError: the other run has no such layer, was traced with ask=…, or is of a model of another shape.
+        """
+        layers = self.other.attended.get(kind, {})
+        if layer not in layers:
+            found = f"{kind} layers {', '.join(map(str, layers))}" if layers else f"no {kind} attention"
+            raise InputError(
+                f"Interchange({self.head!r}, …): no {kind} layer {layer} in the other run: it has {found}."
+            )
+        outputs = layers[layer].context
+        if outputs.is_meta:
+            raise InputError(
+                f"Interchange({self.head!r}, …): the other run was traced with ask=…, which keeps no outputs of heads; "
+                "trace it without ask=…."
+            )
+        sizes = [tuple(one.shape[1::2]) for one in (context, outputs)]
+        if sizes[0] != sizes[1]:
+            shapes = [f"{heads} heads of width {width}" for heads, width in sizes]
+            raise InputError(
+                f"Interchange({self.head!r}, …): {kind} layer {layer} has {shapes[0]}, and in the other run "
+                f"{shapes[1]}; both runs must be of models of the same shape."
+            )
+        if self.other.images and context.shape[0] > 1:
+            raise InputError(
+                f"Interchange({self.head!r}, …): {kind} layer {layer} reads {context.shape[0]} pictures or parts of a "
+                "picture in one batch, and a trace has them as one sequence; an Interchange needs one picture."
+            )
+        return outputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Interchanged(Attended):
+    """The result of an attention call in which outputs of heads were replaced by those of another run.
+
+    Attributes:
+        computed: the context that the call computed from its weights and values; `context` has the replaced outputs.
+    """
+
+    computed: Float[Tensor, "batch heads queries d_value"]
+
+
+def interchanged(
+    attended: Attended, interchanges: Sequence[tuple[int | None, Interchange]], kind: str, layer: int, first_query: int
+) -> Attended:
+    """Return an attention call with the outputs of heads replaced by those of other runs.
+
+    Like `attend`, this function can be replaced by a TorchFunctionMode, so that a recorder notices the new outputs.
+
+    Args:
+        interchanges: the changes, each with the number of its head; None = all heads of the layer.
+        kind, layer: the layer's kind of attention and number.
+        first_query: the position in the text of the first query of the call.
+    """
+    if not interchanges:
+        return attended
+    if has_torch_function((attended.context,)):
+        return handle_torch_function(
+            interchanged, (attended.context,), attended, interchanges, kind, layer, first_query
+        )
+    context = attended.context.clone()
+    for head, change in interchanges:
+        outputs = change.outputs(kind, layer, context).to(context)
+        heads = range(context.shape[1]) if head is None else [head]
+        for here, there in change.positions(first_query, context.shape[2], outputs.shape[2]):
+            context[:, heads, here] = outputs[:, heads, there]
+    return Interchanged(context=context, pattern=attended.pattern, backend=attended.backend, computed=attended.context)
