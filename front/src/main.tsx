@@ -11,7 +11,8 @@ import { hueOf } from "./parts/colours";
 import { answererOf } from "./site/answerer";
 import { course, firstTrace, type Course } from "./state/course";
 import { answerer } from "./state/questions";
-import { head, layer, lockQuery, moveQuery, queryItem, unlockQuery, showTrace, moveHead } from "./state/state";
+import { head, layer, moveQuery, queryItem, showTrace, moveHead } from "./state/state";
+import { lockQuery, unlockQuery } from "./state/texts";
 import type { Trace } from "./trace/data";
 import { language } from "./words";
 

@@ -4,10 +4,10 @@
 import { batch, effect } from "@preact/signals";
 import { linked } from "../state/linked-signals";
 import { answered, type Question } from "../state/questions";
-import { candidate, chooseHead, colourScale, compared, cut, head, type HeadPlace, keptUnit, key, keyTokens, kindName, layerNumber, layerOf, locked, query, queryTokens, silenced, trace } from "../state/state";
+import { candidate, chooseHead, colourScale, compared, cut, head, type HeadPlace, keptUnit, key, keyTokens, kindName, layerNumber, layerOf, locked, query, queryTokens, second, silenced, trace } from "../state/state";
 import type { Side } from "../trace/data";
 import { browserLanguage, language, LANGUAGES, type Language } from "../words";
-import { MOST_LINKED, propose, proposed } from "./text-field";
+import { MOST_LINKED, propose, proposed, proposeSecond } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
 const PAUSE_MILLISECONDS = 100; // the address changes after the page has shown the same for this long: browsers block pages that change it at each move of the pointer
@@ -92,6 +92,7 @@ function address(): string {
     shown.set("model", model);
     shown.set("text", text);
   }
+  if (trace.value.live && second.value?.text && second.value.text.length <= MOST_LINKED) shown.set("second-text", second.value.text);
   return String(shown);
 }
 
@@ -107,7 +108,10 @@ export function followAddress(): void {
   const { text, number } = parametersOf(first);
   const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
-  propose(question, () => batch(() => restore(first)));
+  const showLinked = () => batch(() => restore(first));
+  const secondText = text("second-text");
+  propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
+  if (!proposed.value) proposeSecond(secondText, showLinked);
   let told: string | null = null; // this page's address after the page around its frame has sent one; it is not sent back to that page
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {

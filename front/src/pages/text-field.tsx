@@ -1,8 +1,8 @@
 // The field for a text, on which a server or a worker runs the model
 
 import { signal } from "@preact/signals";
-import { answerer, busy, cancel, loading, nucleus, type Question, readText, samplingTemperature } from "../state/questions";
-import { complaint, LONG_TEXT, trace } from "../state/state";
+import { answerer, busy, cancel, compareWith, loading, nucleus, type Question, readText, samplingTemperature } from "../state/questions";
+import { complaint, LONG_TEXT, second, showSecond, trace } from "../state/state";
 import type { ModelHere } from "../trace/data";
 import { words } from "../words";
 
@@ -11,6 +11,7 @@ const MOST_LETTERS = 300; // a link is ignored if its name of a model has more l
 const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
+const typedSecond = signal<string | null>(null); // the text in the field of the second text; null = there is no such field
 const model = signal<string | null>(null);
 const newTokens = signal(0);
 export const proposed = signal<{ then: () => void } | null>(null); // not null = the model is to read the text of a link; `then` is called afterwards
@@ -37,10 +38,40 @@ export function ask(continuation?: number[], truncate?: true): void {
   const link = proposed.value;
   void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
+    if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the second text is newer, or another model read it
     if (proposed.value !== link) return;
     proposed.value = null;
     if (answered) link?.then();
   });
+}
+
+/**
+ * Let the model read the text in the field of the second text, if there is one, and show it beside the first, which is read before if
+ * its field has changed. `then` is called afterwards.
+ */
+function askSecond(then?: () => void): void {
+  if (!typedSecond.value?.trim()) return;
+  if (typed.value !== null) return ask();
+  clearTimeout(typingTimer);
+  const link = proposed.value;
+  void compareWith(typedSecond.value).then((answered) => {
+    if (proposed.value !== link) return;
+    proposed.value = null;
+    if (answered) then?.();
+  });
+}
+
+/** Put the second text of a link into its field, and let the model read it. `then` is called after the model has read it. */
+export function proposeSecond(text: string, then: () => void): void {
+  if (!trace.value.live || trace.value.map || !text.trim() || text.length > MOST_LINKED) return;
+  [typedSecond.value, proposed.value] = [text, { then }];
+  askSecond(then);
+}
+
+/** Ask after a pause in typing, if the text is short. */
+function askAfterPause(text: string, then: () => void): void {
+  clearTimeout(typingTimer);
+  if (text.trim() && text.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
 }
 
 /** How many tokens the model generates and, if the page has sliders for it, the temperature and nucleus for sampling them. */
@@ -89,15 +120,11 @@ export function TextField() {
         onFocus={() => answerer.value.prepare?.(chosenModel())}
         onInput={(event) => {
           [typed.value, proposed.value] = [event.currentTarget.value, null];
-          clearTimeout(typingTimer);
-          if (typed.value.trim() && typed.value.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(() => ask(), answerer.value.pauseMilliseconds(chosenModel()));
+          askAfterPause(typed.value, ask);
         }}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey) return;
-          event.preventDefault();
-          ask();
-        }}
+        onKeyDown={onEnter(() => ask())}
       />
+      <SecondField />
       <div class="options">
         {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelOfServer />}
         {(answerer.value.here ? kindHere() === "causal" : !translates()) && <NewTokens />}
@@ -106,9 +133,49 @@ export function TextField() {
         ) : (
           <button type="submit" key="look">{translates() ? say.translate : say.look}</button>
         )}
+        {typedSecond.value === null && !trace.value.map && !answerer.value.here && (
+          <button type="button" class="plain" key="second" onClick={() => (typedSecond.value = "")}>{say.compareText}</button>
+        )}
         <span role="status">{status()}</span>
       </div>
     </form>
+  );
+}
+
+/** The reaction of a text field to the keyboard: Enter calls `then`; with Shift, it begins a new line. */
+const onEnter = (then: () => void) => (event: KeyboardEvent) => {
+  if (event.key !== "Enter" || event.shiftKey) return;
+  event.preventDefault();
+  then();
+};
+
+/** The field for a second text, whose patterns are shown beside those of the first. */
+function SecondField() {
+  const say = words();
+  if (typedSecond.value === null || trace.value.map) return null;
+  const close = () => {
+    clearTimeout(typingTimer);
+    typedSecond.value = null;
+    showSecond(null);
+  };
+  return (
+    <div class="second">
+      <textarea
+        data-role="second-text"
+        aria-label={say.secondText}
+        dir="auto"
+        rows={1}
+        value={typedSecond.value}
+        ref={(field) => void (typedSecond.peek() || field?.focus())}
+        onInput={(event) => {
+          [typedSecond.value, proposed.value] = [event.currentTarget.value, null];
+          askAfterPause(typedSecond.value, askSecond);
+        }}
+        onKeyDown={onEnter(() => askSecond())}
+      />
+      <button type="button" onClick={() => askSecond()}>{say.compareTexts}</button>
+      <button type="button" class="plain" aria-label={say.closeSecond} title={say.closeSecond} onClick={close}>✕</button>
+    </div>
   );
 }
 

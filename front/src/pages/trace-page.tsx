@@ -1,7 +1,7 @@
 // The page of a trace: the text, the controls that choose a layer and a head, and the views
 
 import { answerer, tooLong } from "../state/questions";
-import { complaint, keyTokens, kind, queryTokens, trace, traceName } from "../state/state";
+import { complaint, keyTokens, kind, queryTokens, second, trace, traceName } from "../state/state";
 import { AlignmentView } from "../views/alignment/alignment";
 import { Difference } from "../views/difference";
 import { Generation } from "../views/generation";
@@ -22,7 +22,7 @@ const MAY_SCROLL = 60; // a title with more letters than this may not fit into a
 
 export function TracePage() {
   const say = words();
-  const traces = [trace.value, trace.value.second].filter((one) => one !== undefined);
+  const traces = [trace.value, second.value].filter((one) => one !== null);
   const computed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
   const { below, step } = trace.value.small;
   const { here: models } = answerer.value;
@@ -88,7 +88,7 @@ function Header() {
       <TopBar />
       {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}
       {target && <p class="target" dir="auto">{shortText(target)}</p>}
-      <p class="facts"><b>{trace.value.second ? `${traceName(0)} · ${traceName(1)}` : model}</b> · {sizes()}</p>
+      <p class="facts"><b>{second.value ? `${traceName(0)} · ${traceName(1)}` : model}</b> · {sizes()}</p>
     </header>
   );
 }

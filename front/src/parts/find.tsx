@@ -2,7 +2,8 @@
 
 import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { lockQuery, LONG_TEXT, queryItems, visibleQueries } from "../state/state";
+import { LONG_TEXT, queryItems, visibleQueries } from "../state/state";
+import { lockQuery } from "../state/texts";
 import type { Item } from "../trace/items";
 import { words } from "../words";
 

@@ -4,7 +4,7 @@ import { batch, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { linkedChoice } from "../state/linked-signals";
-import { trace, traceName } from "../state/state";
+import { second, trace, traceName } from "../state/state";
 import { words } from "../words";
 import { savePanel } from "./save";
 
@@ -22,7 +22,7 @@ export function Panel({ view, title, caption, tools, wide = false, both = false,
   return (
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
-        <h2>{title}{trace.value.second && !both && <span class="of-trace">{traceName(0)}</span>}</h2>
+        <h2>{title}{second.value && !both && <span class="of-trace">{traceName(0)}</span>}</h2>
         {tools && <div class="tools">{tools}</div>}
       </div>
       <Save />

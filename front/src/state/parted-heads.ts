@@ -1,18 +1,68 @@
-// Where two traces of one text differ: the heads, and the query that differs most in each
+// Where two traces differ: the heads, and the query that differs most in each
 
-import { batch, computed } from "@preact/signals";
-import type { PartedHead } from "../trace/data";
-import { chooseHead, chooseKind, kindName, locked, query, trace } from "./state";
+import { batch, computed, effect, signal } from "@preact/signals";
+import { UNCHANGED, weightsOf } from "../trace/attention";
+import type { PartedHead, SecondTrace } from "../trace/data";
+import { itemsOf } from "../trace/items";
+import { pairedInPlace, pairItems } from "../trace/pairs";
+import { chooseHead, chooseKind, decoded, kindName, locked, query, second, trace } from "./state";
+import { inSlices } from "./slices";
 
 const nameOf = (kind: string, layer: number, head: number) => `${kind} ${layer} ${head}`;
 
-const byHead = computed(() => new Map(trace.value.second?.parted.map((one) => [nameOf(one.kind, one.layer, one.head), one])));
+const computedHeads = signal<PartedHead[]>([]); // those of a second trace that came without them; empty until all are computed
+
+/** Whether weights of the two traces can be subtracted: each token of one is paired with the token at its place in the other. */
+const isComparable = computed(() =>
+  (["source", "target"] as const).every((side) => {
+    const [items, others] = [trace.value[side], second.value?.[side] ?? trace.value[side]].map((tokens) => itemsOf(tokens, false));
+    return pairedInPlace(items, others, pairItems(items, others));
+  }),
+);
+
+/** The heads that differ between the two traces, the largest difference first; null = there is one trace, or its tokens are others. */
+export const partedHeads = computed<PartedHead[] | null>(() => {
+  if (!second.value) return null;
+  return second.value.parted ?? (isComparable.value ? computedHeads.value : null);
+});
+
+effect(() => {
+  const other = second.value;
+  computedHeads.value = [];
+  if (!other || other.parted || !isComparable.value) return;
+  const found: PartedHead[] = [];
+  return inSlices(compareHeads(other, found), () => undefined, () => (computedHeads.value = found.sort((a, b) => b.moved - a.moved)));
+});
+
+/** Add each head that differs to `found`: for its queries, half the sum over the keys of |weight - other weight|, of which the largest. */
+function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait" | "mayPause"> {
+  for (const [kind, { queries, keys, layers }] of Object.entries(trace.value.kinds)) {
+    const [nQueries, nKeys] = [trace.value[queries].length, trace.value[keys].length];
+    for (const layer of layers) {
+      const others = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
+      while (!decoded.peek().has(layer) || !decoded.peek().has(others)) yield "wait";
+      for (let head = 0; head < layer.heads; head++) {
+        const most = { kind, layer: layer.layer, head, query: 0, moved: 0 };
+        for (let row = 0; row < nQueries; row++) {
+          const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row, nQueries, nKeys, trace.value.units, UNCHANGED));
+          const moved = weights.reduce((sum, weight, key) => sum + Math.abs(weight - otherWeights[key]), 0) / 2;
+          if (moved > most.moved) [most.query, most.moved] = [row, moved];
+          if (row % 16 === 15) yield "mayPause";
+        }
+        if (most.moved > 0) found.push(most);
+        yield "mayPause";
+      }
+    }
+  }
+}
+
+const byHead = computed(() => new Map(partedHeads.value?.map((one) => [nameOf(one.kind, one.layer, one.head), one])));
 
 /** How a head of the shown kind of attention differs between the two traces; undefined = it does not differ. */
 export const partedHead = (layer: number, head: number): PartedHead | undefined => byHead.value.get(nameOf(kindName.value, layer, head));
 
 /** Of all heads and queries, the largest share of attention that goes to other keys in the second trace; 0 = the traces do not differ. */
-export const mostMoved = (): number => trace.value.second?.parted[0]?.moved ?? 0;
+export const mostMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
 
 /** Show a head that differs between the two traces, and choose its query that differs most. */
 export function showParted({ kind, layer, head, query: position }: PartedHead): void {

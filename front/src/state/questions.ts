@@ -3,8 +3,9 @@
 
 import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
+import { words } from "../words";
 import { linkedRange } from "./linked-signals";
-import { changeEffect, changes, complaint, locked, query, queryTokens, showTrace, silenced, trace } from "./state";
+import { changeEffect, changes, complaint, locked, query, queryTokens, second, showSecond, showTrace, silenced, trace } from "./state";
 
 /** A question to a model: what it shall read and generate, and with which changes to its heads. */
 export interface Question extends Reading {
@@ -59,12 +60,22 @@ export function cancel(): void {
 export const readText = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
+      const other = second.value;
       showTrace(answer, true);
+      if (other && other.model === answer.model && !answer.map) showSecond(other);
       const { text, continuation } = answer.going ?? question; // `going` also has the tokens that were sampled, so that a link restores them
       const { truncate } = question;
       const read = answer.going ? { text, truncate, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
     });
+  });
+
+/** Ask the model that has read the first text for the trace of a second text, and show it beside the first. Returns whether it is shown. */
+export const compareWith = (text: string) =>
+  ask((stopped) => answerer.value.trace({ text, model: answered.value.model ?? modelHere() }, stopped), (answer) => {
+    if (answer.map) throw new Error(words().compareLong);
+    if (answer.model !== trace.value.model) throw new Error(words().compareModel(answer.model, trace.value.model));
+    showSecond(answer);
   });
 
 /** The name of the model whose trace is shown, if models run in this page; undefined if a server runs the model that it has loaded. */

@@ -3,8 +3,8 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { edge, UNCHANGED, type Changes } from "../trace/attention";
 import { decodeLayer, type Decoded } from "../trace/blocks";
-import type { Effect, Kind, Layer, Side, Token, Trace } from "../trace/data";
-import { itemsOf, type Item } from "../trace/items";
+import type { Effect, Kind, Layer, SecondTrace, Side, Token, Trace } from "../trace/data";
+import { isolated, itemsOf, type Item } from "../trace/items";
 import { words } from "../words";
 import { linkedFlag, linkedNumber, linkedRange } from "./linked-signals";
 
@@ -19,11 +19,13 @@ export interface HeadPlace {
 }
 
 export const trace = signal<Trace>(undefined as unknown as Trace);
+export const second = signal<SecondTrace | null>(null); // the trace that is shown beside the first one; null = none
 export const kindName = signal("");
 export const layerNumber = signal(0);
 export const head = signal<number | null>(0); // null = the average of the layer's heads
 export const compared = signal<HeadPlace[]>([]); // other heads that are drawn together with the shown one
 export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
+export const secondQuery = linkedNumber("second-query", null); // the position of a chosen query of the second text that is paired with none of the first
 export const locked = signal(false); // true = the query stays the same when the pointer moves to another token
 export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none
 // true = the views leave out special tokens or, in a text without special tokens, the first token: many heads give these
@@ -45,7 +47,7 @@ export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
-const inWords = computed(() => wholeWords.value && !trace.value.map);
+export const inWords = computed(() => wholeWords.value && !trace.value.map);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
 const labels = (tokens: Token[]) => itemsOf(tokens, false).map((item) => item.label);
@@ -79,18 +81,28 @@ effect(() => {
 
 export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
 export const secondLayerOf = (number: number): Layer | null =>
-  trace.value.second?.kinds[kindName.value].layers.find((layer) => layer.layer === number) ?? null;
+  second.value?.kinds[kindName.value].layers.find((layer) => layer.layer === number) ?? null;
 export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
   trace.value.worked ? `${words().head.toLowerCase()} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
 
-/** The name of the first trace (`place` 0) or of the second (1): "1 · MiniLM". The number tells apart two traces of one model. */
-export const traceName = (place: number): string => `${place + 1} · ${(place ? trace.value.second! : trace.value).model}`;
+const NAME_LETTERS = 24; // a text that names a trace is cut after this many letters
 
-function itemAt(items: Item[], position: number | null): Item | null {
+/**
+ * The name of the first trace (`place` 0) or of the second (1): "1 · MiniLM"; if they are traces of two texts, "1 · the Eiffel Tower".
+ * The number tells apart two traces of one model.
+ */
+export function traceName(place: number): string {
+  const [one, other] = [trace.value, second.value];
+  const { model, text = "" } = (place ? other : null) ?? one;
+  if (other?.text === undefined || other.text === one.text) return `${place + 1} · ${model}`;
+  return `${place + 1} · ${isolated(text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text)}`;
+}
+
+export function itemAt(items: Item[], position: number | null): Item | null {
   return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
 }
 
-function visible(items: Item[]): Item[] {
+export function visible(items: Item[]): Item[] {
   if (!hidden.value) return items;
   return items.filter((item) => !(anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1));
 }
@@ -120,15 +132,21 @@ function decodeOnce(wanted: Layer, stored: Pick<Trace, "blocks"> = trace.value):
 async function decodeAll(): Promise<void> {
   const from = trace.value;
   if (from.map) return;
-  const { second } = from;
+  const other = second.value;
   await decodeOnce(layer.value);
-  if (second && secondLayer.value) await decodeOnce(secondLayer.value, second);
+  if (other && secondLayer.value) await decodeOnce(secondLayer.value, other);
   for (const [name, { layers }] of Object.entries(from.kinds)) {
     for (const [place, layer] of layers.entries()) {
       if (trace.value === from) await decodeOnce(layer);
-      if (trace.value === from && second) await decodeOnce(second.kinds[name].layers[place], second);
+      if (trace.value === from && other && second.value === other) await decodeOnce(other.kinds[name].layers[place], other);
     }
   }
+}
+
+/** Show a trace of the same model beside the first trace; null = show the first one alone. */
+export function showSecond(shown: SecondTrace | null): void {
+  second.value = shown;
+  void decodeAll();
 }
 
 /**
@@ -143,6 +161,7 @@ export function showTrace(shown: Trace, stay = false): void {
   batch(() => {
     decoded.value = new Map();
     trace.value = shown;
+    second.value = shown.second ?? null;
     kindName.value = name !== undefined && shown.kinds[name] ? name : shown.focus.kind;
     const wanted = kind.value.layers.find((layer) => layer.layer === number);
     layerNumber.value = wanted ? wanted.layer : shown.focus.layer;
@@ -201,25 +220,6 @@ export function moveHead(layers: number, heads: number): void {
 }
 
 const clamp = (wanted: number, count: number) => Math.max(0, Math.min(count - 1, wanted));
-
-/** Make the item under the pointer the query, unless a query is locked. */
-export function hoverQuery(item: Item): void {
-  if (!locked.value) query.value = item.positions[0];
-}
-
-export function lockQuery(item: Item): void {
-  batch(() => {
-    const again = locked.value && queryItem.value === item;
-    query.value = item.positions[0];
-    locked.value = !again;
-  });
-}
-
-/** Unlock the query; if it is not locked, choose no query, so that views show all queries. */
-export function unlockQuery(): void {
-  if (locked.value) locked.value = false;
-  else query.value = null;
-}
 
 export function moveQuery(by: number): void {
   const items = visibleQueries.value;

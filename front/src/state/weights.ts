@@ -6,7 +6,8 @@ import { mayAttend, UNCHANGED, weightsOf, type Changes } from "../trace/attentio
 import type { Decoded } from "../trace/blocks";
 import type { Layer } from "../trace/data";
 import type { Item } from "../trace/items";
-import { changes, decoded, head, keyItems, keyTokens, layer, queryItems, queryTokens, secondLayer, trace, visibleKeys, visibleQueries } from "./state";
+import { changes, decoded, head, keyItems, layer, queryItems, secondLayer, trace, visibleKeys } from "./state";
+import { allItems, pairedQuery, shownTexts, type TextItems } from "./texts";
 
 const SLICE_MILLISECONDS = 10;
 
@@ -20,8 +21,8 @@ export interface Row {
  * The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. The
  * changes `changed` apply to the weights.
  */
-function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
-  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
+function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, { queries: all, keys }: TextItems, changed: Changes): Row {
+  const [nQueries, nKeys] = [countTokens(all), countTokens(keys)];
   const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
   const sums = new Float64Array(nKeys);
   for (const one of heads) {
@@ -33,13 +34,14 @@ function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, 
   const rows = heads.length * queries.positions.length;
   const weights = new Float64Array(keys.length);
   for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
-  return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
+  return { weights, masked: maskedOf(attention, heads, queries.positions, keys, nQueries, nKeys) };
 }
 
+const countTokens = (items: Item[]) => (items.at(-1)?.positions.at(-1) ?? -1) + 1;
+
 /** For each key item: 1 if, in all of the given heads, none of the given queries may attend to any of its tokens; else 0. */
-function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
+function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[], nQueries: number, nKeys: number): Uint8Array {
   if (!attention.bits) return new Uint8Array(keys.length);
-  const [nQueries, nKeys] = [queryTokens.value.length, keyTokens.value.length];
   const may = new Uint8Array(nKeys);
   for (const one of heads) {
     for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(attention, one, query, key, nQueries, nKeys)) may[key] = 1;
@@ -47,14 +49,19 @@ function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: 
   return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
-/** The weights of a query item in a head, by default the one that is shown; null until the layer is decoded. */
-export function shownRow(item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null {
+/** The weights of a query item of the first text in a head, by default the one that is shown; null until the layer is decoded. */
+export const shownRow = (item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null =>
+  rowIn({ queries: queryItems.value, keys: keyItems.value }, item, ofLayer, headIndex, changed);
+
+/** The weights of a query item of a text, with all items `all`; null until the layer is decoded. */
+export function rowIn(all: TextItems, item: Item, ofLayer: Layer, headIndex: number | null, changed: Changes): Row | null {
   const ready = decoded.value.get(ofLayer);
-  return ready ? rowOfItem(ready, headIndex, item, keyItems.value, changed) : null;
+  return ready ? rowOfItem(ready, headIndex, item, all, changed) : null;
 }
 
 /** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
 export interface Grid {
+  place: number; // 0 = the weights of the first trace, 1 = of the second
   queries: Item[];
   keys: Item[];
   weights: Float32Array; // [queries keys]
@@ -63,22 +70,27 @@ export interface Grid {
   beside: Grid | null; // with two traces, the grid of the same head in the other trace; both have one colour scale
 }
 
-const newGrid = (queries: Item[], keys: Item[], beside: Grid | null = null): Grid => {
+const newGrid = ({ queries, keys }: TextItems, place: number): Grid => {
   const size = queries.length * keys.length;
-  return { queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside };
+  return { place, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside: null };
 };
 
+/** Whether all rows of a grid, and of the grid beside it, are computed. */
+export const isComplete = (grid: Grid): boolean => [grid, grid.beside].every((one) => !one || one.done === one.queries.length);
+
 function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Changes): void {
-  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid.keys, changed);
+  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid, changed);
   grid.weights.set(row.weights, grid.done * grid.keys.length);
   grid.masked.set(row.masked, grid.done * grid.keys.length);
   grid.done += 1;
 }
 
-/** The largest weight of a query on the keys `among` in a grid or, with two traces, in this grid and the grid beside it. */
-export function largestWeight({ weights, keys, beside }: Grid, query: number, among: Item[]): number {
-  const most = among.reduce((best, { index }) => Math.max(best, weights[query * keys.length + index]), 0);
-  return beside ? among.reduce((best, { index }) => Math.max(best, beside.weights[query * keys.length + index]), most) : most;
+/** The largest weight of a query on visible keys in a grid; with two traces, also among the weights of the paired query of the other. */
+export function largestWeight(grid: Grid, query: Item): number {
+  const largest = ({ place, weights, keys }: Grid, from: Item) =>
+    shownTexts.value[place].keys.reduce((best, { index }) => Math.max(best, weights[from.index * keys.length + index]), 0);
+  const paired = grid.beside && pairedQuery(query);
+  return Math.max(largest(grid, query), paired ? largest(grid.beside!, paired) : 0);
 }
 
 /** The weight in the second trace minus the weight in the first, at an index of a grid and the grid beside it; NaN if it is masked in both. */
@@ -98,8 +110,8 @@ export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): nu
   return most;
 }
 
-/** The visible keys, sorted by the query's weight on them, the largest first. */
-export const keysByWeight = ({ weights }: Row): Item[] => [...visibleKeys.value].sort((a, b) => weights[b.index] - weights[a.index]);
+/** Keys, by default the visible ones of the first text, sorted by the query's weight on them, the largest first. */
+export const keysByWeight = ({ weights }: Row, keys = visibleKeys.value): Item[] => [...keys].sort((a, b) => weights[b.index] - weights[a.index]);
 
 /** A query, a key, and the weight between them. */
 export interface Pair {
@@ -110,8 +122,8 @@ export interface Pair {
 
 /** The `count` visible pairs of a query and a key with the largest weights of a grid, the largest first. */
 export function strongestPairs(grid: Grid, count: number): Pair[] {
-  const keys = visibleKeys.value;
-  const found = visibleQueries.value.slice(0, grid.done).flatMap((from): Pair[] => {
+  const { queries, keys } = shownTexts.value[grid.place];
+  const found = queries.slice(0, grid.done).flatMap((from): Pair[] => {
     const weights = Float64Array.from(keys, ({ index }) => grid.weights[from.index * grid.keys.length + index]);
     return indicesOfLargest(weights, count).map((place) => ({ from, to: keys[place], weight: weights[place] }));
   });
@@ -128,28 +140,28 @@ export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {
   if (!trace.value) return;
-  const [ready, second] = [layer.value, secondLayer.value].map((one) => one && decoded.value.get(one));
-  if (!ready || (secondLayer.value && !second)) {
+  const [ready, other] = [layer.value, secondLayer.value].map((one) => one && decoded.value.get(one));
+  if (!ready || (secondLayer.value && !other)) {
     shownGrid.value = null;
     return;
   }
-  const [queries, keys, headIndex, changed] = [queryItems.value, keyItems.value, head.value, changes.value];
-  const grid = newGrid(queries, keys);
-  if (second) grid.beside = newGrid(queries, keys, grid);
+  const [headIndex, changed] = [head.value, changes.value];
+  const [grid, beside] = (other ? allItems.value : allItems.value.slice(0, 1)).map(newGrid);
+  if (beside) [grid.beside, beside.beside] = [beside, grid];
   const fill = () => {
     const end = performance.now() + SLICE_MILLISECONDS;
-    while (grid.done < queries.length && performance.now() < end) {
-      if (second) fillRow(grid.beside!, second, headIndex, UNCHANGED);
-      fillRow(grid, ready, headIndex, changed);
+    while (!isComplete(grid) && performance.now() < end) {
+      if (other && beside.done < beside.queries.length) fillRow(beside, other, headIndex, UNCHANGED);
+      if (grid.done < grid.queries.length) fillRow(grid, ready, headIndex, changed);
     }
   };
   fill();
   shownGrid.value = grid;
-  if (grid.done === queries.length) return;
+  if (isComplete(grid)) return;
   let timer = requestAnimationFrame(function more() {
     fill();
     progress.value += 1;
-    if (grid.done < queries.length) timer = requestAnimationFrame(more);
+    if (!isComplete(grid)) timer = requestAnimationFrame(more);
   });
   return () => cancelAnimationFrame(timer);
 });

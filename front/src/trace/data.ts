@@ -163,13 +163,14 @@ export interface WeightMap {
   stored: number;
 }
 
-/** A second trace of the same text, which is shown beside the first; views/page/comparison.py writes it. */
-export interface SecondTrace {
-  model: string;
-  kinds: Record<string, Kind>; // the same kinds, layers and heads as in the first trace
-  blocks: Record<string, string>;
-  parted: PartedHead[]; // the heads whose attention differs between the two traces, the largest difference first
-  output: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
+/**
+ * A second trace, which is shown beside the first: of the same text (views/page/comparison.py writes it), or of another text that the
+ * same model reads. It has the same kinds, layers and heads as the first trace. The text and its tokens are left out if they are those
+ * of the first trace.
+ */
+export interface SecondTrace extends Pick<Trace, "model" | "kinds" | "blocks" | "numbers" | "masks">, Partial<Pick<Trace, "text" | "source" | "target">> {
+  parted?: PartedHead[]; // the heads whose attention differs between the two traces, the largest difference first; left out = the page computes them
+  output?: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
 }
 
 /**
@@ -200,7 +201,7 @@ export interface Trace {
   spectrogram: { block: string; bands: number; frames: number } | null;
   worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
   alignment?: Alignment | null; // word alignments; null if the model is no translator
-  second?: SecondTrace; // in a comparison, the other trace
+  second?: SecondTrace; // in a comparison of two traces, the other trace
   map?: WeightMap; // for a long text: how to request weights, which the layers then lack
   movement?: Record<string, Movement> | null; // for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
   blocks: Record<string, string>; // the arrays of the trace, by the names of their blocks; each is written as deflated bytes in base64

@@ -6,7 +6,7 @@ import { shownRow } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
 import type { Layer } from "../../trace/data";
 import type { Item } from "../../trace/items";
-import { inSlices } from "./slices";
+import { inSlices } from "../../state/slices";
 import { summaryName } from "./summaries";
 
 /** The query's largest weight on another word in one head, and this word (`to`, null if all these weights are 0). */

@@ -7,7 +7,7 @@ import { dark, hueOf, shade, shades } from "../../parts/colours";
 import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
-import { mostMoved } from "../../state/parted-heads";
+import { mostMoved, partedHeads } from "../../state/parted-heads";
 import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
@@ -28,8 +28,8 @@ const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.
 
 const shownOfOne = linkedChoice("heads", "token", "patterns");
 const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
-/** What the cells show, as the reader chose. Before a choice, a page of two traces shows the differences between the traces. */
-const cellShows = () => (trace.value.second ? shownOfTwo : shownOfOne) as Signal<CellShows>;
+/** What the cells show, as the reader chose. Before a choice, a page of two traces shows the differences between them. */
+const cellShows = () => (partedHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
 const order = linkedChoice<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
@@ -74,7 +74,7 @@ export function Heads() {
       caption={shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
       tools={
         <>
-          <Choice label={say.mapShows} of={cellShows()} options={[...(trace.value.second ? [["difference", say.differences] as [CellShows, string]] : []), ["token", say.oneToken], ["patterns", say.patterns]]} />
+          <Choice label={say.mapShows} of={cellShows()} options={[...(partedHeads.value ? [["difference", say.differences] as [CellShows, string]] : []), ["token", say.oneToken], ["patterns", say.patterns]]} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
             <option value="token">{say.sortToken}</option>
@@ -123,10 +123,10 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
       </p>
       <Numbers
-        head={[say.head, ...(trace.value.second ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        head={[say.head, ...(partedHeads.value ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
-          ...(trace.value.second ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
+          ...(partedHeads.value ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
           cell.summary ? cell.summary.distance.toFixed(4) : "…",

@@ -6,7 +6,7 @@ import { UNCHANGED, weightsOf } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import type { Layer } from "../../trace/data";
 import { keysOfRoles, ROLES, type Role } from "../../trace/roles";
-import { inSlices } from "./slices";
+import { inSlices } from "../../state/slices";
 
 const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a head's weights
 

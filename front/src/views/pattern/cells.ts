@@ -4,7 +4,7 @@ import { clip } from "../../parts/canvas";
 import { LESS, MORE, shades, shownHue, theme } from "../../parts/colours";
 import { drawLabels, drawQuery, drawStrongest } from "../../parts/marks";
 import { inView, type View } from "../../parts/view";
-import { keyItem, queryItem } from "../../state/state";
+import type { ShownText } from "../../state/texts";
 import { differenceAt, type Grid, largestDifference } from "../../state/weights";
 import type { Item } from "../../trace/items";
 import { drawPixels, strengthsOf } from "./pixels";
@@ -14,16 +14,19 @@ const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixel
 const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large
 const LEAST_CIRCLE = 5;
 
-/** Draw the weights of a grid; or, if `difference`, the weights of the second of two traces minus those of the first. */
-export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, view: View, circles: boolean, difference = false): void {
+/**
+ * Draw the weights of a grid; or, if `difference`, the weights of the second of two traces minus those of the first. `text`: the
+ * text of the grid, in which a query and a key may be chosen.
+ */
+export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, text: ShownText, view: View, circles: boolean, difference = false): void {
   clip(context, view.left, view.top, view.width, view.height);
   context.translate(view.left, view.top);
   if (difference) drawCells(context, view, circles, differencesOf(grid, view));
   else if (view.size < LEAST_DRAWN) drawPixels(context, grid, view);
-  else drawCells(context, view, circles, weightsOf(grid, view));
+  else drawCells(context, view, circles, weightsOf(grid));
   context.restore();
-  const from = queryItem.value;
-  const [query, key] = [indexIn(view.queries, from), indexIn(view.keys, keyItem.value)];
+  const from = text.query;
+  const [query, key] = [indexIn(view.queries, from), indexIn(view.keys, text.key)];
   if (query !== null && view.size >= LEAST_FRAMED) drawQuery(context, view, query);
   drawLabels(context, view, query, key);
   if (difference || !from || query === null || from.index >= grid.done) return;
@@ -40,10 +43,10 @@ function indexIn(items: Item[], item: Item | null): number | null {
 /** How the cell of a query and a key is drawn: its strength (`shown`, 0 to 1), and the colours of the strengths 0, 1/255, … 1; null = it is masked. */
 type Cells = (from: Item) => (to: Item) => { shown: number; colours: string[] } | null;
 
-function weightsOf(grid: Grid, { keys }: View): Cells {
+function weightsOf(grid: Grid): Cells {
   const colours = shades(shownHue());
   return (from) => {
-    const strengthOf = strengthsOf(grid, from, keys);
+    const strengthOf = strengthsOf(grid, from);
     return (to) => (strengthOf(to) < 0 ? null : { shown: strengthOf(to), colours });
   };
 }

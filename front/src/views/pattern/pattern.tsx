@@ -1,6 +1,6 @@
 // The pattern: every weight of the head is a cell of a grid, which the reader enlarges by wheel or pinch and moves by dragging
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, LESS, MORE, scaleEnds, shade, theme } from "../../parts/colours";
@@ -10,14 +10,15 @@ import { CellSize, Choice, Numbers, Panel, QueriesAs, queriesAs } from "../../pa
 import { type View, weightAt } from "../../parts/view";
 import { linkedPlace, useZoom } from "../../parts/zoom";
 import { linkedChoice } from "../../state/linked-signals";
-import { colourScale, hoverQuery, headName, isChanged, key, keyItem, lockQuery, query, queryItem, trace, traceName, visibleKeys, visibleQueries } from "../../state/state";
-import { differenceAt, type Grid, largestDifference, progress, shownGrid, strongestPairs } from "../../state/weights";
+import { colourScale, headName, isChanged, traceName, visibleKeys, visibleQueries } from "../../state/state";
+import { hoverQuery, inPlace, lockQuery, pairedKey, pairedQuery, pointAt, type ShownText, shownTexts } from "../../state/texts";
+import { differenceAt, type Grid, isComplete, largestDifference, progress, shownGrid, strongestPairs } from "../../state/weights";
 import type { Item } from "../../trace/items";
 import { words } from "../../words";
 import { drawPattern, LARGEST_CELL } from "./cells";
 
 const drawnAs = linkedChoice("pattern", "heat", "circles");
-const zoomPlace = linkedPlace("pattern-at");
+const zoomPlaces = [linkedPlace("pattern-at"), linkedPlace("second-pattern-at")];
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
 const LEGIBLE_CELL = 12; // the size of a cell, in pixels, if one side of the pattern is so long that cells would have less than half this size; this side is then moved
@@ -26,49 +27,40 @@ const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are 
 export function Pattern() {
   const say = words();
   const [box, { width: whole }] = useSize<HTMLDivElement>();
-  const two = Boolean(trace.value.second);
-  const beside = two ? [3, 2, 1].find((count) => (whole - (count - 1) * GAP) / count >= LEAST_PATTERN) ?? 1 : 1;
+  const texts = shownTexts.value;
+  const two = texts.length > 1;
+  const beside = two ? [inPlace.value ? 3 : 2, 2, 1].find((count) => (whole - (count - 1) * GAP) / count >= LEAST_PATTERN) ?? 1 : 1;
   const width = (whole - (beside - 1) * GAP) / beside;
-  const [canvas, second, difference] = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
+  const canvases = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
   const grid = shownGrid.value;
   const turned = queriesAs.value === "columns";
-  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
-  const [rows, columns] = turned ? [keys, queries] : [queries, keys];
-  const margins = useMemo(() => ({ left: labelWidth(rows), top: labelWidth(columns) }), [rows, columns, width]);
-  const room = { across: Math.max(1, width - margins.left), down: MOST_HEIGHT - margins.top };
-  const [widest, highest] = [room.across / columns.length, room.down / rows.length]; // the sizes of a cell with which all columns, or all rows, are in view
-  const small = Math.min(widest, highest);
-  const isLong = small < LEGIBLE_CELL / 2 && Math.max(widest, highest) >= LEGIBLE_CELL;
-  const base = isLong ? LEGIBLE_CELL : Math.min(LARGEST_CELL, small);
-  const size = { width: Math.min(room.across, columns.length * base), height: Math.min(room.down, rows.length * base) };
-  const zoomed = useZoom(canvas, zoomPlace, { shown: width > 0, base, rows: rows.length, columns: columns.length, turned, ...margins, ...size });
-  const view: View = {
-    queries,
-    keys,
-    turned,
-    ...margins,
-    width: Math.min(room.across, size.width + 1), // with the last line of the grid
-    height: size.height + 1,
-    x: zoomed.x,
-    y: zoomed.y,
-    size: base * zoomed.k,
-  };
+  const laid = texts.map((text) => layOut(text, width, turned));
+  const zoomed = [0, 1].map((place) => useZoom(canvases[place], zoomPlaces[place], { ...(laid[place] ?? laid[0]), shown: width > 0 && (!place || (two && !inPlace.value)) }));
+  const views = laid.map((one, place): View => {
+    const { x, y, k } = zoomed[inPlace.value ? 0 : place];
+    // With the last line of the grid
+    return { ...texts[place], turned, left: one.left, top: one.top, width: Math.min(one.across, one.width + 1), height: one.height + 1, x, y, size: one.base * k };
+  });
   const circles = drawnAs.value === "circles";
-  void [progress.value, dark.value, colourScale.value, query.value, key.value];
+  const drawn = [...texts.map(({ place }) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
+  void [progress.value, dark.value, colourScale.value];
   useEffect(() => {
     if (!width) return;
-    for (const [{ current }, shown] of [[canvas, grid], [second, grid?.beside], [difference, grid]] as const) {
-      const context = current && cleared(current, view.left + view.width, view.top + view.height);
-      if (context && shown) drawPattern(context, shown, view, circles, current === difference.current);
-    }
+    drawn.forEach(({ place, difference }, i) => {
+      const [view, shown] = [views[place], place ? grid?.beside : grid];
+      const context = canvases[i].current && cleared(canvases[i].current, view.left + view.width, view.top + view.height);
+      if (context && shown) drawPattern(context, shown, texts[place], view, circles, difference);
+    });
   });
-  const point = (event: MouseEvent, click = false) => {
+  const point = (event: MouseEvent, place: number, click = false) => {
+    const view = views[place];
     const at = weightAt(view, event.offsetX, event.offsetY);
-    if (!at) return void (key.value = null);
-    (click ? lockQuery : hoverQuery)(queries[at.query]);
-    key.value = keys[at.key].positions[0];
+    if (!at) return pointAt(null);
+    (click ? lockQuery : hoverQuery)(view.queries[at.query], place);
+    pointAt(view.keys[at.key], place);
   };
   const read = readout(grid);
+  const toAll = (move: (one: (typeof zoomed)[0]) => void) => zoomed.slice(0, inPlace.value ? 1 : texts.length).forEach(move);
   return (
     <Panel
       view="pattern"
@@ -78,33 +70,46 @@ export function Pattern() {
         <>
           <Choice label={say.drawnAs} of={drawnAs} options={[["heat", say.heat], ["circles", say.circles]]} />
           <QueriesAs />
-          <CellSize factor={1.6} zoomed={zoomed} />
+          <CellSize factor={1.6} zoomed={{ scaleBy: (factor) => toAll((one) => one.scaleBy(factor)), reset: () => toAll((one) => one.reset()) }} />
         </>
       }
     >
-      <Find shows={(item) => zoomed.centre(rows.indexOf(item), columns.indexOf(item))} />
+      <Find shows={(item) => zoomed[0].centre(...(turned ? [0, item.index] : [item.index, 0]) as [number, number])} />
       <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
       <div class="pattern" ref={box}>
-        {(two ? [canvas, second, difference] : [canvas]).map((own, i) => (
+        {drawn.map(({ place, name, difference }, i) => (
           <figure key={i} style={{ width: `${width}px` }}>
-            {two && <figcaption class="caption">{own === difference ? <DifferenceScale grid={grid} /> : <b>{traceName(i)}</b>}</figcaption>}
+            {two && <figcaption class="caption">{difference ? <DifferenceScale grid={grid} /> : <b>{name}</b>}</figcaption>}
             <canvas
-              ref={own}
+              ref={canvases[i]}
               role="img"
-              aria-label={`${two ? `${own === difference ? say.patternDifference : traceName(i)}, ` : ""}${headName()}: ${queries.length} × ${keys.length}`}
-              onPointerMove={(event) => point(event)}
-              onPointerLeave={() => (key.value = null)}
-              onClick={(event) => point(event, true)}
+              aria-label={`${two ? `${name}, ` : ""}${headName()}: ${texts[place].queries.length} × ${texts[place].keys.length}`}
+              onPointerMove={(event) => point(event, place)}
+              onPointerLeave={() => pointAt(null)}
+              onClick={(event) => point(event, place, true)}
             />
           </figure>
         ))}
       </div>
       <Legend grid={grid} />
-      {grid && grid.done === grid.queries.length && (
-        <Numbers head={[say.query, say.key, ...(two ? [...[0, 1].map(traceName), say.patternDifference] : [say.weight])]} rows={() => tableRows(grid)} />
+      {grid && isComplete(grid) && (
+        <Numbers head={[say.query, say.key, ...(two ? [0, 1].map(traceName) : [say.weight]), ...(inPlace.value ? [say.patternDifference] : [])]} rows={() => tableRows(grid)} />
       )}
     </Panel>
   );
+}
+
+/** The rows and columns of a text's pattern, and the sizes of its parts in pixels: `base` is the size of a cell before it is enlarged. */
+function layOut({ queries, keys }: ShownText, width: number, turned: boolean) {
+  const [rows, columns] = turned ? [keys, queries] : [queries, keys];
+  const [left, top] = [labelWidth(rows), labelWidth(columns)];
+  const [across, down] = [Math.max(1, width - left), MOST_HEIGHT - top]; // the room for cells
+  const [widest, highest] = [across / columns.length, down / rows.length]; // the sizes of a cell with which all columns, or all rows, are in view
+  const small = Math.min(widest, highest);
+  const isLong = small < LEGIBLE_CELL / 2 && Math.max(widest, highest) >= LEGIBLE_CELL;
+  const base = isLong ? LEGIBLE_CELL : Math.min(LARGEST_CELL, small);
+  const size = { width: Math.min(across, columns.length * base), height: Math.min(down, rows.length * base) };
+  return { rows: rows.length, columns: columns.length, turned, left, top, across, base, ...size };
 }
 
 function labelWidth(items: Item[]): number {
@@ -115,21 +120,37 @@ function labelWidth(items: Item[]): number {
 }
 
 function readout(grid: Grid | null): string {
-  const [from, to] = [queryItem.value, keyItem.value];
-  if (!grid || !from || !to || from.index >= grid.done) return "";
-  const at = from.index * grid.keys.length + to.index;
-  return `${from.label} → ${to.label} ${weightOrMasked(grid, at)}${grid.beside ? ` | ${weightOrMasked(grid.beside, at)} | 2 − 1: ${differenceText(grid, at)}` : ""}`;
+  const parts = [grid, grid?.beside].flatMap((one, place) => {
+    const { query: from, key: to } = shownTexts.value[place] ?? {};
+    if (!one || !from || !to || from.index >= one.done) return [];
+    return { name: `${from.label} → ${to.label} `, at: from.index * one.keys.length + to.index, grid: one };
+  });
+  const texts = parts.map(({ name, grid: one, at }, i) => `${name === parts[i - 1]?.name ? "" : name}${weightOrMasked(one, at)}`);
+  const difference = parts.length > 1 && inPlace.value ? [`2 − 1: ${differenceText(grid!, parts[0].at)}`] : [];
+  return [...texts, ...difference].join(" | ");
 }
 
-/** The rows of the table: all pairs of a query and a key, in the order of the text, or the LISTED pairs with the largest weights. */
+/**
+ * The rows of the table: all pairs of a query and a key, in the order of the text, or the LISTED pairs with the largest weights. Pairs
+ * of the second text that are not in the first follow.
+ */
 function tableRows(grid: Grid): string[][] {
-  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
-  const isShort = queries.length * keys.length <= LISTED;
-  const pairs = isShort ? queries.flatMap((from) => keys.map((to) => ({ from, to }))) : strongestPairs(grid, LISTED);
-  return pairs.map(({ from, to }) => {
-    const at = from.index * grid.keys.length + to.index;
-    return [from.label, to.label, weightOrMasked(grid, at, 5), ...(grid.beside ? [weightOrMasked(grid.beside, at, 5), differenceText(grid, at, 5)] : [])];
-  });
+  const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
+  const listed = (one: Grid) => {
+    const { queries, keys } = shownTexts.value[one.place];
+    const isShort = queries.length * keys.length <= LISTED;
+    return isShort ? queries.flatMap((from) => keys.map((to) => ({ from, to }))) : strongestPairs(one, LISTED);
+  };
+  const { beside } = grid;
+  const own = listed(grid).map(({ from, to }) => [
+    from.label,
+    to.label,
+    weightAt(grid, from, to),
+    ...(beside ? [weightAt(beside, pairedQuery(from), pairedKey(to))] : []),
+    ...(inPlace.value ? [differenceText(grid, from.index * grid.keys.length + to.index, 5)] : []),
+  ]);
+  if (!beside || inPlace.value) return own;
+  return [...own, ...listed(beside).filter(({ from, to }) => !pairedQuery(from) || !pairedKey(to)).map(({ from, to }) => [from.label, to.label, "", weightAt(beside, from, to)])];
 }
 
 /** The weight in the second trace minus that in the first, as text with its sign; the word for "masked" if the key is masked in both. */

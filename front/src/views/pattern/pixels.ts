@@ -6,6 +6,7 @@ import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/co
 import { MIRRORED } from "../../parts/marks";
 import { axes, levelOf, type TilePlace, tilesInView, type View } from "../../parts/view";
 import { colourScale } from "../../state/state";
+import { pairedQuery } from "../../state/texts";
 import { largestWeight, type Grid } from "../../state/weights";
 import type { Item } from "../../trace/items";
 
@@ -73,9 +74,10 @@ function update(part: Part, grid: Grid, view: View, { level, row, column }: Tile
   const queries = view.queries.slice(row * along, (row + 1) * along);
   const keys = view.keys.slice(column * along, (column + 1) * along);
   const before = part.done;
-  for (; part.done < queries.length && queries[part.done].index < Math.min(grid.done, grid.beside?.done ?? grid.done); part.done++) {
+  const isReady = (from: Item) => from.index < grid.done && (pairedQuery(from)?.index ?? -1) < (grid.beside?.done ?? Infinity);
+  for (; part.done < queries.length && isReady(queries[part.done]); part.done++) {
     const line = (part.done >> level) * SIDE;
-    const strengthOf = strengthsOf(grid, queries[part.done], view.keys);
+    const strengthOf = strengthsOf(grid, queries[part.done]);
     for (let key = 0; key < keys.length; key++) {
       const pixel = line + (key >> level);
       const shown = Math.round(255 * strengthOf(keys[key]));
@@ -88,10 +90,10 @@ function update(part: Part, grid: Grid, view: View, { level, row, column }: Tile
 
 /**
  * Return a function of a key: the strength (0 to 1) with which the weight of the query `from` on the key is drawn, or -1 if it is
- * masked. `keys`: the visible keys.
+ * masked.
  */
-export function strengthsOf(grid: Grid, from: Item, keys: Item[]): (to: Item) => number {
+export function strengthsOf(grid: Grid, from: Item): (to: Item) => number {
   const row = from.index * grid.keys.length;
-  const fullColour = colourScale.value === "row" ? largestWeight(grid, from.index, keys) : 1;
+  const fullColour = colourScale.value === "row" ? largestWeight(grid, from) : 1;
   return ({ index }) => (grid.masked[row + index] ? -1 : strength(grid.weights[row + index], fullColour));
 }

@@ -6,8 +6,9 @@ import { type Box, measured, useSize } from "../../parts/boxes";
 import { shade, strength } from "../../parts/colours";
 import { weightText } from "../../parts/numbers";
 import { Word } from "../../parts/word";
-import { hoverQuery, key, lockQuery, locked, queryItem, twoTexts, visibleKeys, visibleQueries, wholeWords } from "../../state/state";
-import { keysByWeight, type Row } from "../../state/weights";
+import { locked, twoTexts, wholeWords } from "../../state/state";
+import { hoverQuery, lockQuery, pointAt, type ShownText } from "../../state/texts";
+import { isComplete, keysByWeight, type Row } from "../../state/weights";
 import { directionOf, type Item } from "../../trace/items";
 import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
@@ -29,7 +30,8 @@ interface Boxes {
 export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const [text, { width }] = useSize<HTMLDivElement>();
   const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: 1 });
-  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const shown = drawn[0].text;
+  const { queries, keys } = shown;
   useLayoutEffect(() => {
     fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines <= (twoTexts.value ? 2 : 1));
     setBoxes(measure(text.current!, queries, keys));
@@ -38,13 +40,13 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const first = drawn[0].row;
   const most = drawn[0].most;
   const model = drawn.find(({ dashed }) => dashed)?.row;
-  const labelled = first ? labelledKeys(first, boxes) : new Set<number>();
+  const labelled = first ? labelledKeys(first, keys, boxes) : new Set<number>();
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
       {twoTexts.value && (
         <p class="tokens" dir={directionOf(queries)} role="listbox" aria-label={words().targetQueries} tabIndex={0}>
-          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query")} />)}
+          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query", shown)} />)}
         </p>
       )}
       <p class="tokens" dir={directionOf(keys)} role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
@@ -54,7 +56,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
           return (
             <Word
               key={item.positions[0]}
-              {...wordOf(item, twoTexts.value ? "key" : "both")}
+              {...wordOf(item, twoTexts.value ? "key" : "both", shown)}
               shown={{
                 strength: first && !first.masked[place] ? strength(weight, most) : 0,
                 hue: drawn[0].hue,
@@ -70,16 +72,16 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
 }
 
 /** The attributes of the element of a word, which stands for a query, a key or both, and its reactions to the pointer. */
-const wordOf = (item: Item, side: "query" | "key" | "both") => ({
+const wordOf = (item: Item, side: "query" | "key" | "both", { place, query }: ShownText) => ({
   item,
   "data-side": side,
-  "aria-selected": side !== "key" && queryItem.value === item,
+  "aria-selected": side !== "key" && query === item,
   onPointerEnter: () => {
-    if (side !== "key") hoverQuery(item);
-    if (side === "key" || locked.value) key.value = item.positions[0];
+    if (side !== "key") hoverQuery(item, place);
+    if (side === "key" || locked.value) pointAt(item, place);
   },
-  onPointerLeave: () => void (key.value = null),
-  onClick: () => (side === "key" ? void (key.value = item.positions[0]) : lockQuery(item)),
+  onPointerLeave: () => pointAt(null),
+  onClick: () => (side === "key" ? pointAt : lockQuery)(item, place),
 });
 
 /** If a text is a little longer than a line, use the first size of letters in SIZES with which it fits; if none fits, keep the usual size. */
@@ -115,13 +117,13 @@ function roomAbove({ keys, lines }: Boxes): number {
 
 function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
   const thickest = boxes.lines < 3 ? 11 : 8;
-  const from = queryItem.value;
+  const { query: from, keys, key } = drawn[0].text;
   if (!from) return everyArc(drawn[0], boxes, room, thickest);
   const start = boxes.queries.get(from);
   if (!start) return null;
   return drawn.flatMap(({ row, hue, dashed }, headIndex) =>
     row
-      ? inText(keysByWeight(row).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
+      ? inText(keysByWeight(row, keys).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
           const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
           if (!weight || !end || thickest * weight < 0.02) return null;
           return (
@@ -131,7 +133,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
               stroke={shade(1, hue)}
               stroke-dasharray={dashed ? "7 5" : undefined}
               stroke-width={Math.max(0.3, thickest * weight)}
-              opacity={key.value !== null && item.positions.includes(key.value) ? 1 : 0.45 + 0.4 * weight}
+              opacity={item === key ? 1 : 0.45 + 0.4 * weight}
             />
           );
         })
@@ -140,16 +142,16 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
 }
 
 /** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
-function everyArc({ hue, grid }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
-  if (!grid || grid.done < grid.queries.length) return null;
+function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
+  if (!grid || !isComplete(grid)) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
-  for (const from of visibleQueries.value) {
+  for (const from of queries) {
     const row = from.index * grid.keys.length;
-    for (const to of visibleKeys.value) {
+    for (const to of keys) {
       const weight = grid.weights[row + to.index];
       const [start, end] = [boxes.queries.get(from), boxes.keys.get(to)];
-      const near = key.value !== null && to.positions.includes(key.value);
-      if (weight < FAINTEST_LINE || !start || !end || (key.value !== null && !near)) continue;
+      const near = to === key;
+      if (weight < FAINTEST_LINE || !start || !end || (key && !near)) continue;
       found.push({ weight, start, end, near, name: `${from.positions[0]} ${to.positions[0]}` });
     }
   }
@@ -176,10 +178,10 @@ function arc(start: Box, end: Box, room: number): string {
 const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
 
 /** The indices of the keys under which the weight is written: those with the largest weights whose numbers do not overlap. */
-function labelledKeys(row: Row, { keys }: Boxes): Set<number> {
+function labelledKeys(row: Row, items: Item[], { keys }: Boxes): Set<number> {
   const found: { place: number; box?: Box }[] = [];
   const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
-  for (const item of keysByWeight(row)) {
+  for (const item of keysByWeight(row, items)) {
     if (found.length === MOST_LABELS || row.weights[item.index] < 0.0005) break;
     const box = keys.get(item);
     if (!row.masked[item.index] && !found.some((other) => overlap(box, other.box))) found.push({ place: item.index, box });

@@ -6,7 +6,8 @@ import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, shade, shades, strength, textColour } from "../../parts/colours";
 import { weightOrMasked } from "../../parts/numbers";
-import { colourScale, hoverQuery, key, keyItem, lockQuery, queryItem, twoTexts, visibleKeys, visibleQueries } from "../../state/state";
+import { colourScale, twoTexts } from "../../state/state";
+import { hoverQuery, lockQuery, pointAt } from "../../state/texts";
 import { progress, type Grid } from "../../state/weights";
 import type { Item } from "../../trace/items";
 import { words } from "../../words";
@@ -19,9 +20,9 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const [box, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState(0);
-  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const { queries, keys, query, key, place: text } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value, key.value]; // when one of these signals changes, the lines are drawn again
+  void [progress.value, dark.value, colourScale.value]; // when one of these signals changes, the lines are drawn again
   useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
   const { row, hue, most, grid } = drawn[0];
   return (
@@ -37,13 +38,13 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
               <li
                 key={item.positions[0]}
                 role="option"
-                aria-selected={queryItem.value === item}
+                aria-selected={query === item}
                 class={item.special ? "special" : ""}
                 title={item.title}
-                onPointerEnter={() => hoverQuery(item)}
-                onClick={() => lockQuery(item)}
+                onPointerEnter={() => hoverQuery(item, text)}
+                onClick={() => lockQuery(item, text)}
               >
-                <b>{weightToKey(item, grid)}</b>
+                <b>{weightToKey(item, key, grid)}</b>
                 <span dir="auto">{item.text}</span>
               </li>
             ))}
@@ -56,10 +57,10 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
               return (
                 <li
                   key={item.positions[0]}
-                  class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${keyItem.value === item ? "near" : ""}`}
+                  class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${key === item ? "near" : ""}`}
                   title={item.title}
-                  onPointerEnter={() => (key.value = item.positions[0])}
-                  onPointerLeave={() => (key.value = null)}
+                  onPointerEnter={() => pointAt(item, text)}
+                  onPointerLeave={() => pointAt(null)}
                 >
                   <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>
                     {item.text}
@@ -77,15 +78,15 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
 }
 
 /** The weight of a query on the key under the pointer, as text; "" if the pointer is on no key or the weight is not computed yet. */
-function weightToKey(item: Item, grid: Grid | null): string {
-  if (!keyItem.value || !grid) return "";
-  const [q, k] = [item.index, keyItem.value.index];
+function weightToKey(item: Item, key: Item | null, grid: Grid | null): string {
+  if (!key || !grid) return "";
+  const [q, k] = [item.index, key.index];
   return q < grid.done ? weightOrMasked(grid, q * grid.keys.length + k) : "";
 }
 
 /** Draw lines for the chosen query's weights or, if none is chosen, for all weights of at least FAINTEST_LINE of the queries in view. */
 function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead[], pitch: number): void {
-  const [queries, keys] = [visibleQueries.value, visibleKeys.value];
+  const { queries, keys, query, key } = drawn[0].text;
   const height = Math.min(box.clientHeight, Math.max(queries.length, keys.length) * pitch);
   canvas.style.width = "100%";
   const width = canvas.clientWidth;
@@ -103,15 +104,15 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
     context.stroke();
   };
   for (const { row, hue, most } of drawn) {
-    if (!row || !queryItem.value) continue;
-    const from = queries.indexOf(queryItem.value);
+    if (!row || !query) continue;
+    const from = queries.indexOf(query);
     keys.forEach((item, k) => {
       const weight = row.weights[item.index];
-      if (weight > 0) line(from, k, strength(weight, most), hue, keyItem.value === item);
+      if (weight > 0) line(from, k, strength(weight, most), hue, key === item);
     });
   }
   const { grid } = drawn[0];
-  if (queryItem.value || !grid) return;
+  if (query || !grid) return;
   queries.forEach((from, q) => {
     const at = (q + 0.5) * pitch - box.scrollTop;
     if (at < -pitch || at > height + pitch) return;
@@ -119,7 +120,7 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
     if (row >= grid.done) return;
     keys.forEach((item, k) => {
       const weight = grid.weights[row * grid.keys.length + item.index];
-      if (weight >= FAINTEST_LINE && (!keyItem.value || keyItem.value === item)) line(q, k, weight, drawn[0].hue, false);
+      if (weight >= FAINTEST_LINE && (!key || key === item)) line(q, k, weight, drawn[0].hue, false);
     });
   });
 }

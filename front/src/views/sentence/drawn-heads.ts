@@ -2,10 +2,10 @@
 
 import { hueOf, fullColourWeight } from "../../parts/colours";
 import { linkedChoice } from "../../state/linked-signals";
-import { changes, compared, cut, head, headName, layerNumber, layerOf, queryItem, secondLayerOf, temperature, trace, traceName } from "../../state/state";
-import { shownGrid, shownRow, type Grid, type Row } from "../../state/weights";
+import { changes, compared, cut, head, headName, layerNumber, layerOf, secondLayerOf, temperature, traceName } from "../../state/state";
+import { shownTexts, type ShownText } from "../../state/texts";
+import { rowIn, shownGrid, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
-import type { Layer } from "../../trace/data";
 import { words } from "../../words";
 
 export const FAINTEST_LINE = 0.02; // if no query is chosen and all tokens' weights are drawn, smaller weights have no line
@@ -16,6 +16,7 @@ export const headsDrawn = linkedChoice("heads-drawn", "over", "beside");
 /** A head whose weights are drawn, and the weights of the chosen query in this head (`row`). */
 export interface DrawnHead {
   name: string;
+  text: ShownText; // the text that the head reads
   hue: number;
   row: Row | null;
   dashed: boolean; // true = the shown head with the model's own weights, drawn dashed beside the same head with the reader's changes
@@ -25,23 +26,23 @@ export interface DrawnHead {
 
 /** The drawings of the sentence view, from left to right: for each, the heads drawn in it, the shown head first. */
 export function drawings(): DrawnHead[][] {
-  const { second } = trace.value;
   const shown = { layer: layerNumber.value, head: head.value };
   const isShown = (one: typeof shown) => one.layer === shown.layer && one.head === shown.head;
   const changed = temperature.value !== 1 || cut.value.size > 0;
   const twice = changed && compared.value.some(isShown);
   const heads = [shown, ...compared.value.filter((one) => changed || !isShown(one))];
-  const drawn = (of: (layer: number) => Layer, isSecond: boolean) =>
+  const drawn = (text: ShownText) =>
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
-      const row = queryItem.value && shownRow(queryItem.value, of(layer), headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED);
+      const isSecond = text.place === 1;
+      const of = isSecond ? secondLayerOf(layer)! : layerOf(layer);
+      const row = text.query && rowIn(text.all, text.query, of, headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED);
       const grid = i > 0 ? null : isSecond ? (shownGrid.value?.beside ?? null) : shownGrid.value;
       const dashed = i > 0 && twice && isShown(heads[i]);
       const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";
       const name = headName(layer, headIndex) + version;
-      return { dashed, name: second ? `${traceName(Number(isSecond))}: ${name}` : name, hue: hueOf(headIndex, of(layer).heads), row, grid, most: 1 };
+      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.place)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, most: 1 };
     });
-  const first = drawn(layerOf, false);
-  const traces = second ? [first, drawn((layer) => secondLayerOf(layer)!, true)] : [first];
+  const traces = shownTexts.value.map(drawn);
   const all = traces.flat();
   const most = Math.max(...all.map(({ row }) => (row ? fullColourWeight(row.weights) : 1)));
   for (const one of all) one.most = most;

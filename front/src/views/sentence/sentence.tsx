@@ -4,36 +4,37 @@ import { hueOf } from "../../parts/colours";
 import { weightOrMasked, weightText } from "../../parts/numbers";
 import { Caution, Choice, Numbers, Panel } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
-import { chooseHead, compared, head, headName, type HeadPlace, hidden, keyItems, keyTokens, kind, layerNumber, layerOf, locked, query, queryItem, trace, unlockQuery } from "../../state/state";
-import type { Row } from "../../state/weights";
+import { chooseHead, compared, head, headName, type HeadPlace, hidden, keyTokens, kind, layerNumber, layerOf, locked, trace } from "../../state/state";
+import { pairedRows, shownTexts, showAllQueries, unlockQuery } from "../../state/texts";
 import { words } from "../../words";
 import { Arcs } from "./arcs";
 import { Columns } from "./columns";
-import { drawings, FAINTEST_LINE, headsDrawn } from "./drawn-heads";
+import { type DrawnHead, drawings, FAINTEST_LINE, headsDrawn } from "./drawn-heads";
 
 const drawnAs = linkedChoice("sentence", "arcs", "columns");
 
 export function Sentence() {
   const say = words();
-  const shown = drawings().filter(([first], i) => i === 0 || queryItem.value || first.grid);
+  const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid);
   const all = shown.flat();
+  const chosen = (shownTexts.value[0].query ?? shownTexts.value[1]?.query)?.label;
   const unknown = knownTokens();
   const isText = keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length / 2;
   return (
     <Panel
       view="sentence"
       both
-      title={`${headName()} · ${queryItem.value?.label ?? say.everyToken}`}
-      caption={shown.length > 1 ? "" : caption(all[0].row)}
+      title={`${headName()} · ${chosen ?? say.everyToken}`}
+      caption={shown.length > 1 ? "" : caption(all[0])}
       tools={
         <>
           <ComparedHeads />
           {locked.value && (
-            <button type="button" class="lock" aria-label={say.letGo(queryItem.value!.label)} onClick={unlockQuery}>
-              {queryItem.value!.label} ✕
+            <button type="button" class="lock" aria-label={say.letGo(chosen!)} onClick={unlockQuery}>
+              {chosen} ✕
             </button>
           )}
-          <button type="button" aria-pressed={query.value === null} onClick={() => ([query.value, locked.value] = [null, false])}>
+          <button type="button" aria-pressed={!chosen} onClick={showAllQueries}>
             {say.showAll}
           </button>
           {isText && (
@@ -47,7 +48,7 @@ export function Sentence() {
       <div class="beside">
         {shown.map((drawn) => (
           <figure key={drawn[0].name}>
-            {shown.length > 1 && <figcaption class="caption"><b>{drawn[0].name}</b> {caption(drawn[0].row)}</figcaption>}
+            {shown.length > 1 && <figcaption class="caption"><b>{drawn[0].name}</b> {caption(drawn[0], chosen)}</figcaption>}
             {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
           </figure>
         ))}
@@ -55,22 +56,27 @@ export function Sentence() {
       {shown.some((drawn) => drawn.length > 1 && drawn.some(({ dashed }) => dashed)) && <p class="caption">{say.solidAndDashed}</p>}
       <p class="caption hint">{hint()}</p>
       <Caution />
-      {all[0].row && (
-        <Numbers
-          head={[say.token, ...all.map(({ name }) => name)]}
-          rows={() => keyItems.value.map((item, k) => [item.label, ...all.map(({ row }) => weightOrMasked(row, k, 5))])}
-        />
-      )}
+      {all.some(({ row }) => row) && <Numbers head={[say.token, ...all.map(({ name }) => name)]} rows={() => tableRows(all)} />}
     </Panel>
   );
 }
 
-function caption(row: Row | null): string {
-  const from = queryItem.value;
-  if (!from || !row) return "";
+/** A row for each key, with its weights in all heads drawn. */
+function tableRows(all: DrawnHead[]): string[][] {
+  const keys = shownTexts.value.length > 1 ? pairedRows("keys") : shownTexts.value[0].all.keys.map((item) => [item]);
+  return keys.map((pair) => [
+    (pair[0] ?? pair[1])!.label,
+    ...all.map(({ row, text }) => (pair[text.place] ? weightOrMasked(row, pair[text.place]!.index, 5) : "")),
+  ]);
+}
+
+/** A sentence about the strongest key of the query. `chosen`: the query of the other text, to which this text may have no pair. */
+function caption({ row, text: { query: from, all } }: DrawnHead, chosen?: string): string {
+  if (!from) return chosen ? words().notInText(chosen) : "";
+  if (!row) return "";
   const strongest = row.weights.reduce((best, weight, k) => (weight > row.weights[best] ? k : best), 0);
   if (!row.weights[strongest]) return words().looksNowhere(from.label);
-  return words().looksMostAt(from.label, keyItems.value[strongest].label, weightText(row.weights[strongest]));
+  return words().looksMostAt(from.label, all.keys[strongest].label, weightText(row.weights[strongest]));
 }
 
 const touches = matchMedia("(hover: none)");
@@ -78,7 +84,7 @@ const touches = matchMedia("(hover: none)");
 function hint(): string {
   const say = words();
   const one = locked.value ? say.hintKept : touches.matches ? say.hintTap : say.hintHover;
-  const text = query.value === null ? say.hintAll(FAINTEST_LINE) : one;
+  const text = shownTexts.value.every(({ query }) => !query) ? say.hintAll(FAINTEST_LINE) : one;
   return hidden.value ? `${text} · ${say.hintHidden}` : text;
 }
 

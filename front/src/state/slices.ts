@@ -10,9 +10,10 @@ const PAUSE_MILLISECONDS = 4; // the pause between two slices
  * @param work yields "new" after a new result, "mayPause" where the slice may end although there is no new result, and "wait"
  *   to end the slice at once.
  * @param tell is called when there are new results: at most every TELL_MILLISECONDS, and at the end.
+ * @param finish is called at the end.
  * @returns a function that stops the work.
  */
-export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void): () => void {
+export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void, finish?: () => void): () => void {
   let [told, untold, stopped] = [performance.now(), false, false];
   const slice = () => {
     const end = performance.now() + SLICE_MILLISECONDS;
@@ -26,7 +27,8 @@ export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () =
       tell();
       [told, untold] = [performance.now(), false];
     }
-    if (!step?.done) setTimeout(slice, PAUSE_MILLISECONDS);
+    if (step?.done) finish?.();
+    else setTimeout(slice, PAUSE_MILLISECONDS);
   };
   setTimeout(slice, 0);
   return () => void (stopped = true);
