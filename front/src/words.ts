@@ -348,6 +348,8 @@ const texts = {
   coarse: both((below: string, step: string) => `Weights of at least ${below} are given to four decimals; smaller ones, marked ≈, are rounded to multiples of ${step}, so that all heads of so long a text fit into one page.`,
     (below, step) => `${below} 이상의 가중치는 소수점 아래 네 자리까지, 더 작은 가중치(≈ 표시)는 ${step}의 배수로 반올림해 보여 줍니다. 이렇게 긴 글의 모든 헤드를 한 페이지에 담기 위해서입니다.`),
   lessons: ["Lessons", "수업"],
+  site: ["Try it on your own text", "내 글로 해 보기"],
+  siteTitle: ["The page of this site, in which a model reads what you type", "쓴 글을 모델이 읽어 주는, 이 사이트의 페이지"],
   courseTitle: ["What attention is and does, in short lessons with live pictures", "어텐션이 무엇이고 어떤 일을 하는지, 직접 만져 볼 수 있는 그림으로 배우는 짧은 수업"],
   turn: ["Other lessons", "다른 수업"],
   tryThis: ["Try this", "해 보기"],

@@ -90,13 +90,16 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     assert sorted(asked) == sorted(f"{served.address}{name}" for name in names)
 
 
-def test_the_page_links_to_the_course_in_the_language_that_is_shown(page: Page) -> None:
+def test_the_page_and_the_course_link_to_each_other_in_the_language_that_is_shown(page: Page) -> None:
     page.get_by_role("link", name="Lessons").click()
     expect(page.locator("h1")).to_have_text(lesson("1").texts["en"].title)
     page.go_back()
     page.get_by_label("Language").select_option("ko")
     page.get_by_role("link", name="수업").click()
     expect(page.locator("h1")).to_have_text(lesson("1").texts["ko"].title)
+    page.get_by_role("link", name="내 글로 해 보기").click()
+    expect(page.get_by_role("link", name="수업")).to_be_visible()
+    expect(page.locator("[data-role=text]")).to_be_visible()
 
 
 def test_what_a_head_adds_is_that_of_python(tab: Page, served, model: LoadedModel) -> None:

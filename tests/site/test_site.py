@@ -292,7 +292,7 @@ def test_a_translator_whose_export_differs_leaves_nothing(carried, translator_fo
 
 
 def test_a_course_that_cannot_be_written_is_refused(carried, translator_folder, tmp_path, monkeypatch):
-    def write_course(path):
+    def write_course(path, site):
         assert path.name == "learn.html"
         raise InputError("the hub cannot be reached.")
 

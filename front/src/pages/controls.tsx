@@ -1,20 +1,21 @@
 // The top bar of every page, and the controls that choose a layer, a head and a colour scale
 
+import { course } from "../state/course";
 import { answerer } from "../state/questions";
 import { anySpecial, chooseHead, chooseKind, colourScale, head, hidden, kind, kindName, layer, layerNumber, query, queryItem, queryItems, trace, wholeWords } from "../state/state";
 import { directionOf } from "../trace/items";
 import { language, type Language, words } from "../words";
 
-/** The top bar: the name "regard", a link to the lessons if this page has them beside it, and the choice of the language. */
+/** The top bar: the name "regard", in a site the link between its page and its lessons, and the choice of the language. */
 export function TopBar() {
   const say = words();
   const brand = <>regard <span>{say.tagline}</span></>;
-  const { course } = answerer.value;
+  const [address, name, title] = course.value ? [course.value.site, say.site, say.siteTitle] : [answerer.value.course, say.lessons, say.courseTitle];
   return (
     <div class="bar">
       {trace.value.live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
       <span class="gap" />
-      {course && <a href={`${course}#language=${language.value}`} title={say.courseTitle}>{say.lessons}</a>}
+      {address && <a href={`${address}#language=${language.value}`} title={title}>{name}</a>}
       <Select label={say.language} value={language.value} options={{ en: "English", ko: "한국어" }} choose={(name) => (language.value = name as Language)} />
     </div>
   );

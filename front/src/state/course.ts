@@ -26,6 +26,7 @@ export interface Course {
   traces: Trace[];
   first: number; // the index of the lesson that is shown first
   language: Language | null; // null = the language of the browser
+  site: string | null; // the address of the page of the site that the course belongs to; null = the course is a file of its own
 }
 
 export const course = signal<Course | null>(null);

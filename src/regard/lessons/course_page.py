@@ -14,26 +14,29 @@ from regard.views.page.data import page_data
 from regard.views.page.worked import worked_data
 
 
-def write_course(path: Path, first: Lesson | None = None, language: str | None = None) -> Path:
+def write_course(path: Path, first: Lesson | None = None, language: str | None = None, site: str | None = None) -> Path:
     """Write all lessons as one web page, and return the path.
 
     Args:
         first: the lesson that the page shows first; None = lesson 1.
         language: the language that the page shows first, "en" or "ko"; None = the language of the browser.
+        site: the address of the page of the site that the course belongs to, to which it links; None = no link.
 
     Raises:
         InputError: MiniLM is not installed and cannot be downloaded, or the file cannot be written.
     """
     check_writable(path)
-    return write_output(path, document(course_data(load(), first, language), "Attention in eleven lessons"))
+    return write_output(path, document(course_data(load(), first, language, site), "Attention in eleven lessons"))
 
 
-def course_data(model: LoadedModel, first: Lesson | None = None, language: str | None = None) -> dict[str, Any]:
+def course_data(
+    model: LoadedModel, first: Lesson | None = None, language: str | None = None, site: str | None = None
+) -> dict[str, Any]:
     """Return all lessons as the JSON data of a page; `Course` in `front/src/state/course.ts` describes it.
 
     Args:
         model: MiniLM, which reads the sentences of the lessons.
-        first, language: what the page shows first (see `write_course`).
+        first, language, site: see `write_course`.
     """
     lessons = [lesson(name) for name in NAMES]
     subjects = list(dict.fromkeys(subject for one in lessons if (subject := subject_of(one)) is not None))
@@ -44,6 +47,7 @@ def course_data(model: LoadedModel, first: Lesson | None = None, language: str |
         ],
         "first": NAMES.index(first.name) if first else 0,
         "language": language,
+        "site": site,
     }
 
 

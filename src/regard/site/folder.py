@@ -24,7 +24,7 @@ TRANSLATOR_EXTRAS = "export,huggingface,translation"
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first, if no other is given."""
 
-WORKER, RUNTIME, COURSE = "worker.js", "runtime.deflate", "learn.html"
+PAGE, WORKER, RUNTIME, COURSE = "index.html", "worker.js", "runtime.deflate", "learn.html"
 """The names of the web worker's script, the compressed ONNX Runtime and the course in the folder of a site."""
 
 
@@ -58,7 +58,7 @@ def write_site(
         given_runtime: the path of ONNX Runtime for browsers; None = the file that comes with regard.
         translator: the folder of a translator; None = no translator.
         text: the text that the page shows first.
-        course: whether to write the lessons of `regard learn` too, as a page to which the first page links.
+        course: whether to write the lessons of `regard learn` too, as a page; it and the first page link to each other.
 
     Raises:
         InputError: `out` has files or cannot be written; a model cannot be loaded or exported; MiniLM, which the course
@@ -77,7 +77,7 @@ def write_site(
         models = export_models(model, translator, text, written)
         (written / RUNTIME).write_bytes(compressed)
         (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
-        (written / "index.html").write_text(first_page(models, written, COURSE if course else None), encoding="utf-8")
+        (written / PAGE).write_text(first_page(models, written, COURSE if course else None), encoding="utf-8")
         n_bytes = sum(path.stat().st_size for path in written.iterdir())
     return Site(models, n_bytes)
 
@@ -85,7 +85,7 @@ def write_site(
 def write_lessons(path: Path) -> None:
     """Write the course; raise InputError if MiniLM, which reads the sentences of the lessons, cannot be loaded."""
     try:
-        write_course(path)
+        write_course(path, site=PAGE)
     except InputError as error:
         advice = "Leave the course out: --no-course, or course=False."
         raise InputError(f"the course needs MiniLM: {error} {advice}") from error

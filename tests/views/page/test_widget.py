@@ -8,8 +8,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 import torch
@@ -231,7 +233,7 @@ def address_of_server(folder: Path, log: Path) -> str:
     for _ in range(600):
         for file in folder.glob("jpserver-*.json"):
             address = json.loads(file.read_text())["url"]
-            with urllib.request.urlopen(f"{address}api?token=known"):
+            with suppress(URLError), urllib.request.urlopen(f"{address}api?token=known"):  # it may not listen yet
                 return str(address)
         time.sleep(0.1)
     raise AssertionError(log.read_text())
