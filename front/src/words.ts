@@ -338,6 +338,7 @@ const texts = {
   thumbnailOf: both((picture: string) => `thumbnail of ${picture}`, (picture) => `${picture}의 축소판`),
   frames: both((first: number, last: number) => `frames ${first} to ${last}`, (first, last) => `프레임 ${first}~${last}`),
   mediumSound: ["the query’s weight on each frame of the recording", "녹음의 구간마다 쿼리가 주는 가중치"],
+  mediumOthers: ["largest weights on other tokens", "다른 토큰에 준 가장 큰 가중치"],
   mediumChoose: ["click a part to make it the query", "부분을 누르면 쿼리가 됩니다"],
   seconds: both((from: string, to: string) => `${from} to ${to} s`, (from, to) => `${from}~${to}초`),
 

@@ -1,8 +1,12 @@
 """Tests of remarks on standard error: texts that a model hardly knows, letters without a font; for every verb."""
 
+from dataclasses import replace
+
 import pytest
 from cli_runner import invoke
 
+from regard.tracing.tokens.places import Frame
+from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.fonts import BASE, Fonts
 
 KOREAN = "뱀은 독이 있어서 위험하다"
@@ -58,3 +62,23 @@ def test_letters_without_a_font_are_told_where_a_picture_is_written(verb, tmp_pa
     told = invoke(verb, *arguments, text, "--png", tmp_path / "a.png").stderr
     assert told.startswith("regard: □ stands for letters that no installed font has (U+092A, U+0938, U+093E); ")
     assert invoke(verb, *arguments, text).stderr == ""
+
+
+def test_the_silence_after_a_recording_is_told_and_shown_on_demand(handmade, monkeypatch, tmp_path):
+    frames = [Frame(n / 2, (n + 1) / 2, recorded=n < 3) for n in range(5)]
+    source = tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
+    trace = replace(handmade("a b c d e"), source=source)
+    monkeypatch.setattr("regard.cli.look.trace_media", lambda *args, **options: trace)
+    look = ["look", "--audio", tmp_path / "a.wav", "--model", "any", "--token", "0.50s", "--head", "L1H2"]
+    assert invoke(*look).stderr == (
+        "regard: the model reads 2.50 s; the silence after the recording, from 1.50 s on, is shown as one token; see "
+        "its frames with --padding.\n"
+    )
+    weights = trace["L1H2"]["0.50s"]
+    assert f"{float(weights[3:].sum()):.3f} on the silence after the recording" in invoke(*look).stdout
+    shown = invoke(*look, "--padding", "--png", tmp_path / "all.png")
+    assert shown.stderr == ""
+    assert "on the silence" not in shown.stdout
+    assert (tmp_path / "all.png").read_bytes() == trace.figure(
+        tmp_path / "same.png", "0.50s", "L1H2", padding=True
+    ).read_bytes()

@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose
 from pictures import texts
 from rich.console import Console
 
+from regard import Keep, ScaledDot, attend
 from regard.tracing.focus import focus_on
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
-from regard.views.patch_panels import patch_panels
+from regard.views.patch_panels import WeightScale, patch_panels
 from regard.views.picture.trace import figure
 from regard.views.terminal.trace import shade, show
 
@@ -66,8 +67,9 @@ def test_the_terminal_has_a_grid_for_each_picture(two_pictures):
     lines = [line.strip() for line in file.getvalue().splitlines()]
     weights = two_pictures.encoder[0][0, 1, 1]
     first = lines.index(f"picture 0: {float(weights[1] + weights[2]):.3f}")
-    largest = float(weights[[0, 1, 2, 3, 5]].max())
-    assert lines[first + 1] == f"{shade(float(weights[2]) / largest) * 2}[]"
+    drawn = weights[[0, 1, 2, 3, 5]]
+    share = max(float((weights[2] - drawn.min()) / (drawn.max() - drawn.min())), 1e-9)
+    assert lines[first + 1] == f"{shade(share) * 2}[]"
     assert lines[first + 3] == f"thumbnail of picture 0: {float(weights[0]):.3f}"
     assert lines[first + 6] == f"picture 1: {float(weights[3] + weights[5]):.3f}"
 
@@ -75,6 +77,7 @@ def test_the_terminal_has_a_grid_for_each_picture(two_pictures):
 def test_each_picture_is_drawn_beside_the_weights_on_its_patches(two_pictures):
     drawn = figure(two_pictures, focus_on(two_pictures, token="p1", head="L0H1"))
     weights = two_pictures.encoder[0][0, 1, 1].tolist()
+    shown = np.array(weights)[[0, 1, 2, 3, 5]]
     grids = [
         (image.get_array(), image.get_extent(), axes)
         for axes in drawn.axes
@@ -89,11 +92,13 @@ def test_each_picture_is_drawn_beside_the_weights_on_its_patches(two_pictures):
         (16, 16, 24),
         strict=True,
     ):
-        assert_allclose(np.array(grid), expected)
+        shares = [[(w - shown.min()) / (shown.max() - shown.min()) if w else np.nan for w in row] for row in expected]
+        assert_allclose(grid.filled(np.nan), shares, atol=1e-5)
         width, tall = axes.get_xlim()[1], axes.get_ylim()[0]
         assert_allclose(extent, [left * width / 16, right * width / 16, bottom * tall / height, top * tall / height])
     queries = [patch for axes in drawn.axes for patch in axes.patches if patch.get_gid() == "query"]
-    (query,) = queries
+    query, over_the_weights = queries
+    assert over_the_weights.get_xy() == query.get_xy()
     width = query.axes.get_xlim()[1]
     assert_allclose([query.get_x(), query.get_y(), query.get_width()], [width / 2, width / 2, width / 2])
     written = texts(drawn)
@@ -110,3 +115,38 @@ def test_many_pictures_are_drawn_in_rows(handmade, n_pictures, columns):
     boxes = [axes.get_position() for axes in drawn.axes if any(i.get_gid() == "image" for i in axes.get_children())]
     assert len(boxes) == 2 * n_pictures
     assert len({round(box.x0, 4) for box in boxes}) == columns
+
+
+def test_almost_equal_weights_are_told_apart(handmade):
+    """Weights near 1/6 are scaled from the smallest to the largest; a weight of 0 has no colour and no block."""
+    weights = torch.tensor([0.1660, 0.1665, 0.1670, 0.1675, 0.0, 0.1680])
+    shares = [0, 1 / 3, 2 / 3, 1]
+    key = weights.log().nan_to_num(neginf=0.0).view(1, 1, 6, 1)  # so that the softmax of the scores gives the weights
+    seen = attend(torch.ones(1, 1, 6, 1), key, key, score=ScaledDot(scale=1.0), mask=Keep((weights > 0).expand(6, 6)))
+    trace = handmade("a b c d e f", n_layers=1)
+    places = [*(Patch(0, i // 3, i % 3, 8.0, 8.0) for i in range(5)), None]
+    tokens = tuple(Token(text, text, place=place) for text, place in zip([*"pqrst", "[CLS]"], places, strict=True))
+    trace = replace(trace, source=tokens, images=(torch.rand(3, 16, 24),), attended={"encoder": {0: seen}})
+    focus = focus_on(trace, token="q", head="L0H0")
+    scale = WeightScale.of(patch_panels(focus, 1))
+    smallest, middle, largest = (float(weight / weights.sum()) for weight in (0.1660, 0.16675, 0.1675))
+    assert_allclose([scale.share(w) for w in focus.weights[:4]], shares, atol=1e-3)
+    assert [scale.label(share) for share in (0.0, 0.5, 1.0)] == [f"{w:.4f}" for w in (smallest, middle, largest)]
+    file = io.StringIO()
+    show(trace, token="q", head="L0H0", console=Console(file=file, width=80, highlight=False))
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    first = lines.index(f"{shade(1e-9) * 2}[]{shade(2 / 3) * 2}")
+    assert lines[first + 1] == shade(1.0) * 2
+    assert lines[first + 3] == f"·· {smallest:.4f} to ██ {largest:.4f}"
+    drawn = figure(trace, focus)
+    ((grid,),) = ([image for image in axes.get_images() if image.get_gid() == "weights"] for axes in drawn.axes[2:3])
+    assert_allclose(np.array(grid.get_array().filled(np.nan)), [shares[:3], [1, np.nan, np.nan]], atol=1e-3)
+    written = texts(drawn)
+    assert {f"{w:.4f}" for w in (smallest, middle, largest)} | {"[CLS]", f"{0.168 / weights.sum():.3f}"} <= {*written}
+    assert "all patches together 0.799; a patch without colour has the weight 0" in written
+    assert "the largest weights on tokens that are no patches" in written
+
+
+def test_one_weight_for_all_patches_is_drawn_in_full():
+    scale = WeightScale(0.25, 0.25)
+    assert (scale.share(0.25), scale.label(0.0), scale.label(1.0)) == (1.0, "0.250", "0.250")

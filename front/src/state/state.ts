@@ -176,7 +176,7 @@ export function showTrace(shown: Trace, stay = false): void {
     locked.value = false;
     undoChanges();
     if (shown.map) colourScale.value = "log";
-    else if (keyTokens.value.length > LONG_TEXT) colourScale.value = "row";
+    else if (keyTokens.value.length > LONG_TEXT || keyTokens.value.some((token) => token.place)) colourScale.value = "row";
   });
   void decodeAll();
 }

@@ -1,10 +1,10 @@
 // The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { scaleEnds, shownHue, strength, fullColourWeight, theme } from "../parts/colours";
+import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
 import { weightOrMasked } from "../parts/numbers";
 import { Caution, Numbers, Panel } from "../parts/panel";
-import { key, keyItems, keyTokens, queryItem, queryItems, trace, twoTexts } from "../state/state";
+import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, trace, twoTexts } from "../state/state";
 import { lockQuery } from "../state/texts";
 import { shownRow } from "../state/weights";
 import { bytesOfBlock } from "../trace/blocks";
@@ -15,6 +15,7 @@ const WIDTH = 560;
 const SOUND_WIDTH = 1200;
 const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
 const SOUND_HEIGHT = 140;
+const OTHERS = 6; // how many tokens that are no part of the medium are listed with their weights
 
 /**
  * One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording.
@@ -29,6 +30,9 @@ interface Scene {
 /** Left, top, width and height of the part that a token stands for, as shares (0 to 1) of the whole drawing. */
 type Rectangle = [number, number, number, number];
 
+/** The smallest and the largest weight that are shown. */
+type Range = [number, number];
+
 const isPatch = (token: Token): token is Token & { place: Patch } => Boolean(token.place && "image" in token.place);
 const isFrame = (token: Token): token is Token & { place: Frame } => Boolean(token.place && "start" in token.place);
 
@@ -37,18 +41,21 @@ export function Medium() {
   const scenes = useMemo(() => [...pictureScenes(keyTokens.value), ...soundScenes(keyTokens.value)], [keyTokens.value, say]);
   if (!scenes.length) return null;
   const row = queryItem.value && shownRow(queryItem.value);
+  const range = rangeOf(row?.weights ?? null);
   const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
   return (
     <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
-          <SceneCanvas key={scene.name} scene={scene} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
+          <SceneCanvas key={scene.name} scene={scene} range={range} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
         ))}
       </div>
       <p class="legend">
-        {scaleEnds().low} <span class="ramp veiled" aria-hidden="true" /> {scaleEnds().high}
+        {isRelative() ? numberIn(range, range[0]) : scaleEnds().low} <span class="ramp veiled" aria-hidden="true" />{" "}
+        {isRelative() ? numberIn(range, range[1]) : scaleEnds().high}
       </p>
+      <Others weights={row?.weights ?? null} />
       <Caution />
       <Numbers
         head={[say.token, say.weight]}
@@ -58,7 +65,42 @@ export function Medium() {
   );
 }
 
-function SceneCanvas({ scene, width }: { scene: Scene; width: number }) {
+/** The largest weights on tokens that are no part of the medium, such as [CLS], or the silence after a recording. */
+function Others({ weights }: { weights: Float64Array | null }) {
+  if (!weights) return null;
+  const others = keyItems.value.filter((item) => !keyTokens.value[item.positions[0]].place && weights[item.index] > 0);
+  if (!others.length) return null;
+  const largest = others.sort((a, b) => weights[b.index] - weights[a.index]).slice(0, OTHERS);
+  return (
+    <p class="legend others">
+      {words().mediumOthers}: {largest.map((item) => `${item.label} ${numberIn([0, 1], weights[item.index])}`).join(" · ")}
+    </p>
+  );
+}
+
+const isRelative = () => colourScale.value === "row";
+
+/** The smallest weight above 0 and the largest weight on parts of the medium; the relative colour scale has these ends. */
+function rangeOf(weights: Float64Array | null): Range {
+  const parts = keyItems.value.filter((item) => keyTokens.value[item.positions[0]].place);
+  const shown = parts.map((item) => weights?.[item.index] ?? 0).filter((weight) => weight > 0);
+  return shown.length ? [Math.min(...shown), Math.max(...shown)] : [0, 0];
+}
+
+/** A weight with enough decimals to tell it from other weights of a range. */
+function numberIn([smallest, largest]: Range, weight: number): string {
+  const decimals = largest > smallest ? Math.max(3, 1 - Math.floor(Math.log10(largest - smallest))) : 3;
+  return weight.toFixed(Math.min(12, decimals));
+}
+
+/** How strongly a weight is coloured, from 0 to 1; a weight of 0 has no colour. */
+function strengthIn([smallest, largest]: Range, weight: number): number {
+  if (!isRelative()) return strength(weight, 1);
+  if (weight <= 0) return 0;
+  return largest > smallest ? 0.1 + (0.9 * (weight - smallest)) / (largest - smallest) : 1;
+}
+
+function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; width: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [pixels, setPixels] = useState<ImageData | null>(null);
   useEffect(() => {
@@ -68,7 +110,7 @@ function SceneCanvas({ scene, width }: { scene: Scene; width: number }) {
   const row = queryItem.value && shownRow(queryItem.value);
   void key.value;
   useEffect(() => {
-    if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, row?.weights ?? null);
+    if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, range, row?.weights ?? null);
   });
   return (
     <figure>
@@ -134,7 +176,7 @@ function placeText(token: Token): string {
   return isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 }
 
-function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width: number, weights: Float64Array | null): void {
+function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width: number, range: Range, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d")!;
@@ -142,7 +184,6 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width:
   unscaled.getContext("2d")!.putImageData(pixels, 0, 0);
   context.drawImage(unscaled, 0, 0, width, height);
   if (!weights) return;
-  const largest = fullColourWeight(weights) || 1;
   const framed: [number, number, number, number, number][] = []; // outlines of the chosen key and query: left, top, width, height, thickness of the line
   for (const item of keyItems.value) {
     const place = scene.rectangle(keyTokens.value[item.positions[0]]);
@@ -151,7 +192,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width:
     context.fillStyle = theme("--veil");
     context.globalAlpha = 0.65;
     context.fillRect(x, y, w, h);
-    context.globalAlpha = 0.85 * strength(weights[item.index], largest);
+    context.globalAlpha = 0.85 * strengthIn(range, weights[item.index]);
     context.fillStyle = `oklch(0.65 0.2 ${shownHue()})`;
     context.fillRect(x, y, w, h);
     context.globalAlpha = 1;

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_stages, remark_on_texts
+from regard.cli.remarks import (
+    letters_of,
+    remark_on_file_name,
+    remark_on_fonts,
+    remark_on_silence,
+    remark_on_stages,
+    remark_on_texts,
+)
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
@@ -53,6 +60,9 @@ def look(
     new_tokens: Annotated[
         int | None, typer.Option("--new-tokens", help="Let the model generate up to this many tokens after the text.")
     ] = None,
+    padding: Annotated[
+        bool, typer.Option("--padding", help="Show each frame of the silence after a recording, not one token for all.")
+    ] = False,
 ) -> None:
     """Run a model on a text and show which tokens attend to which.
 
@@ -110,12 +120,15 @@ def look(
         if words or span:
             seen = seen.words(*(span or ()))
         full_trace, seen = seen, seen.stage(head)
+        if not padding:
+            seen = seen.without_padding()
         focus = focus_on(seen, token, head, layer)
 
     from regard.views.terminal.trace import show
 
     remark_on_texts(seen)
     remark_on_stages(full_trace, seen)
+    remark_on_silence(full_trace, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if json != STDOUT:
         if translation is not None:
@@ -123,11 +136,14 @@ def look(
         show(seen, token=query, head=name)
     with spinner("drawing"):
         if html:
-            (translation or seen).html(html, token=query, head=name)
+            if translation is None:
+                seen.html(html, token=query, head=name, padding=padding)
+            else:
+                translation.html(html, token=query, head=name)
         for picture in pictures:
-            seen.figure(picture, token=query, head=name)
+            seen.figure(picture, token=query, head=name, padding=padding)
         if heads:
-            seen.heads_figure(heads, layer, focus.head.kind)
+            seen.heads_figure(heads, layer, focus.head.kind, padding=padding)
         if json:
             from regard.views.trace_json import as_json
 

@@ -53,6 +53,23 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
         )
 
 
+def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
+    """Print a remark if the silence after a recording is shown as one token: the model reads more than the recording.
+
+    Args:
+        full_trace: the trace with all frames that the model reads.
+        shown: the trace that is shown.
+    """
+    from regard.tracing.tokens.places import Frame
+
+    ends = [[t.place.end_seconds for t in of.source if isinstance(t.place, Frame)] for of in (full_trace, shown)]
+    if len(ends[1]) < len(ends[0]):
+        print_remark(
+            f"the model reads {ends[0][-1]:.2f} s; the silence after the recording, from {ends[1][-1]:.2f} s on, is "
+            "shown as one token; see its frames with --padding."
+        )
+
+
 def remark_on_fonts(text: str) -> None:
     """Print a remark if no font on this machine has some letters of a picture's text, and name a font to install."""
     from regard.views.picture.fonts import fonts_for

@@ -142,6 +142,8 @@ def merged_steps(
         kind: {
             layer: replace(step, pattern=merged_pattern(step.pattern, *sides[kind])) for layer, step in layers.items()
         }
+        if any(len(group) > 1 for groups in sides[kind] for group in groups)
+        else dict(layers)
         for kind, layers in attended.items()
     }
 

@@ -18,8 +18,9 @@ from regard.attention.representation import type_name
 from regard.effects.changes import Change, check_list_of_changes
 from regard.effects.interchange import Interchange
 from regard.errors import InputError, first_paragraph
-from regard.tracing.media.media import Media, read_audio, read_pictures
+from regard.tracing.media.media import Media, read_pictures
 from regard.tracing.media.picture_layout import PADDING
+from regard.tracing.media.recording import read_audio
 from regard.tracing.media.wave_file import read_wave
 from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
 from regard.tracing.patterns_by_layer import missing_layer_error

@@ -4,7 +4,7 @@ A trace stores the query, key and value of each attention call, so it is small e
 computed when they are read, and `Trace.check` compares them with the output of the kernel that the model ran.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
 from regard.tracing.generation import WrittenToken, joined_written
 from regard.tracing.head import Head, head_named, not_kept
+from regard.tracing.media.recording import silence_as_one
 from regard.tracing.merged_pattern import merged_steps
 from regard.tracing.patterns_by_layer import (
     KINDS,
@@ -62,7 +63,8 @@ class Trace:
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
         images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
-        joined: for a trace of words, from `words()`: the trace of tokens, and the tokens of each word; else None.
+        joined: for a trace of words, from `words()`, or without padding: the trace of tokens, and the tokens of each
+            word; else None.
         sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin;
             `source` is then what cross-attention reads, or else the tokens of the last layer in the trace. None = the
             tokens of each encoder layer are `source`.
@@ -287,52 +289,83 @@ class Trace:
             return self.joined.trace.words(*spans)
         if self.sources is not None:
             raise several_stages_error(self.sources)
-        sides, (source, target) = words_of((self.source, self.target), spans)
-        attended = merged_steps(self.attended, *sides)
-        joined = JoinedTokens(self, *map(tuple, sides))
+        return self._with_joined_tokens(*words_of((self.source, self.target), spans))
+
+    def without_padding(self) -> "Trace":
+        """Return a trace in which the silence after a recording, which the model also reads, is one token.
+
+        The weight on this token is the sum of the weights on the frames after the end of the recording; as a query, it
+        has the mean of their weights. The spectrogram ends with the recording. Views show this trace, unless they are
+        called with padding=True. If there is no such silence, the trace itself is returned.
+        """
+        tokens, groups = silence_as_one(self.source)
+        if len(tokens) == len(self.source):
+            return self
+        trace, sides = self, tuple([range(i, i + 1) for i in range(len(side))] for side in (self.source, self.target))
+        if self.joined is not None:
+            trace, sides = self.joined.trace, (list(self.joined.source), list(self.joined.target))
+        source = [range(sides[0][group[0]].start, sides[0][group[-1]].stop) for group in groups]
+        merged = trace._with_joined_tokens((source, sides[1]), (tokens, self.target))
+        if self.spectrogram is None:
+            return merged
+        n_frames = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))
+        return replace(merged, spectrogram=self.spectrogram[:, :n_frames])
+
+    def _with_joined_tokens(self, sides: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
+        """Return a trace with joined tokens; `sides` are the positions of the tokens of each, source and target."""
+        joined, (source, target) = JoinedTokens(self, *map(tuple, sides)), tokens
         written = joined_written(self.written, joined.target or joined.source, target or source)
+        attended = merged_steps(self.attended, *sides)
         return replace(
             self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
         )
 
-    def show(self, token: TokenReference | None = None, head: str | None = None) -> None:
+    def show(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> None:
         """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
 
         Args:
             token: the position or the text of the query token; None = that of the most salient weight: a large weight
                 on a distant token.
             head: a name such as "L3H1"; None = the head of the most salient weight.
+            padding: show the silence after a recording frame by frame too; False = as one token (`without_padding`).
         """
         from regard.views.terminal.trace import show
 
-        show(self.stage(head), token=token, head=head)
+        show(self._shown(head, padding), token=token, head=head)
 
-    def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+    def html(
+        self, path: str | Path, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False
+    ) -> Path:
         """Write the trace to one HTML file that works offline; the arguments are those of `show`."""
         from regard.views.page import write_page
 
-        return write_page(self.stage(head), Path(path), token=token, head=head)
+        return write_page(self._shown(head, padding), Path(path), token=token, head=head)
 
-    def figure(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+    def figure(
+        self, path: str | Path, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False
+    ) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
-        `token` and `head` are chosen as in `show`.
+        `token`, `head` and `padding` are those of `show`.
         """
         from regard.views.picture.trace import write_figure
 
-        return write_figure(self.stage(head), Path(path), token=token, head=head)
+        return write_figure(self._shown(head, padding), Path(path), token=token, head=head)
 
-    def heads_figure(self, path: str | Path, layer: int | None = None, kind: str | None = None) -> Path:
+    def heads_figure(
+        self, path: str | Path, layer: int | None = None, kind: str | None = None, *, padding: bool = False
+    ) -> Path:
         """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
 
         Args:
             layer: draw only the heads of this layer; None = the heads of all layers.
             kind: "encoder", "decoder" or "cross"; None = the last of these kinds that the trace has.
+            padding: as in `show`.
         """
         from regard.views.picture.heads import write_heads
 
         of = layer if (kind or self.kinds[-1]) == "encoder" else None
-        return write_heads(self.stage(of), Path(path), layer, kind)
+        return write_heads(self._shown(of, padding), Path(path), layer, kind)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace into one file, whose name ends in .safetensors; `load` reads it without the model.
@@ -348,7 +381,8 @@ class Trace:
             raise InputError(f"a trace is saved as a safetensors file; {path} does not end in .safetensors.")
         if self.joined is not None:
             raise InputError(
-                "a trace of words cannot be saved; save the trace of tokens, and call words() when it is loaded."
+                "a trace of joined tokens cannot be saved; save the trace from which words() or without_padding() made "
+                "it, and call them when it is loaded."
             )
         return write_record(Path(path), {part.name: getattr(self, part.name) for part in fields(self)})
 
@@ -361,6 +395,10 @@ class Trace:
         """
         return Trace(**read_record(Path(path)))
 
+    def _shown(self, of: int | str | None, padding: bool) -> "Trace":
+        """Return what a view shows: one stage (see `stage`), with or without padding."""
+        return self.stage(of) if padding else self.stage(of).without_padding()
+
     def _query(self, token: TokenReference, kind: str) -> int:
         return token_position(token, self.queries(kind))
 
@@ -372,7 +410,7 @@ class Trace:
             raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
         return self.kinds[0]
 
-    def widget(self, token: TokenReference | None = None, head: str | None = None) -> Any:
+    def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
         The arguments are those of `html`.
@@ -383,13 +421,13 @@ class Trace:
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget
 
-        return TraceWidget(self.stage(head), token=token, head=head)
+        return TraceWidget(self._shown(head, padding), token=token, head=head)
 
     def _repr_html_(self) -> str:
         """Return the HTML page of the trace inside an HTML frame, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
-        return notebook_frame(self.stage())
+        return notebook_frame(self._shown(None, padding=False))
 
     def __repr__(self) -> str:
         texts = " → ".join(repr(text) for text in (self.text, self.target_text) if text)

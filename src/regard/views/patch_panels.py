@@ -1,12 +1,14 @@
-"""The attention weights of a query on image patches, grouped by picture."""
+"""The attention weights of a query on image patches, grouped by picture, and on frames of a recording."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.tracing.focus import Focus
-from regard.tracing.tokens.places import Patch
+from regard.tracing.tokens.places import Frame, Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,33 @@ class PatchPanel:
         return grid
 
 
+@dataclass(frozen=True, slots=True)
+class WeightScale:
+    """The colour scale of weights on patches: from the smallest to the largest weight above 0.
+
+    So that weights which are almost equal can be told apart too. A weight of 0 has no colour.
+    """
+
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of(cls, panels: Sequence[PatchPanel]) -> "WeightScale":
+        weights = [weight for panel in panels for _, weight in panel.weights if weight > 0] or [0.0]
+        return cls(min(weights), max(weights))
+
+    def share(self, weight: float) -> float:
+        """Return the place of a weight on the scale, from 0 (the smallest) to 1 (the largest)."""
+        span = self.largest - self.smallest
+        return (weight - self.smallest) / span if span > 0 else 1.0
+
+    def label(self, share: float) -> str:
+        """Return the weight at a place from 0 to 1 on the scale, with decimals enough to tell it from others."""
+        span = self.largest - self.smallest
+        decimals = 3 if span == 0 else min(12, max(3, 1 - math.floor(math.log10(span))))
+        return f"{self.smallest + share * span:.{decimals}f}"
+
+
 def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
     """Return a `PatchPanel` for each picture and thumbnail whose patches are keys, in the order of the pictures.
 
@@ -65,6 +94,12 @@ def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
     if len(panels) > 1:
         names = {key: name or "picture" for key, name in names.items()}
     return [PatchPanel(names[key], tuple(panels[key])) for key in sorted(panels)]
+
+
+def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
+    """Return the keys that are frames of a recording, each with the weight of the query in `focus` on this frame."""
+    pairs = zip(focus.head.keys, focus.weights, strict=True)
+    return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
 
 def picture_name(patch: Patch, n_images: int) -> str:

@@ -2,7 +2,6 @@
 
 import math
 import re
-import wave
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from transformers import (
     CLIPVisionModel,
     Dinov2Config,
     Dinov2Model,
-    GenerationConfig,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
@@ -32,17 +30,11 @@ from transformers import (
     ViTConfig,
     ViTImageProcessorPil,
     ViTModel,
-    Wav2Vec2Config,
-    Wav2Vec2FeatureExtractor,
-    Wav2Vec2Model,
-    WhisperConfig,
-    WhisperFeatureExtractor,
-    WhisperForConditionalGeneration,
 )
 
 import regard
 from regard import Ask, InputError
-from regard.tracing.tokens.places import Frame, Patch
+from regard.tracing.tokens.places import Patch
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 80, 3), dtype=np.uint8))
 WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
@@ -271,85 +263,6 @@ def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
     assert {trace.target[i].place.image for i in moved.nonzero()[:, 0].tolist()} == {1}
 
 
-class SpeechAndText:
-    """A processor of speech, as Whisper has one."""
-
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
-        self.feature_extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
-
-    def __call__(self, audio, sampling_rate, return_tensors):
-        return self.feature_extractor(audio, sampling_rate=sampling_rate, return_tensors=return_tensors)
-
-
-def test_speech_is_read_in_frames_of_time(minilm, tmp_path):
-    config = WhisperConfig(
-        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
-        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
-        decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
-        begin_suppress_tokens=None,
-    )  # fmt: skip
-    model, processor = sharp(WhisperForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
-    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
-        "WhisperForConditionalGeneration writes a target; give it with target=…, or let the model write it with "
-        "new_tokens=…."
-    )
-    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, sampling_rate=8_000) == (
-        "the recording has 8,000 samples per second and WhisperForConditionalGeneration reads 16,000; convert it, for "
-        "instance with: ffmpeg -i FILE -ar 16000 speech.wav"
-    )
-    trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
-    assert trace.kinds == ("encoder", "decoder", "cross")
-    assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
-    assert len(trace.source) == 100
-    samples = (WAVE * 2**15).astype("<i2")
-    with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
-        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
-        file.writeframes(samples.tobytes())
-    rounded = regard.trace(model, audio=(samples / 2**15).astype(np.float32), processor=processor, target="a dog runs")
-    for path in (tmp_path / "speech.wav", str(tmp_path / "speech.wav")):
-        from_file = regard.trace(model, audio=path, processor=processor, target="a dog runs", sampling_rate=1)
-        assert_close(from_file.output, rounded.output)
-    assert refusal(InputError, regard.trace, model, audio=tmp_path / "none.wav", processor=processor) == (
-        f"cannot read {tmp_path}/none.wav: no such file or directory; name another file."
-    )
-    place = trace.source[50].place
-    assert isinstance(place, Frame)
-    assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
-    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
-    expected = eager_outputs(model, inputs)
-    for kind in ("encoder", "decoder", "cross"):
-        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
-    drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
-    assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
-    last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
-    assert last.kinds == ("decoder", "cross")
-    assert_close(last.cross[2].dense(), trace.cross[2].dense())
-    written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
-    assert [new.position for new in written.written] == list(range(1, len(written.target)))
-    model.save_pretrained(tmp_path / "whisper")
-    loaded = regard.trace(
-        tmp_path / "whisper", audio=WAVE, processor=processor, generation=GenerationConfig(max_new_tokens=4)
-    )
-    assert loaded.target == written.target
-    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
-        "with target the model reads a text, with new_tokens it writes one; give only one of them."
-    )
-
-
-def test_a_model_that_reads_the_wave_itself(tmp_path):
-    config = Wav2Vec2Config(
-        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16),
-        conv_stride=(40, 8), conv_kernel=(40, 8), num_feat_extract_layers=2, num_conv_pos_embeddings=8,
-        num_conv_pos_embedding_groups=2,
-    )  # fmt: skip
-    trace = regard.trace(sharp(Wav2Vec2Model(config)), audio=WAVE, processor=Wav2Vec2FeatureExtractor())
-    assert len(trace.tokens) == 50
-    assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
-    assert trace.spectrogram is None
-    assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
-
-
 class PictureReader:
     """A processor of pictures with the tokenizer of the text that is read off them, as TrOCR has one."""
 
@@ -439,18 +352,6 @@ def test_what_a_model_of_pictures_alone_does_not_read_is_refused(vit):
         ),
     ):  # fmt: skip
         assert refusal(InputError, regard.trace, vit, text, **{"processor": PROCESSOR} | options) == message
-
-
-def test_pictures_for_a_model_of_text_or_speech_are_refused(minilm):
-    advice = "give a model that does, such as ViT or Qwen2-VL."
-    for processor in (minilm.tokenizer, SpeechAndText(minilm.tokenizer)):
-        for text in ("a dog", None):
-            assert refusal(InputError, regard.trace, minilm.model, text, images=PICTURE, processor=processor) == (
-                f"BertModel reads no images; {advice}"
-            )
-    assert refusal(InputError, regard.trace, minilm.model, video=[PICTURE], processor=minilm.tokenizer) == (
-        f"BertModel reads no videos; {advice}"
-    )
 
 
 def test_a_folder_without_its_processor_is_refused(vit, tmp_path):

@@ -147,7 +147,8 @@ def test_words_that_the_model_wrote_have_the_product_of_their_probabilities(mini
 def test_what_words_cannot_do_is_refused(tower, minilm, tmp_path):
     words = tower.words()
     assert refusal(InputError, words.save, tmp_path / "words.safetensors") == (
-        "a trace of words cannot be saved; save the trace of tokens, and call words() when it is loaded."
+        "a trace of joined tokens cannot be saved; save the trace from which words() or without_padding() made it, and "
+        "call them when it is loaded."
     )
     assert refusal(InputError, words.movement, "Montmartre") == (
         "movement needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "

@@ -436,6 +436,32 @@ def test_a_picture_and_a_recording_lie_under_the_weights(
     assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
 
 
+def test_the_colours_of_a_picture_are_scaled_to_its_weights(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade("a b c d e", n_layers=1)
+    places = [None, *(Patch(0, i // 2, i % 2, 8.0, 8.0) for i in range(4))]
+    tokens = tuple(Token(f"p{i}", f"p{i}", special=place is None, place=place) for i, place in enumerate(places))
+    weights = [0.202, 0.198, 0.199, 0.200, 0.201]
+    key = torch.tensor(weights).log().view(1, 1, 5, 1)
+    seen = attend(torch.ones(1, 1, 5, 1), key, key, score=ScaledDot(scale=1.0))
+    grey = torch.full((3, 16, 16), 0.5)
+    picture = replace(trace, source=tokens, images=(grey,), attended={"encoder": {0: seen}})
+    page = shown(picture, token="p1", head="L0H0")
+    legends = view(page, "medium").locator(".legend")
+    expect(legends).to_have_text(["0.1980 0.2010", "largest weights on other tokens: p0 0.202"])
+    colour = """(canvas, [x, y]) => {
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(canvas, 0, 0);
+      return [...copy.getImageData(x * canvas.width, y * canvas.height, 1, 1).data];
+    }"""
+    canvas = view(page, "medium").locator("canvas")
+    drawn = [canvas.evaluate(colour, [x, y]) for y in (0.25, 0.75) for x in (0.25, 0.75)]
+    chroma = [max(pixel[:3]) - min(pixel[:3]) for pixel in drawn]
+    assert chroma == sorted(chroma)
+    assert chroma[0] < 30 < 100 < chroma[3]
+
+
 def test_each_picture_and_thumbnail_lies_under_its_own_weights(
     shown: Callable[..., Page], handmade: Callable[..., Trace]
 ) -> None:

@@ -1,8 +1,7 @@
-"""Encodes pictures, videos and recordings as input tensors, and makes a token for each patch or frame.
+"""Encodes pictures and videos as input tensors, and makes a token for each patch.
 
 A vision model has one token for each patch of a picture, often after some extra tokens (a class token, registers). In
-a model of pictures and text, the text contains one image token for each patch or each square of patches. An audio model
-has one token for each of many equal parts of the recording.
+a model of pictures and text, the text contains one image token for each patch or each square of patches.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import anyres_layout, tile_shapes, tiles_in_turn, tiles_with_empty_ones
-from regard.tracing.tokens.places import Frame, Patch
+from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
@@ -196,38 +195,6 @@ def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height
     """Return a picture with its numbers shifted and scaled to the range from 0 to 1."""
     image = image.float()
     return (image - image.amin()) / (image.amax() - image.amin()).clamp(min=1e-9)
-
-
-def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
-    """Encode a recording as input of a model.
-
-    Args:
-        audio: the waveform, numbers from -1 to 1.
-        sampling_rate: how many numbers per second the waveform has.
-    """
-    extractor = getattr(processor, "feature_extractor", processor)
-    rate = getattr(extractor, "sampling_rate", None)
-    if rate is None:
-        raise InputError(f"{type(model).__name__} reads no recordings; give a model that does, such as Whisper.")
-    if rate != sampling_rate:
-        raise InputError(
-            f"the recording has {sampling_rate:,} samples per second and {type(model).__name__} reads {rate:,}; "
-            f"convert it, for instance with: ffmpeg -i FILE -ar {rate} speech.wav"
-        )
-    encoded = processed(processor, audio, sampling_rate=sampling_rate)
-    features = encoded.get("input_features")
-    if features is not None:
-        seconds = features.shape[-1] * extractor.hop_length / extractor.sampling_rate
-    else:
-        seconds = encoded["input_values"].shape[-1] / sampling_rate
-
-    def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
-        step = seconds / n_tokens
-        frames = [Frame(number * step, (number + 1) * step) for number in range(n_tokens)]
-        return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
-
-    spectrogram = None if features is None else features[0].float()
-    return Media(on_device(encoded, model), (), spectrogram, source_of)
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -51,10 +51,17 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame: the part of a recording that one token stands for."""
+    """A frame: the part of a recording that one token stands for.
+
+    Attributes:
+        start_seconds, end_seconds: the time of the frame, from the beginning of the recording.
+        recorded: whether the frame is a part of the recording; False = the frame is in the silence after its end, up
+            to the fixed length that a model such as Whisper reads.
+    """
 
     start_seconds: float
     end_seconds: float
+    recorded: bool = True
 
 
 Place = Patch | Frame

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from matplotlib.patches import Rectangle
 from regard.tracing.focus import Focus
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.trace import Trace
-from regard.views.patch_panels import PatchPanel, patch_panels, picture_name
+from regard.views.patch_panels import PatchPanel, WeightScale, frame_weights, patch_panels, picture_name
 from regard.views.picture.canvas import (
     EDGE,
     FAINT,
@@ -29,8 +30,9 @@ from regard.views.picture.canvas import (
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.shared_text import CAUTION, token_label
 
-TITLE_HEIGHT, GAP, LIST_WIDTH = 0.72, 0.3, 4.0
-"""In inches: the height of the title, the space between two drawings, and the width of the list of other keys."""
+TITLE_HEIGHT, GAP, LIST_WIDTH, BAR_WIDTH = 0.72, 0.3, 4.0, 3.0
+"""In inches: the height of the title, the space between two drawings, and the widths of the list of other keys and
+of the colour bar."""
 
 NAME_HEIGHT = 0.22
 """The height of the line above a picture with its name, in inches."""
@@ -38,12 +40,6 @@ NAME_HEIGHT = 0.22
 SOUND_HEIGHT, N_LISTED, LINE_HEIGHT = 1.6, 6, 0.17
 """SOUND_HEIGHT is the height of a spectrogram, and of the weights below it, in inches. At most N_LISTED keys that are
 neither patches nor sound are listed; a line of this list is LINE_HEIGHT inches high."""
-
-
-def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
-    """Return the keys that are sound frames, each with the weight of the query in `focus` on this frame."""
-    pairs = zip(focus.head.keys, focus.weights, strict=True)
-    return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +65,44 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
-    page = blank_page(bottom + 0.75 + LINE_HEIGHT * len(listed) + MARGIN, media_fonts(trace, focus))
+    page = blank_page(bottom + 0.95 + LINE_HEIGHT * len(listed) + MARGIN, media_fonts(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
-    largest = max(max(weight for panel in panels for _, weight in panel.weights), 1e-9)
+    scale = WeightScale.of(panels)
     for cell in cells:
         if cell.panel.name:
             above = page.area(cell.left, cell.top - NAME_HEIGHT, cell.width, NAME_HEIGHT)
             weight = f": {cell.panel.total:.3f}" if cell.has_weights else ""
             page.write(above, 0.0, 0.11, f"{cell.panel.name}{weight}", 8.5, color=FAINT)
-        draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, largest)
-    below = page.area(MARGIN, bottom + 0.2, WIDTH - 2 * MARGIN, 0.5 + LINE_HEIGHT * len(listed))
-    total = sum(panel.total for panel in panels)
-    text = f"from 0 (dark, faint) to {largest:.3f} (bright); all patches together {total:.3f}"
-    page.write(below, LIST_WIDTH + GAP, 0.12, text, 8.5, color=FAINT)
-    write_other_keys(page, below, listed)
+        draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, scale)
+    below = bottom + 0.2
+    sum_text = f"all patches together {sum(panel.total for panel in panels):.3f}"
+    if any(weight == 0 for panel in panels for _, weight in panel.weights):
+        sum_text += "; a patch without colour has the weight 0"
+    draw_colour_bar(page, MARGIN + LIST_WIDTH + GAP, below, scale, sum_text)
+    area = page.area(MARGIN, below, WIDTH - 2 * MARGIN, 0.7 + LINE_HEIGHT * len(listed))
+    write_other_keys(page, area, listed, "patches")
     return page.figure
+
+
+def draw_colour_bar(page: Page, left: float, top: float, scale: WeightScale, sum_text: str) -> None:
+    """Draw the colours of the weights from the smallest to the largest, with numbers and `sum_text` below."""
+    axes = page.area(left, top, BAR_WIDTH, 0.12)
+    draw_cells(axes, np.full((1, 1, 3), 0.75), Normalize(0, 1), "scale ground")
+    draw_weights(axes, np.linspace(0, 1, 256)[None], (0.0, BAR_WIDTH, 0.12, 0.0), "scale")
+    axes.add_patch(Rectangle((0, 0), BAR_WIDTH, 0.12, **outline(EDGE, 0.5)))
+    for share, side in ((0.0, "left"), (0.5, "center"), (1.0, "right")):
+        page.write(axes, share * BAR_WIDTH, 0.27, scale.label(share), 7.0, color=FAINT, ha=side)
+    page.write(axes, 0.0, 0.48, sum_text, 8.5, color=FAINT)
+
+
+def draw_weights(
+    axes: Axes, shares: Float[np.ndarray, "rows columns"], extent: tuple[float, float, float, float], gid: str
+) -> None:
+    """Draw weights over a grey picture; `shares` are their places on the colour scale, NaN = no colour."""
+    axes.imshow(
+        shares, cmap="inferno", norm=Normalize(0, 1), alpha=np.nan_to_num(0.25 + 0.65 * shares), extent=extent,
+        aspect="auto", interpolation="nearest", gid=gid,
+    )  # fmt: skip
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
@@ -110,34 +129,33 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     return cells
 
 
-def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, largest: float) -> None:
+def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: WeightScale) -> None:
     """Draw a picture, alone or under the query's weights, into `axes`.
 
     Args:
         cell: says which picture, and whether with weights.
-        largest: the weight with the brightest colour.
+        scale: the colour scale of the weights.
     """
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
-    scale = cell.width / width, cell.height / height
+    inches = cell.width / width, cell.height / height  # of a pixel
     if cell.has_weights:
         draw_image(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2))
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
         left, top = first.grid_left + columns.start * first.width, first.grid_top + rows.start * first.height
         right, bottom = left + len(columns) * first.width, top + len(rows) * first.height
-        axes.imshow(
-            grid, cmap="inferno", norm=Normalize(0, largest), alpha=0.25 + 0.65 * grid / largest,
-            extent=(left * scale[0], right * scale[0], bottom * scale[1], top * scale[1]), aspect="auto",
-            interpolation="nearest", gid="weights",
-        )  # fmt: skip
+        shares = np.where(grid > 0, np.vectorize(scale.share)(grid), np.nan)
+        extent = left * inches[0], right * inches[0], bottom * inches[1], top * inches[1]
+        draw_weights(axes, shares, extent, "weights")
         axes.set(xlim=(0.0, cell.width), ylim=(cell.height, 0.0))
     else:
         draw_image(axes, shown)
     query = focus.token.place
-    if isinstance(query, Patch) and query.image == first.image and not cell.has_weights:
-        corner = (query.left * scale[0], query.top * scale[1])
-        size = (query.width * scale[0], query.height * scale[1])
+    is_here = isinstance(query, Patch) and (query.image, query.thumbnail) == (first.image, first.thumbnail)
+    if isinstance(query, Patch) and (is_here or (query.image == first.image and not cell.has_weights)):
+        corner = (query.left * inches[0], query.top * inches[1])
+        size = (query.width * inches[0], query.height * inches[1])
         axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
     axes.add_patch(Rectangle((0, 0), cell.width, cell.height, **outline(EDGE, 0.5)))
@@ -150,7 +168,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     spectrogram = trace.spectrogram
     height = 0.0 if spectrogram is None else SOUND_HEIGHT + 0.15
     page = blank_page(
-        MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT + 0.75 + LINE_HEIGHT * len(listed) + MARGIN,
+        MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT + 1.0 + LINE_HEIGHT * len(listed) + MARGIN,
         media_fonts(trace, focus),
     )
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
@@ -176,8 +194,8 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
         page.write(below, number * step * width / seconds, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
     text = f"the top is a weight of {largest:.3f}; the whole recording {numbers.sum():.3f}"
     page.write(below, 0.0, 0.4, text, 8.5, color=FAINT)
-    listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.45, width, 0.3 + LINE_HEIGHT * len(listed))
-    write_other_keys(page, listing, listed)
+    listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.5, width, 0.5 + LINE_HEIGHT * len(listed))
+    write_other_keys(page, listing, listed, "frames of the recording")
     return page.figure
 
 
@@ -188,25 +206,31 @@ def draw_image(axes: Axes, image: np.ndarray) -> None:
 def other_keys(focus: Focus) -> list[tuple[str, float]]:
     """Return the names and weights of the strongest keys that are neither image patches nor sound frames.
 
-    There are at most N_LISTED keys, with weights of at least 0.0005, the largest weight first.
+    There are at most N_LISTED keys, the largest weight first; keys with a weight of 0 are left out.
     """
     keys = [
         (token_label(position, focus.head.keys), weight)
         for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True))
-        if token.place is None and weight >= 5e-4
+        if token.place is None and weight > 0
     ]
     return sorted(keys, key=lambda key: -key[1])[:N_LISTED]
 
 
-def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]]) -> None:
-    """Write a line with the name and the weight of each key in `listed`.
+def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], shown: str) -> None:
+    """Write a caption, and a line with the name and the weight of each key in `listed`.
 
     The sentence CAUTION, which says what attention does not show, is written below the last line.
+
+    Args:
+        shown: what the keys that are drawn stand for, such as "patches".
     """
-    for line, (name, weight) in enumerate(listed):
+    caption = f"the largest weights on tokens that are no {shown}" if listed else f"all weights are on {shown}"
+    page.write(axes, 0.0, 0.12, caption, 8.5, color=FAINT)
+    for line, (name, weight) in enumerate(listed, start=1):
         page.write(axes, 0.0, 0.12 + LINE_HEIGHT * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)
-        page.write(axes, 3.0, 0.12 + LINE_HEIGHT * line, f"{weight:.3f}", 8.5, color=INK, ha="right")
-    page.write(axes, 0.0, 0.17 + LINE_HEIGHT * max(1, len(listed)), CAUTION, 8.5, color=FAINT)
+        number = f"{weight:.3f}" if weight >= 5e-4 else f"{weight:.1e}"
+        page.write(axes, 3.0, 0.12 + LINE_HEIGHT * line, number, 8.5, color=INK, ha="right")
+    page.write(axes, 0.0, 0.2 + LINE_HEIGHT * max(3, len(listed) + 1), CAUTION, 8.5, color=FAINT)
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:

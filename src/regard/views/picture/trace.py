@@ -8,10 +8,11 @@ from regard.tracing.focus import Focus, focus_on
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
+from regard.views.patch_panels import frame_weights
 from regard.views.picture.canvas import FAINT, MARGIN, WIDTH, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.picture.head_grid import lay_out_head_grid
-from regard.views.picture.media import TITLE_HEIGHT, frame_weights, image_figure, sound_figure, write_title
+from regard.views.picture.media import TITLE_HEIGHT, image_figure, sound_figure, write_title
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
 from regard.views.shared_text import CAUTION, decoder_note, token_label

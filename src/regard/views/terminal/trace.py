@@ -15,10 +15,11 @@ from rich.text import Text
 from regard.errors import counted
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
-from regard.tracing.tokens.places import Frame, Place
+from regard.tracing.media.recording import SILENCE
+from regard.tracing.tokens.places import Place
 from regard.tracing.tokens.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
-from regard.views.patch_panels import PatchPanel, patch_panels
+from regard.views.patch_panels import PatchPanel, WeightScale, frame_weights, patch_panels
 from regard.views.shared_text import CAUTION, decoder_note, size_label, token_label
 from regard.views.terminal.columns import Columns
 from regard.visible_text import escape_controls, isolated, visible_name
@@ -140,23 +141,25 @@ def sentence(focus: Focus) -> Text:
 def patch_map(trace: Trace, focus: Focus) -> Text | None:
     """Return the weights on image patches as rows of block characters; None if no key is an image patch.
 
-    The largest weight is a full block. If there are several pictures, the name of each is above its patches.
+    The blocks are scaled from the smallest to the largest weight, which are written below. If there are several
+    pictures, the name of each is above its patches.
     """
     panels = patch_panels(focus, len(trace.images))
     if not panels:
         return None
-    largest = max(weight for panel in panels for _, weight in panel.weights) or 1.0
+    scale = WeightScale.of(panels)
     query = None if focus.head.kind == "cross" else focus.token.place
-    return Text("\n\n").join(panel_map(panel, largest, query) for panel in panels)
+    legend = Text(f"{SHADES[1] * 2} {scale.label(0.0)} to {SHADES[-1] * 2} {scale.label(1.0)}", "dim")
+    return Text("\n\n").join([*(panel_map(panel, scale, query) for panel in panels), legend])
 
 
-def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
+def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Text:
     """Return the weights on the patches of one picture as rows of block characters.
 
     If the picture has a name, and all weights are 0, only the name is returned.
 
     Args:
-        largest: the weight that is shown as a full block.
+        scale: the scale of the blocks.
         query: the image patch (or moment of sound) of the query; a patch of this picture is shown as []. None = the
             query is neither, or it is not one of the keys.
     """
@@ -169,26 +172,46 @@ def panel_map(panel: PatchPanel, largest: float, query: Place | None) -> Text:
             text.append("\n")
         for column in panel.columns:
             patch, weight = places.get((row, column), (None, 0.0))
-            block = "[]" if patch is not None and patch == query else shade(weight / largest) * 2
-            text.append(block, Style(color=colour(weight / largest)))
+            share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0
+            block = "[]" if patch is not None and patch == query else shade(share) * 2
+            text.append(block, Style(color=colour(share)))
     return text
 
 
 def time_map(focus: Focus) -> Text | None:
-    """Return the weights on the frames of a recording as a row of block characters; None if a key is no frame.
+    """Return the weights on the frames of a recording as a row of block characters; None if no key is a frame.
 
-    Each block is the largest weight in an equal part of the time; the largest weight of all is a full block.
+    Each block is the largest weight in an equal part of the time; the largest weight of all is a full block. Below the
+    row are an axis of the time in seconds, and the weight on the silence after the recording, if it is one token.
     """
-    frames, weights = [key.place for key in focus.head.keys], focus.weights
-    first, last = frames[0], frames[-1]
-    if not isinstance(first, Frame) or not isinstance(last, Frame):
+    frames, weights = zip(*frame_weights(focus), strict=True) if frame_weights(focus) else ((), ())
+    if not frames:
         return None
     step = -(-len(frames) // TIME_CELLS)
-    text = Text(f"{first.start_seconds:.2f}s ")
+    text = Text()
     for start in range(0, len(frames), step):
         weight = max(weights[start : start + step]) / (max(weights) or 1.0)
         text.append(shade(weight), Style(color=colour(weight)))
-    return text.append(f" {last.end_seconds:.2f}s")
+    text.append("\n" + time_axis(frames[-1].end_seconds, len(text)), "dim")
+    silence = [weight for key, weight in zip(focus.head.keys, focus.weights, strict=True) if key.text == SILENCE]
+    return text.append(f"\n{silence[0]:.3f} on the silence after the recording", "dim") if silence else text
+
+
+def time_axis(seconds: float, n_cells: int) -> str:
+    """Return the labels of an axis of time below `n_cells` characters, which stand for the given seconds.
+
+    >>> time_axis(2.0, 40)
+    '0         0.5       1         1.5       2 s'
+    """
+    step = next(
+        step
+        for step in (digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
+        if step * n_cells >= 6 * seconds
+    )
+    axis = ""
+    for number in range(int(seconds / step + 1e-6) + 1):
+        axis = axis.ljust(round(number * step * n_cells / seconds)) + f"{number * step:g}"
+    return f"{axis} s"
 
 
 def key_table(focus: Focus, n: int) -> Table:

@@ -1,0 +1,91 @@
+"""Encodes recordings as input tensors, and makes a token for each of many equal parts of the time.
+
+A model such as Whisper reads a fixed length of 30 seconds: a shorter recording is followed by silence. The frames of
+the silence are known by `Frame.recorded`; views show them as one token, SILENCE.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import InputError
+from regard.tracing.media.media import Grids, Media, Tokens, on_device, processed
+from regard.tracing.tokens.places import Frame
+from regard.tracing.tokens.readable_tokens import Token
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SILENCE = "[silence after the recording]"
+"""The text of the token that stands for all frames after the end of a recording."""
+
+
+def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
+    """Encode a recording as input of a model.
+
+    Args:
+        audio: the waveform, numbers from -1 to 1.
+        sampling_rate: how many numbers per second the waveform has.
+    """
+    name, extractor = type(model).__name__, getattr(processor, "feature_extractor", processor)
+    rate = getattr(extractor, "sampling_rate", None)
+    if rate is None:
+        raise InputError(f"{name} reads no recordings; give a model that does, such as Whisper.")
+    if rate != sampling_rate:
+        raise InputError(
+            f"the recording has {sampling_rate:,} samples per second and {name} reads {rate:,}; "
+            f"convert it, for instance with: ffmpeg -i FILE -ar {rate} speech.wav"
+        )
+    encoded = processed(processor, audio, sampling_rate=sampling_rate)
+    recorded = np.shape(audio)[-1] / sampling_rate
+    seconds, spectrogram = time_and_spectrogram(name, extractor, encoded)
+    if recorded > seconds + 0.1:
+        raise InputError(
+            f"the recording has {recorded:.2f} seconds and {name} reads {seconds:.2f}; give a part of it, made for "
+            f"instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
+        )
+
+    def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
+        step = seconds / n_tokens
+        frames = [Frame(n * step, (n + 1) * step, recorded=n * step < recorded) for n in range(n_tokens)]
+        return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
+
+    return Media(on_device(encoded, model), (), spectrogram, source_of)
+
+
+def time_and_spectrogram(
+    model: str, extractor: Any, encoded: Mapping[str, Tensor]
+) -> tuple[float, Float[Tensor, "bands frames"] | None]:
+    """Return how many seconds a model reads, and the spectrogram; None = the model reads the waveform.
+
+    Args:
+        model: the name of the model's class, for messages.
+        extractor: the feature extractor.
+        encoded: the output of the feature extractor.
+    """
+    wave, features = encoded.get("input_values"), encoded.get("input_features")
+    if wave is not None and wave.ndim == 2:
+        return wave.shape[-1] / extractor.sampling_rate, None
+    if features is not None and features.ndim == 3 and features.shape[1] == extractor.feature_size:
+        return features.shape[-1] * extractor.hop_length / extractor.sampling_rate, features[0].float()
+    raise InputError(
+        f"the tokens of {model} are not equal parts of the time of a recording, so no token has a place in it; "
+        "regard.watching(model) records the attention without tokens."
+    )
+
+
+def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
+    """Join the frames after the end of a recording to one token.
+
+    Returns:
+        The tokens, and for each the range of its positions in `tokens`.
+    """
+    recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
+    groups = [range(i, i + 1) for i in recorded]
+    kept = tuple(tokens[i] for i in recorded)
+    if len(recorded) < len(tokens):
+        kept, groups = (*kept, Token(SILENCE, "silence", special=True)), [*groups, range(len(recorded), len(tokens))]
+    return kept, groups

@@ -1,0 +1,194 @@
+"""Tests of traces of recordings: the time of each token, the model's weights, and the silence after a recording."""
+
+import wave
+
+import numpy as np
+import pytest
+import torch
+from pictures import texts
+from random_models import assert_weights, eager_outputs, sharp
+from refusals import refusal
+from torch.testing import assert_close
+from transformers import (
+    ASTFeatureExtractor,
+    GenerationConfig,
+    Wav2Vec2Config,
+    Wav2Vec2FeatureExtractor,
+    Wav2Vec2Model,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+)
+
+import regard
+from regard import InputError
+from regard.tracing.focus import focus_on
+from regard.tracing.tokens.places import Frame
+from regard.views.picture.canvas import DPI, rendered
+from regard.views.picture.trace import figure
+
+WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
+"""A recording of one second."""
+
+
+class SpeechAndText:
+    """A processor of speech, as Whisper has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.feature_extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+
+    def __call__(self, audio, sampling_rate, return_tensors):
+        return self.feature_extractor(audio, sampling_rate=sampling_rate, return_tensors=return_tensors)
+
+
+@pytest.fixture(scope="module")
+def whisper():
+    config = WhisperConfig(
+        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
+        decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
+        begin_suppress_tokens=None,
+    )  # fmt: skip
+    return sharp(WhisperForConditionalGeneration(config))
+
+
+def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
+    model, processor = whisper, SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
+        "WhisperForConditionalGeneration writes a target; give it with target=…, or let the model write it with "
+        "new_tokens=…."
+    )
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, sampling_rate=8_000) == (
+        "the recording has 8,000 samples per second and WhisperForConditionalGeneration reads 16,000; convert it, for "
+        "instance with: ffmpeg -i FILE -ar 16000 speech.wav"
+    )
+    trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
+    assert trace.kinds == ("encoder", "decoder", "cross")
+    assert [token.text for token in trace.target] == ["[CLS]", "a", "dog", "runs"]
+    assert len(trace.source) == 100
+    samples = (WAVE * 2**15).astype("<i2")
+    with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", "not compressed"))
+        file.writeframes(samples.tobytes())
+    rounded = regard.trace(model, audio=(samples / 2**15).astype(np.float32), processor=processor, target="a dog runs")
+    for path in (tmp_path / "speech.wav", str(tmp_path / "speech.wav")):
+        from_file = regard.trace(model, audio=path, processor=processor, target="a dog runs", sampling_rate=1)
+        assert_close(from_file.output, rounded.output)
+    assert refusal(InputError, regard.trace, model, audio=tmp_path / "none.wav", processor=processor) == (
+        f"cannot read {tmp_path}/none.wav: no such file or directory; name another file."
+    )
+    place = trace.source[50].place
+    assert isinstance(place, Frame)
+    assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_outputs(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
+    drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
+    assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
+    last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
+    assert last.kinds == ("decoder", "cross")
+    assert_close(last.cross[2].dense(), trace.cross[2].dense())
+    written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
+    assert [new.position for new in written.written] == list(range(1, len(written.target)))
+    model.save_pretrained(tmp_path / "whisper")
+    loaded = regard.trace(
+        tmp_path / "whisper", audio=WAVE, processor=processor, generation=GenerationConfig(max_new_tokens=4)
+    )
+    assert loaded.target == written.target
+    assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
+        "with target the model reads a text, with new_tokens it writes one; give only one of them."
+    )
+
+
+def test_a_model_that_reads_the_wave_itself(tmp_path):
+    config = Wav2Vec2Config(
+        hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16),
+        conv_stride=(40, 8), conv_kernel=(40, 8), num_feat_extract_layers=2, num_conv_pos_embeddings=8,
+        num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    trace = regard.trace(sharp(Wav2Vec2Model(config)), audio=WAVE, processor=Wav2Vec2FeatureExtractor())
+    assert len(trace.tokens) == 50
+    assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
+    assert trace.spectrogram is None
+    assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
+
+
+def test_the_silence_after_a_recording_is_one_token_of_the_views(whisper, minilm, tmp_path, capsys):
+    processor = SpeechAndText(minilm.tokenizer)
+    trace = regard.trace(whisper, audio=WAVE[:15_900], processor=processor, target="a dog runs")
+    assert [i for i, token in enumerate(trace.source) if not token.place.recorded] == list(range(50, 100))
+    shown = trace.without_padding()
+    assert [token.text for token in shown.source[48:]] == ["0.96s", "0.98s", "[silence after the recording]"]
+    assert shown.source[:50] == trace.source[:50]
+    assert shown.spectrogram.shape == (80, 100)  # 10 ms each
+    assert torch.equal(shown.spectrogram, trace.spectrogram[:, :100])
+    inputs = processor(WAVE[:15_900], 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    expected = eager_outputs(whisper, inputs)
+    for layer, weights in enumerate(expected.cross_attentions):
+        summed = torch.cat([weights[..., :50], weights[..., 50:].sum(-1, keepdim=True)], dim=-1)
+        assert_close(shown.cross[layer].dense(), summed, rtol=1e-3, atol=1e-5)
+    for layer, weights in enumerate(expected.encoder_attentions):
+        summed = torch.cat([weights[..., :50], weights[..., 50:].sum(-1, keepdim=True)], dim=-1)
+        averaged = torch.cat([summed[:, :, :50], summed[:, :, 50:].mean(2, keepdim=True)], dim=2)
+        assert_close(shown.encoder[layer].dense(), averaged, rtol=1e-3, atol=1e-5)
+    assert shown.attended["decoder"] == trace.attended["decoder"]
+    assert shown.without_padding() is shown
+    assert shown.check() == trace.check()
+    silence = float(expected.cross_attentions[1][0, 2, 2, 50:].sum())
+    words = trace.words("dog runs").without_padding()
+    assert [len(words.source), [token.text for token in words.target]] == [51, ["[CLS]", "a", "dog runs"]]
+    both = expected.cross_attentions[1][0, 2, 2:, 50:].sum(-1).mean()
+    assert_close(words["cross L1H2"].row("dog runs")[50], both, rtol=1e-3, atol=1e-5)
+
+    trace.show("dog", "cross L1H2")
+    text = capsys.readouterr().out
+    assert f"{silence:.3f} on the silence after the recording" in text
+    assert "  0         0.2       0.4       0.6       0.8       1 s" in text
+    trace.show("dog", "cross L1H2", padding=True)
+    text = capsys.readouterr().out
+    assert "on the silence" not in text
+    assert any(line.rstrip().endswith(" 2 s") for line in text.splitlines())
+    for padding in (False, True):
+        of = trace if padding else shown
+        drawn = figure(of, focus_on(of, "dog", "cross L1H2"))
+        assert ("2 s" in texts(drawn)) == padding
+        assert ("[silence after the recording]" in texts(drawn)) != padding
+        written = trace.figure(tmp_path / "seen.png", "dog", "cross L1H2", padding=padding)
+        assert written.read_bytes() == rendered(drawn, dpi=DPI)
+
+
+def test_a_recording_without_silence_is_shown_as_it_is(whisper, minilm):
+    trace = regard.trace(
+        whisper, audio=np.tile(WAVE, 2), processor=SpeechAndText(minilm.tokenizer), target="a dog runs"
+    )
+    assert trace.without_padding() is trace
+
+
+def test_a_recording_that_is_longer_than_the_model_reads_is_refused(whisper, minilm):
+    processor = SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, whisper, audio=np.tile(WAVE, 3), processor=processor, target="a") == (
+        "the recording has 3.00 seconds and WhisperForConditionalGeneration reads 2.00; give a part of it, made for "
+        "instance with: ffmpeg -i FILE -t 2.00 part.wav"
+    )
+
+
+def test_a_spectrogram_in_patches_is_refused(whisper):
+    assert refusal(InputError, regard.trace, whisper, audio=WAVE, processor=ASTFeatureExtractor(num_mel_bins=40)) == (
+        "the tokens of WhisperForConditionalGeneration are not equal parts of the time of a recording, so no token has "
+        "a place in it; regard.watching(model) records the attention without tokens."
+    )
+
+
+def test_pictures_for_a_model_of_text_or_speech_are_refused(minilm):
+    advice = "give a model that does, such as ViT or Qwen2-VL."
+    picture = np.zeros((8, 8, 3), dtype=np.uint8)
+    for processor in (minilm.tokenizer, SpeechAndText(minilm.tokenizer)):
+        for text in ("a dog", None):
+            assert refusal(InputError, regard.trace, minilm.model, text, images=picture, processor=processor) == (
+                f"BertModel reads no images; {advice}"
+            )
+    assert refusal(InputError, regard.trace, minilm.model, video=[picture], processor=minilm.tokenizer) == (
+        f"BertModel reads no videos; {advice}"
+    )
