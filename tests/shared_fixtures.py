@@ -1,8 +1,10 @@
 """Fixtures and settings of all tests: a process that runs tests imports them, before it collects its tests."""
 
+import copy
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import checked_calls  # before regard is imported
 import jaxtyping
@@ -74,6 +76,14 @@ def unhooked() -> Iterator[None]:
 def minilm() -> LoadedModel:
     """The default model, loaded from its package."""
     return load()
+
+
+@pytest.fixture(scope="session")
+def tokenizer(minilm: LoadedModel) -> Any:
+    """MiniLM's tokenizer for other models: without token types, which GPT-2 would read as tokens."""
+    tokenizer = copy.deepcopy(minilm.tokenizer)
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    return tokenizer
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,9 @@ from .text.vocabulary import Vocabulary as Vocabulary
 from .tracing.comparison import Comparison as Comparison
 from .tracing.comparison import compare as compare
 from .tracing.head import Head as Head
+from .tracing.indirect_effects import IndirectEffects as IndirectEffects
+from .tracing.indirect_effects import LogitDifference as LogitDifference
+from .tracing.indirect_effects import indirect_effects as indirect_effects
 from .tracing.run import trace as trace
 from .tracing.trace import Trace as Trace
 from .tracing.watching.changing import changed as changed

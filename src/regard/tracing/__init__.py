@@ -8,6 +8,7 @@ head.py               one head of a trace, indexed by tokens; the average over t
 merged_pattern.py     patterns of words, and averages over heads
 focus.py              choose the query token and the head that a view shows
 comparison.py         find the differences of two traces: `regard.compare`
+indirect_effects.py   how much of another run the output of every head restores: `regard.indirect_effects`
 roles.py              what every head attends to in a text
 scan.py               what every head attends to in a file of texts
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.representation import type_name
 from regard.effects.distance import pattern_distance
 from regard.errors import InputError
-from regard.tracing.patterns_by_layer import KINDS
+from regard.tracing.patterns_by_layer import layers_in_order
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, reference_of
 from regard.tracing.trace import Trace
@@ -143,10 +143,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     if not 0 <= at_most <= 1:
         raise InputError(f"at_most={at_most:g}: a difference of attention is from 0 to 1.")
     check_comparable(trace, other)
-    layers = sorted(
-        ((kind, layer) for kind in trace.kinds for layer in trace.attended[kind]),
-        key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])),
-    )
+    layers = layers_in_order(trace.attended)
     n_heads = max(trace.attended[kind][layer].pattern.n_heads for kind, layer in layers)
     distances, weights = torch.full((2, len(layers), n_heads), torch.nan)
     queries = torch.zeros(len(layers), n_heads, dtype=torch.long)

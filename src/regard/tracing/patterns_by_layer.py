@@ -23,6 +23,12 @@ AttentionSteps = Mapping[str, Mapping[int, Attended]]
 """The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
+def layers_in_order(attended: AttentionSteps) -> list[tuple[str, int]]:
+    """Return the kind of attention and the number of each layer, in the order in which a model computes the layers."""
+    layers = ((kind, layer) for kind in KINDS for layer in attended.get(kind, ()))
+    return sorted(layers, key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])))
+
+
 def counts_by_kind(attended: AttentionSteps) -> str:
     """Return the numbers of layers and heads of each kind of attention, such as "encoder=6x12"."""
     counts = []

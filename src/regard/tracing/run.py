@@ -22,7 +22,14 @@ from regard.tracing.media.media import Media, read_pictures
 from regard.tracing.media.picture_layout import PADDING
 from regard.tracing.media.recording import read_audio
 from regard.tracing.media.wave_file import read_wave
-from regard.tracing.model_loading import load, load_processor, load_tokenizer, load_with_processor, model_name
+from regard.tracing.model_loading import (
+    LoadedModel,
+    load,
+    load_processor,
+    load_tokenizer,
+    load_with_processor,
+    model_name,
+)
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.reading import read_medium, read_text, with_generated
 from regard.tracing.tokens.encoding import check_reads_text
@@ -132,15 +139,9 @@ def trace(
             medium = read_pictures(model, processor, images, video, fps, str(text or ""))
         else:
             medium = read_audio(model, processor, audio, sampling_rate)
-    elif isinstance(model, str | Path):
-        loaded = load(str(model), writes=writes)
-        name, model, tokenizer = loaded.name, loaded.model, tokenizer or loaded.tokenizer
     else:
-        check_reads_text(model)
-        name = model_name(model)
-        if tokenizer is None:
-            only_ids = is_ids(text) and target is None and not model.name_or_path
-            tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
+        loaded = loaded_for_text(model, text, target, tokenizer, writes)
+        name, model, tokenizer = loaded.name, loaded.model, loaded.tokenizer
     with evaluating(model):
         if medium is not None:
             given = read_medium(model, medium, target, tokenizer, writes, changes)
@@ -190,6 +191,20 @@ def trace(
     )
     check_shapes(result)
     return result
+
+
+def loaded_for_text(
+    model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
+) -> LoadedModel:
+    """Return the model that reads a text, with its tokenizer; the arguments are those of `trace`."""
+    if isinstance(model, str | Path):
+        loaded = load(str(model), writes=writes)
+        return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
+    check_reads_text(model)
+    if tokenizer is None:
+        only_ids = is_ids(text) and target is None and not model.name_or_path
+        tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
+    return LoadedModel(name=model_name(model), model=model, tokenizer=tokenizer)
 
 
 def check_arguments(

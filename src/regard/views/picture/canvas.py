@@ -39,6 +39,9 @@ BLUE = "#1c5fa8"
 BLUES = ("#ffffff", "#dceaf7", "#b7d4ea", "#84bcdb", "#539ecd", "#2b7bba", "#0f5aa3", "#08306b")
 """The colours of weights from white for 0 to deep blue for 1, after ColorBrewer's Blues: darker means larger."""
 
+ORANGES = ("#7f2704", "#a63603", "#d94801", "#f16913", "#fd8d3c", "#fdae6b", "#fdd0a2")
+"""The colours of numbers below 0, from deep orange for -1, after ColorBrewer's Oranges; 0 is white."""
+
 STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
 """The possible distances between two labelled positions on an axis: 1, 2, 5, 10, 20, 50, and so on."""
 
@@ -107,16 +110,22 @@ def weight_colours() -> Colormap:
     return LinearSegmentedColormap.from_list("weights", BLUES).with_extremes(bad=MASKED)
 
 
+def signed_colours() -> Colormap:
+    return LinearSegmentedColormap.from_list("signed", ORANGES + BLUES).with_extremes(bad=MASKED)
+
+
 def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> None:
     """Draw a matrix of numbers or colours as a grid of coloured cells that fills `axes`.
 
     Args:
-        image: [rows columns] of weights, coloured by `weight_colours`, or [rows columns 3] of RGB colours.
-        scale: maps weights to numbers from 0 (white) to 1 (deep blue).
+        image: [rows columns] of numbers, or [rows columns 3] of RGB colours.
+        scale: maps weights to numbers from 0 (white) to 1 (deep blue). If the scale begins below 0, 0 is deep orange
+            and 0.5 is white.
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)
-    axes.imshow(image, cmap=weight_colours(), norm=scale, interpolation="none", aspect="auto", extent=extent, gid=gid)
+    colours = signed_colours() if (scale.vmin or 0.0) < 0 else weight_colours()
+    axes.imshow(image, cmap=colours, norm=scale, interpolation="none", aspect="auto", extent=extent, gid=gid)
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:

@@ -136,6 +136,7 @@ def draw_grid(
     side: float,
     gid: str,
     largest: float = 1.0,
+    smallest: float = 0.0,
 ) -> Axes:
     """Draw a grid of layers × heads with the numbers of layers and heads, and return the axes of the grid.
 
@@ -143,15 +144,17 @@ def draw_grid(
 
     Args:
         left, top: the position of the grid, in inches from the top left of the page.
-        image: [layers heads], a number from 0 to `largest` for each layer and head; NaN = the layer has no such head.
+        image: [layers heads], a number from `smallest` to `largest` for each layer and head; NaN = the layer has no
+            such head.
         layers: the number of the layer of each row.
         side: the side of a cell, in inches.
         gid: the name of the image in an SVG file.
+        smallest: 0, or -`largest` for numbers of both signs.
     """
     rows, columns = image.shape
     axes = page.area(left, top, columns * side, rows * side)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
-    draw_cells(axes, image, Normalize(0, largest), gid)
+    draw_cells(axes, image, Normalize(smallest, largest), gid)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
@@ -165,16 +168,20 @@ def draw_grid(
     return axes
 
 
-def draw_scale(page: Page, left: float, top: float, label: str = "weight", largest: float = 1.0) -> None:
-    """Draw the colour scale for numbers from 0 to `largest`.
+def draw_scale(
+    page: Page, left: float, top: float, label: str = "weight", largest: float = 1.0, smallest: float = 0.0
+) -> None:
+    """Draw the colour scale for numbers from `smallest` to `largest`.
 
     Args:
         left, top: the position of the scale, in inches from the top left of the page.
         label: the text beside the scale, which says what the numbers are.
     """
     axes = page.area(left, top, 1.2, 0.1)
-    draw_cells(axes, np.linspace(0, 1, 121)[None], Normalize(0, 1), "scale")
+    draw_cells(axes, np.linspace(smallest, largest, 121)[None], Normalize(smallest, largest), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
     for part in (0.0, 0.5, 1.0):
-        page.write(axes, 1.2 * part, 0.24, f"{largest * part:.3g}", 7.0, color=FAINT, ha="center")
+        page.write(
+            axes, 1.2 * part, 0.24, f"{smallest + (largest - smallest) * part:.3g}", 7.0, color=FAINT, ha="center"
+        )
     page.write(axes, 1.32, 0.09, label, 7.0, color=FAINT)

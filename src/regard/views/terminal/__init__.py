@@ -1,1 +1,1 @@
-"""Views in the terminal: a trace, a comparison, the roles of heads, and attention worked out by hand."""
+"""Views in the terminal: a trace, a comparison, roles and effects of heads, and attention worked out by hand."""

@@ -1,0 +1,254 @@
+"""The indirect effect of every head: how much of the difference between two runs its output restores.
+
+A model reads a clean text and a corrupted one, such as the same sentence about another animal. For each head, the model
+reads the corrupted text again, with the output of this head from the clean run (see `Interchange`):
+
+    effect = (metric - metric of the corrupted run) / (metric of the clean run - metric of the corrupted run)
+
+0 = the head restores nothing, 1 = it restores the clean run; an effect below 0 or above 1 is possible.
+
+Source: Vig et al. 2020, "Investigating gender bias in language models using causal mediation analysis", section 3; Meng
+et al. 2022, "Locating and editing factual associations in GPT", section 2.1.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.progress import progress_callback
+from regard.attention.representation import type_name
+from regard.effects.changes import HeadSet
+from regard.effects.interchange import Interchange
+from regard.errors import InputError
+from regard.tracing.patterns_by_layer import layers_in_order
+from regard.tracing.reading import read_text, with_positions
+from regard.tracing.run import evaluating, loaded_for_text, output_of, run_model, trace
+from regard.tracing.tokens.prompt import prompt_of
+from regard.tracing.trace import Trace
+from regard.tracing.watching.changing import changed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Metric = Callable[[Tensor], float]
+"""A function from the output of a model [1 tokens numbers] (see `Trace.output`) to the number whose change counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogitDifference:
+    """A metric of a language model: the logit of one token minus that of another, at the end of the text.
+
+    Attributes:
+        token: the token that the clean run predicts: its id, or its text, such as " Paris".
+        other: the token that the corrupted run predicts.
+    """
+
+    token: int | str
+    other: int | str
+
+    def __call__(self, output: Float[Tensor, "1 tokens vocabulary"]) -> float:
+        return float(output[0, -1, int(self.token)] - output[0, -1, int(self.other)])
+
+    def with_ids(self, tokenizer: Any) -> "LogitDifference":
+        """Return this metric with the ids of its tokens; raise InputError if a text is not one token."""
+        ids = [self.token, self.other]
+        for place, token in enumerate(ids):
+            if isinstance(token, str):
+                found = tokenizer.encode(token, add_special_tokens=False)
+                if len(found) != 1:
+                    pieces = tokenizer.convert_ids_to_tokens(found)
+                    raise InputError(f"{self}: {token!r} is {len(found)} tokens here, {pieces}; give one token.")
+                (ids[place],) = found
+        return LogitDifference(*ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputDistance:
+    """A metric of any model: minus the distance of the output of a model from that of the clean run.
+
+    The distance is the root of the sum of the squared differences. So the effect of a head is 1 if the output becomes
+    that of the clean run, and 0 if it stays as far from it as that of the corrupted run.
+    """
+
+    clean: Float[Tensor, "1 tokens numbers"]
+
+    def __call__(self, output: Float[Tensor, "1 tokens numbers"]) -> float:
+        if output.shape != self.clean.shape:
+            shapes = [list(one.shape[1:]) for one in (self.clean, output)]
+            raise InputError(
+                f"the outputs of the clean run and of the corrupted run have shapes {shapes[0]} and {shapes[1]}, which "
+                "have no distance; give metric=…, a function of the output."
+            )
+        return -float((output.cpu().double() - self.clean.cpu().double()).norm())
+
+    def __repr__(self) -> str:
+        return "OutputDistance()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IndirectEffects:
+    """How much of the difference between a clean and a corrupted run the output of each head restores.
+
+    Attributes:
+        model: the model's name.
+        texts: the clean text and the corrupted text.
+        layers: for each row of `heads`, the kind of attention and the number of the layer, in the order in which the
+            model computes the layers.
+        heads: the effect of each head, 1 = the output of this head alone restores the clean run; NaN = the head was not
+            tried, or the layer has no head of this number.
+        metric: the metric, a function of the model's output.
+        clean: the metric of the clean run.
+        corrupted: the metric of the corrupted run.
+    """
+
+    model: str
+    texts: tuple[str, str]
+    layers: tuple[tuple[str, int], ...]
+    heads: Float[Tensor, "layers heads"]
+    metric: Metric
+    clean: float
+    corrupted: float
+
+    def head_name(self, row: int, head: int) -> str:
+        """Return the name of head number `head` of the layer `layers[row]`, such as "L3H1" or "cross L3H1"."""
+        kind, layer = self.layers[row]
+        return f"{kind} L{layer}H{head}" if len({kind for kind, _ in self.layers}) > 1 else f"L{layer}H{head}"
+
+    def largest(self, n: int = 5) -> list[tuple[str, float]]:
+        """Return the names of the n heads with the largest effects, in absolute value, and their effects."""
+        sizes = self.heads.abs().nan_to_num(-1.0).flatten()
+        order = sizes.sort(descending=True, stable=True).indices[:n].tolist()
+        cells = [divmod(cell, self.heads.shape[1]) for cell in order if sizes[cell] >= 0]
+        return [(self.head_name(*cell), float(self.heads[cell])) for cell in cells]
+
+    def show(self) -> None:
+        """Print the heads with the largest effects, and a grid of all heads."""
+        from regard.views.terminal.indirect_effects import show
+
+        show(self)
+
+    def figure(self, path: str | Path) -> Path:
+        """Write a picture of the effects of all heads to a file; `path` ends in .png, .svg or .pdf."""
+        from regard.views.picture.indirect_effects import write_figure
+
+        return write_figure(self, Path(path))
+
+    def __repr__(self) -> str:
+        largest = ", ".join(f"{name}={effect:.3g}" for name, effect in self.largest(3))
+        return f"IndirectEffects({' | '.join(map(repr, self.texts))}, model={self.model!r}, {largest})"
+
+
+def indirect_effects(
+    model: "PreTrainedModel | str | Path",
+    text: "str | Sequence[Mapping[str, Any]] | Sequence[int] | Tensor",
+    clean: Trace,
+    *,
+    target: str | None = None,
+    tokenizer: Any = None,
+    heads: Collection[str] | None = None,
+    tokens: int | str | Collection[int | str] | Mapping[int | str, int | str] | None = None,
+    metric: Metric | None = None,
+) -> IndirectEffects:
+    """Return for every head how much of the output of a clean run it restores in a corrupted run.
+
+    The model reads the corrupted text once for each head, with the output of the head from the clean run; a run that
+    takes longer than two seconds shows its progress. This is activation patching of each head, also called causal
+    tracing.
+
+    Args:
+        model, text, target, tokenizer: the model and the corrupted text, as in `regard.trace`.
+        clean: the trace of the clean text by the same model.
+        heads: the names of the heads to try, as in `Cut`: "L3H1", "L3", "cross", "cross L3"; None = all heads.
+        tokens: the tokens whose outputs are replaced, as in `Interchange`; None = all tokens.
+        metric: a function from the output of the model [1 tokens numbers] to a number. None = for a model that can
+            generate text, the `LogitDifference` of the two most probable next tokens of the clean and of the corrupted
+            run; for other models, minus the distance of the output from that of the clean run.
+
+    Raises:
+        InputError: the metric is the same in both runs; no head has such a name; or an `Interchange` of the two runs is
+            not possible, as when the texts have different numbers of tokens and `tokens` is None.
+        TypeError: `clean` is not a trace, or `heads` is one name in place of a list.
+
+    >>> import regard
+    >>> clean = regard.trace("MiniLM", "The snake is dangerous.")
+    >>> regard.indirect_effects("MiniLM", "The horse is dangerous.", clean, heads=["L0"]).heads.shape
+    torch.Size([6, 12])
+    """
+    if not isinstance(clean, Trace):
+        raise TypeError(
+            f"clean is {type_name(clean)}; it takes the trace of the clean text: regard.trace(model, text)."
+        )
+    if isinstance(heads, str):
+        raise TypeError(f"heads={heads!r} is not a list of heads; give heads=[{heads!r}].")
+    loaded = loaded_for_text(model, text, target, tokenizer)
+    model, tokenizer = loaded.model, loaded.tokenizer
+    corrupted = trace(model, text, target=target, tokenizer=tokenizer)
+    if clean.output is None or corrupted.output is None:
+        raise InputError(f"{loaded.name} returns neither logits nor a hidden state, so there is no output to restore.")
+    if metric is None:
+        metric = default_metric(model, tokenizer, clean.output, corrupted.output)
+    elif isinstance(metric, LogitDifference):
+        metric = metric.with_ids(tokenizer)
+    values = [float(metric(output)) for output in (clean.output, corrupted.output)]
+    difference = values[0] - values[1]
+    if not difference:
+        raise InputError(f"the metric is {values[0]:g} in both runs, so there is no difference to restore.")
+    layers = layers_in_order(corrupted.attended)
+    counts = [corrupted.attended[kind][layer].pattern.n_heads for kind, layer in layers]
+    cells = cells_of(layers, counts, heads)
+    effects = torch.full((len(layers), max(counts)), torch.nan, dtype=torch.float64)
+    with evaluating(model), progress_callback() as report:
+        given = read_text(model, tokenizer, prompt_of(tokenizer, text, writes=False), target, False, False, ())
+        for done, (row, head) in enumerate(cells, start=1):
+            kind, layer = layers[row]
+            change = Interchange(f"{kind} L{layer}H{head}", clean, tokens)
+            with changed(model, [with_positions(change, model, given.source, given.target)]):
+                output = output_of(run_model(model, given.inputs))
+            assert output is not None
+            effects[row, head] = (float(metric(output)) - values[1]) / difference
+            report(done, len(cells))
+    return IndirectEffects(loaded.name, (clean.text, given.text), tuple(layers), effects, metric, *values)
+
+
+def cells_of(
+    layers: Sequence[tuple[str, int]], counts: Sequence[int], heads: Collection[str] | None
+) -> list[tuple[int, int]]:
+    """Return the row of the layer and the number of each head that `heads` names; None = of all heads.
+
+    Args:
+        layers: the kind of attention and the number of each layer.
+        counts: the number of heads of each layer.
+    """
+    cells = [(row, head) for row, count in enumerate(counts) for head in range(count)]
+    if heads is None:
+        return cells
+    wanted = []
+    for name in heads:
+        named = HeadSet.of(name)
+        found = [(row, head) for row, head in cells if named.has_heads_in(*layers[row]) and named.head in (None, head)]
+        if not found:
+            kind, layer = layers[-1]
+            raise InputError(
+                f"no heads {name!r} in this model; its last layer is {kind} L{layer} of {counts[-1]} heads."
+            )
+        wanted += found
+    return list(dict.fromkeys(wanted))
+
+
+def default_metric(model: "PreTrainedModel", tokenizer: Any, clean: Tensor, corrupted: Tensor) -> Metric:
+    """Return the metric of a model for which the user gives none (see `indirect_effects`)."""
+    if not model.can_generate():
+        return OutputDistance(clean)
+    best = [int(output[0, -1].argmax()) for output in (clean, corrupted)]
+    if best[0] == best[1]:
+        (piece,) = tokenizer.convert_ids_to_tokens(best[:1])
+        raise InputError(
+            f"both runs predict the token {piece!r}, id {best[0]}; name the tokens whose logits are to be compared: "
+            "metric=LogitDifference(token, other)."
+        )
+    return LogitDifference(*best)

@@ -1,0 +1,68 @@
+"""The indirect effects of heads in the terminal: the heads with the largest effects, and a grid of all heads."""
+
+import math
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from regard.tracing.indirect_effects import IndirectEffects
+from regard.views.terminal.columns import Columns
+from regard.views.terminal.trace import colour
+from regard.visible_text import visible_name
+
+N_LISTED = 6
+"""The number of heads in the list of the heads with the largest effects."""
+
+BELOW_ZERO = "rgb(217,72,1)"
+"""The colour of an effect below 0: the output of the head makes the difference larger."""
+
+
+def show(effects: IndirectEffects, console: Console | None = None) -> None:
+    """Print the effects.
+
+    Args:
+        console: None = standard output.
+    """
+    (console or Console(highlight=False)).print(view(effects))
+
+
+def view(effects: IndirectEffects) -> RenderableType:
+    """Return what `show` prints: the two texts, the heads with the largest effects, and a grid of all heads."""
+    table = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    for head, effect in effects.largest(N_LISTED):
+        table.add_row(Text(head), Text(f"{effect:.3f}", justify="right"))
+    clean, corrupted = map(visible_name, effects.texts)
+    return Group(
+        Text.assemble("clean:     ", (clean, "bold"), f"   metric {effects.clean:.3g}"),
+        Text.assemble("corrupted: ", (corrupted, "bold"), f"   metric {effects.corrupted:.3g}"),
+        "",
+        Text("how much of the difference the output of one head from the clean run restores"),
+        Padding.indent(table, 2),
+        "",
+        Text("every head, in percent"),
+        Padding.indent(grid(effects), 2),
+    )
+
+
+def grid(effects: IndirectEffects) -> Columns:
+    """Return a grid of layers × heads with the effect of each head in percent."""
+    several = len({kind for kind, _ in effects.layers}) > 1
+    names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in effects.layers]
+    largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0
+    rows = [[percent_cell(effect, largest) for effect in row] for row in effects.heads.tolist()]
+    return Columns(names, [f"H{head}".rjust(5) for head in range(effects.heads.shape[1])], rows, gap=0)
+
+
+def percent_cell(effect: float, largest: float) -> Text:
+    """Return an effect as a percentage, five terminal cells wide, coloured relative to the largest effect.
+
+    Above 999 % or below -999 % it is shown as 999 or -999.
+    """
+    if math.isnan(effect):
+        return Text()
+    percent = max(-999, min(999, round(100 * effect)))
+    above = Style(color=colour(effect / largest)) if percent > 0 else Style(color=BELOW_ZERO)
+    return Text(f"{percent:5d}", style=above if percent else Style(dim=True))
