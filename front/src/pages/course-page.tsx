@@ -9,7 +9,7 @@ import { Pattern } from "../views/pattern/pattern";
 import { Sentence } from "../views/sentence/sentence";
 import { StepByStep } from "../views/steps/steps";
 import { Strongest } from "../views/strongest";
-import { WhatIf } from "../views/what-if";
+import { ChangesBand, WhatIf } from "../views/what-if";
 import { language, words } from "../words";
 import { Controls, ExampleControls, TopBar } from "./controls";
 
@@ -44,6 +44,7 @@ export function CoursePage() {
         </nav>
       </header>
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <ChangesBand />
       <LessonMain lesson={lessons[number]} />
       <nav class="turn" aria-label={say.turn}>
         {number > 0 && <button type="button" onClick={() => openLesson(number - 1)}>‹ {lessons[number - 1].texts[language.value].title}</button>}

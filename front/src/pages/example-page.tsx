@@ -2,6 +2,7 @@
 
 import { complaint, trace } from "../state/state";
 import { StepByStep } from "../views/steps/steps";
+import { ChangesBand } from "../views/what-if";
 import { words } from "../words";
 import { ExampleControls, TopBar } from "./controls";
 
@@ -17,6 +18,7 @@ export function ExamplePage() {
         {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
       </header>
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}
+      <ChangesBand />
       <main class="alone">
         <ExampleControls />
         <StepByStep />

@@ -13,7 +13,7 @@ import { Pattern } from "../views/pattern/pattern";
 import { Sentence } from "../views/sentence/sentence";
 import { StepByStep } from "../views/steps/steps";
 import { Strongest } from "../views/strongest";
-import { WhatIf } from "../views/what-if";
+import { ChangesBand, WhatIf } from "../views/what-if";
 import { words } from "../words";
 import { Controls, TopBar } from "./controls";
 import { ask, TextField } from "./text-field";
@@ -36,6 +36,7 @@ export function TracePage() {
           {complaint.value} {tooLong.value && <button type="button" onClick={() => ask(undefined, true)}>{say.readBeginning}</button>}
         </p>
       )}
+      <ChangesBand />
       {trace.value.map ? <MapViews /> : <AllViews />}
       <footer>
         {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>}

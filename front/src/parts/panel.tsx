@@ -4,7 +4,7 @@ import { batch, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { linkedChoice } from "../state/linked-signals";
-import { second, trace, traceName } from "../state/state";
+import { second, trace, traceName, weightsChanged } from "../state/state";
 import { words } from "../words";
 import { savePanel } from "./save";
 
@@ -14,15 +14,21 @@ interface PanelProps {
   caption?: string;
   tools?: ComponentChildren;
   wide?: boolean; // true = the panel is as wide as the page
+  changed?: boolean; // true = the panel's numbers follow the reader's changes to the head, and not those of the model
   both?: boolean; // with two traces: true = the panel shows both; else it shows the first one, whose name follows the title
   children: ComponentChildren;
 }
 
-export function Panel({ view, title, caption, tools, wide = false, both = false, children }: PanelProps) {
+export function Panel({ view, title, caption, tools, wide = false, changed = false, both = false, children }: PanelProps) {
+  const say = words();
   return (
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
-        <h2>{title}{second.value && !both && <span class="of-trace">{traceName(0)}</span>}</h2>
+        <h2>
+          {title}{" "}
+          {second.value && !both && <span class="of-trace">{traceName(0)}</span>}
+          {weightsChanged.value && view !== "what-if" && <span class={`of-trace${changed ? " as-changed" : ""}`}>{changed ? say.asChanged : say.asInModel}</span>}
+        </h2>
         {tools && <div class="tools">{tools}</div>}
       </div>
       <Save />

@@ -59,7 +59,9 @@ export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
 export const silenced = signal(false); // true = the shown head is switched off (attends to no key) when a server or a worker runs the model
-export const isChanged = computed(() => temperature.value !== 1 || cut.value.size > 0 || silenced.value);
+/** Whether the reader has changed weights of the shown head. A silenced head changes no weight of the page, only a run of the model. */
+export const weightsChanged = computed(() => temperature.value !== 1 || cut.value.size > 0);
+export const isChanged = computed(() => weightsChanged.value || silenced.value);
 // `changeEffect` belongs to the changes with which the model was run. It is forgotten when the reader changes something else.
 effect(() => {
   void [changes.value, silenced.value];

@@ -45,7 +45,7 @@ export function Medium() {
   const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
   return (
-    <Panel view="medium" title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
+    <Panel view="medium" changed title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
           <SceneCanvas key={scene.name} scene={scene} range={range} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />

@@ -24,7 +24,7 @@ export function Strongest() {
   // The weight whose bar is as long as the list is wide: on the relative colour scale the largest one, else 1
   const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1;
   return (
-    <Panel view="strongest" title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
+    <Panel view="strongest" changed title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
       <RankedList lines={pairs.map(({ from: one, to, weight }) => ({
         name: from ? to.label : `${one.label} → ${to.label}`,
         number: weightText(weight),

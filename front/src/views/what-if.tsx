@@ -4,13 +4,31 @@
 import { weightText } from "../parts/numbers";
 import { Numbers, Panel, Slider, Table } from "../parts/panel";
 import { busy, runChanged } from "../state/questions";
-import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys } from "../state/state";
+import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
 import { keysByWeight, shownRow } from "../state/weights";
 import { UNCHANGED } from "../trace/attention";
 import type { Change, Effect } from "../trace/data";
 import { words } from "../words";
 
 const LISTED = 6;
+
+/** A band that stays at the top of the window while the reader has changed the head: what is changed, which panels show it, and a button that undoes it. */
+export function ChangesBand() {
+  const say = words();
+  if (!isChanged.value) return null;
+  const changed = [
+    cut.value.size > 0 && say.cuts(cut.value.size),
+    temperature.value !== 1 && `${say.temperature.toLowerCase()} × ${temperature.value.toFixed(2)}`,
+    silenced.value && say.silenced,
+  ].filter(Boolean);
+  return (
+    <div class="changes-band" role="status">
+      <b>{say.whatIf}: {changed.join(", ")} · {headName()}</b>
+      <span>{weightsChanged.value ? say.whichChanged : say.noneChanged}</span>
+      <button type="button" onClick={undoChanges}>{say.reset}</button>
+    </div>
+  );
+}
 
 export function WhatIf() {
   const say = words();
@@ -21,12 +39,7 @@ export function WhatIf() {
   const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
   const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
-    <Panel
-      view="what-if"
-      title={say.whatIf}
-      caption={cut.value.size ? say.cuts(cut.value.size) : ""}
-      tools={isChanged.value && <button type="button" onClick={undoChanges}>{say.reset}</button>}
-    >
+    <Panel view="what-if" title={say.whatIf} caption={cut.value.size ? say.cuts(cut.value.size) : ""}>
       <Slider
         label={say.temperature}
         min={-2}

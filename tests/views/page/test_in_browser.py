@@ -384,8 +384,28 @@ def test_a_changed_temperature_and_a_cut_edge_give_what_attend_gives(shown: Call
     cut = attend(p.query, p.key, p.value, mask=Keep(keep[None, None])).pattern
     assert weights(page) == pytest.approx(cut[0, 1, 7].tolist(), abs=CLOSE)
     expect(view(page, "what-if").locator(".caption").first).to_have_text("1 edge cut")
+    expect(page.locator(".changes-band b")).to_have_text("What if: 1 edge cut · L3H1")
+    for name in ("sentence", "pattern", "strongest", "steps"):
+        expect(view(page, name).locator("h2 .of-trace")).to_have_text("as you changed it")
+    expect(view(page, "heads").locator("h2 .of-trace")).to_have_text("as the model has it")
     page.get_by_role("button", name="restore “it” → “snake”").click()
     assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
+    expect(page.locator(".changes-band, h2 .of-trace")).to_have_count(0)
+
+
+def test_the_steps_show_a_cut_key_and_every_key_of_a_short_text(shown: Callable[..., Page], snake: Trace) -> None:
+    page = shown(snake, token="it", head="L3H1", address="#cut=7,2&step=3")
+    steps = view(page, "steps")
+    expect(steps.locator("[aria-current=step]")).to_have_text("3 · mask")
+    expect(steps.locator(".say")).to_have_text(
+        "You cut the edge to 1 key: the score becomes −∞, and so the weight 0; the other weights grow."
+    )
+    expect(steps.locator("tbody th")).to_have_text([token.text for token in snake.tokens])
+    steps.get_by_role("button", name="divide").click()
+    cells = steps.locator("tbody tr").nth(2).locator("td").all_inner_texts()
+    assert cells[2:] == ["−∞", "0.0000", "0.0000"]
+    page.get_by_role("button", name="undo all changes").click()
+    expect(steps.locator(".stages button", has_text="mask")).to_have_count(0)  # the model has no mask
 
 
 def test_softcap_bias_and_sinks_are_computed_in_the_page(
@@ -485,13 +505,13 @@ def test_each_picture_and_thumbnail_lies_under_its_own_weights(
 
 def test_the_address_restores_what_was_shown(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake, address="#head=L2H5&query=4&locked=1&words=1&hidden=1&scale=log&temperature=2")
-    expect(title(page)).to_have_text("L2H5 · very")
+    expect(title(page)).to_have_text("L2H5 · very as you changed it")
     expect(page.locator(".lock")).to_have_text("very ✕")
     for name in ("whole words", "hide special tokens"):
         expect(page.get_by_label(name)).to_be_checked()
     expect(page.get_by_label("Colour scale")).to_have_value("log")
     page.keyboard.press("ArrowRight")
-    expect(title(page)).to_have_text("L2H6 · very")
+    expect(title(page)).to_have_text("L2H6 · very as you changed it")
     page.wait_for_function("() => location.hash.includes('head=L2H6')")
     assert page.evaluate("() => location.hash") == (
         "#head=L2H6&query=4&locked=1&scale=log&hidden=1&words=1&temperature=2"

@@ -191,7 +191,7 @@ def test_cross_attention_has_its_own_output(
 
 def test_a_page_without_hidden_vectors_says_so(shown: Callable[..., Page], snake: Trace) -> None:
     page = shown(snake)
-    expect(view(page).locator(".stages button").last).to_have_text("7 · weighted sum")
+    expect(view(page).locator(".stages button").last).to_have_text("6 · weighted sum")
     expect(view(page).get_by_text(NONE_KEPT)).to_be_visible()
     page.get_by_label("Language").select_option("ko")
     expect(

@@ -10,7 +10,7 @@ import { CellSize, Choice, Numbers, Panel, QueriesAs, queriesAs } from "../../pa
 import { type View, weightAt } from "../../parts/view";
 import { linkedPlace, useZoom } from "../../parts/zoom";
 import { linkedChoice } from "../../state/linked-signals";
-import { colourScale, headName, isChanged, traceName, visibleKeys, visibleQueries } from "../../state/state";
+import { colourScale, headName, traceName, visibleKeys, visibleQueries } from "../../state/state";
 import { hoverQuery, inPlace, lockQuery, pairedKey, pairedQuery, pointAt, type ShownText, shownTexts } from "../../state/texts";
 import { differenceAt, type Grid, isComplete, largestDifference, progress, shownGrid, strongestPairs } from "../../state/weights";
 import type { Item } from "../../trace/items";
@@ -64,6 +64,7 @@ export function Pattern() {
   return (
     <Panel
       view="pattern"
+      changed
       both
       title={say.pattern}
       tools={
@@ -183,7 +184,6 @@ function Legend({ grid }: { grid: Grid | null }) {
           <span class="hatch" aria-hidden="true" /> {say.legendMasked}
         </span>
       )}
-      {isChanged.value && <strong>{say.whatIf}</strong>}
     </p>
   );
 }

@@ -23,6 +23,7 @@ export function Sentence() {
   return (
     <Panel
       view="sentence"
+      changed
       both
       title={`${headName()} · ${chosen ?? say.everyToken}`}
       caption={shown.length > 1 ? "" : caption(all[0])}

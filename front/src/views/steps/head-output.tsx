@@ -1,7 +1,7 @@
 // The step "output" of a model's attention: the vector that the head adds (context · W_O), and the sum over the heads of the layer
 
 import { numberText, sumText } from "../../parts/numbers";
-import { chooseHead, headName, isChanged, layerNumber, queryLabels } from "../../state/state";
+import { chooseHead, headName, layerNumber, queryLabels, weightsChanged } from "../../state/state";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
@@ -16,7 +16,7 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);
   const name = queryLabels.value[query];
-  return say.sayHeadOutput(headName(), name, width) + (isChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
+  return say.sayHeadOutput(headName(), name, width) + (weightsChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
 /**
@@ -34,7 +34,7 @@ export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps })
     { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, head, i) },
     ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
     { name: say.total, numbers: sum, text: (i) => [added[head][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
-    ...(isChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
+    ...(weightsChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
   ];
   return (
     <>

@@ -7,15 +7,15 @@ import { numberText } from "../../parts/numbers";
 import { Panel } from "../../parts/panel";
 import { course } from "../../state/course";
 import { linkedNumber } from "../../state/linked-signals";
-import { changes, decoded, head, headName, key, keyLabels, keyTokens, layer, query, queryLabels, queryTokens, stage, trace, wholeWords } from "../../state/state";
-import { stagesOf, vectorOf } from "../../trace/attention";
+import { changes, cut, decoded, head, headName, key, keyLabels, keyTokens, layer, query, queryLabels, queryTokens, stage, trace, wholeWords } from "../../state/state";
+import { edge, stagesOf, vectorOf } from "../../trace/attention";
 import { words } from "../../words";
 import { HeadOutput, sayHeadOutput } from "./head-output";
 import { valueLength } from "./head-vectors";
 import { Context, DotProduct, Output, productText, Projection, type ShownSteps } from "./vectors";
 import { given, hasOutput, isProjected } from "./worked-example";
 
-const LISTED = 10; // the most keys with a row of their own; all other keys are summed up in one row
+const LISTED = 24; // the most keys with a row of their own, besides keys that are cut; all other keys are summed up in one row
 const STAGE_MILLISECONDS = 2500;
 const EDGE = 2; // the space, in pixels, that stays visible at the right of the shown stage's column
 const NAMES = [
@@ -49,6 +49,8 @@ export function StepByStep() {
   const now = shown.value;
   const table = useRef<HTMLDivElement>(null);
   const at = currentStage();
+  const available = availableStages();
+  const firstNumber = available[0] === PROJECT ? 0 : 1;
   useEffect(() => {
     if (table.current) showStage(table.current);
   }, [at, now === null]);
@@ -70,6 +72,7 @@ export function StepByStep() {
   return (
     <Panel
       view="steps"
+      changed
       title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryLabels.value[now.query]].join(" · ")}
       tools={
         <>
@@ -80,9 +83,9 @@ export function StepByStep() {
       }
     >
       <ol class="stages">
-        {availableStages().map((i) => (
+        {available.map((i, place) => (
           <li key={i}>
-            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{say[NAMES[i]]}</button>
+            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{place + firstNumber} · {say[NAMES[i]]}</button>
           </li>
         ))}
       </ol>
@@ -116,17 +119,25 @@ function showStage(box: HTMLElement): void {
 }
 
 /**
- * The indices, in NAMES, of the stages that can be shown. "stepProject" needs a worked example, "stepContext" needs values, and
- * "stepOutput" needs values and the output matrix.
+ * The indices, in NAMES, of the stages that can be shown. "stepProject" needs a worked example, "stepScale" a scale, softcap, bias or
+ * temperature, "stepMask" a mask or a cut edge, "stepContext" values, and "stepOutput" values and the output matrix.
  */
 function availableStages(): number[] {
+  const now = shown.value;
   const missing = new Set([
     ...(isProjected() ? [] : [PROJECT]),
-    ...(shown.value?.layer.value ? [] : [CONTEXT]),
-    ...(hasOutput() || (shown.value?.layer.value && shown.value.layer.output) ? [] : [OUTPUT]),
+    ...(now && isScaled(now) ? [] : [SCALE]),
+    ...(now && isMasked(now) ? [] : [MASK]),
+    ...(now?.layer.value ? [] : [CONTEXT]),
+    ...(hasOutput() || (now?.layer.value && now.layer.output) ? [] : [OUTPUT]),
   ]);
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
+
+const temperatureOf = ({ layer }: ShownSteps) => (layer.temperature ?? 1) * changes.value.temperature;
+const isScaled = (now: ShownSteps) => (now.layer.scale ?? 1) !== 1 || Boolean(now.layer.softcap || now.stages.bias) || temperatureOf(now) !== 1;
+const isMasked = (now: ShownSteps) => Boolean(now.layer.bits) || now.stages.masked.includes(-Infinity);
+const isCutAt = ({ query }: ShownSteps, key: number) => cut.value.has(edge(query, key));
 
 /**
  * The index, in NAMES, of the stage that is shown. Until the reader chooses one, this is the first stage in a worked example and in a
@@ -152,16 +163,22 @@ function sentenceOf(now: ShownSteps, at: number): string {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
   const [from, to] = [queryLabels.value[position], keyLabels.value[keyOf(now)]];
-  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
+  const temperature = temperatureOf(now);
   const texts = [
-    () => say.sayProject(from, to),
+    () => say.sayProject(from, to, Object.keys(given.value).filter((name) => name.startsWith("b_"))),
     () => say.sayProduct(from, to, attention.query!.width),
     () =>
-      say.sayScale(numberText(attention.scale ?? 1)) +
-      (attention.softcap ? say.saySoftcap(numberText(attention.softcap)) : "") +
-      (n.bias ? say.sayBias : "") +
-      (temperature !== 1 ? say.sayTemperature(numberText(temperature)) : ""),
-    () => say.sayMask(n.masked.filter((score) => score === -Infinity).length),
+      [
+        attention.scale !== undefined && attention.scale !== 1 && say.sayScale(numberText(attention.scale)),
+        attention.softcap && say.saySoftcap(numberText(attention.softcap)),
+        n.bias && say.sayBias,
+        temperature !== 1 && say.sayTemperature(numberText(temperature)),
+      ].filter(Boolean).join(" "),
+    () => {
+      const hidden = [...n.masked.keys()].filter((one) => n.masked[one] === -Infinity);
+      const cuts = hidden.filter((one) => isCutAt(now, one)).length;
+      return [(!cuts || hidden.length > cuts) && say.sayMask(hidden.length - cuts), cuts && say.sayCut(cuts)].filter(Boolean).join(" ");
+    },
     () => say.sayExponential(numberText(n.highest)),
     () => say.saySum(numberText(n.sum)) + (n.sink === null ? "" : say.saySink(numberText(n.sink))),
     () => say.sayWeight,
@@ -183,17 +200,18 @@ interface StageColumn {
   summed?: boolean; // true = the rows for the other keys and for the total have the sums of this column; else they are empty
 }
 
-function columnsOf({ layer: attention, head: headIndex, query: position, stages: n }: ShownSteps): StageColumn[] {
+function columnsOf(now: ShownSteps): StageColumn[] {
   const say = words();
+  const { layer: attention, head: headIndex, query: position, stages: n } = now;
   const text = numberText;
   const { softcap } = attention;
   const scaled = softcap
     ? (k: number) => `${text(softcap)} · tanh(${text(n.products[k])} · ${text(attention.scale ?? 1)} / ${text(softcap)})`
     : (k: number) => `${text(n.products[k])} · ${text(attention.scale ?? 1)}`;
-  const temperature = (attention.temperature ?? 1) * changes.value.temperature;
+  const temperature = temperatureOf(now);
   const columns: StageColumn[] = [
     { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(attention, headIndex, position, k) },
-    { name: say.columnScaled, from: SCALE, of: (k) => n.scaled[k], title: scaled },
+    ...(isScaled(now) ? [{ name: say.columnScaled, from: SCALE, of: (k: number) => n.scaled[k], title: scaled }] : []),
   ];
   if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
   if (n.bias || temperature !== 1)
@@ -203,6 +221,12 @@ function columnsOf({ layer: attention, head: headIndex, query: position, stages:
       of: (k) => n.scores[k],
       title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
     });
+  const masked: StageColumn = {
+    name: say.masked,
+    from: MASK,
+    of: (k) => n.masked[k],
+    title: (k) => (n.masked[k] > -Infinity ? text(n.scores[k]) : isCutAt(now, k) ? say.cutByYou : say.masked),
+  };
   const added: StageColumn = {
     name: say.columnAdded,
     from: OUTPUT,
@@ -211,7 +235,7 @@ function columnsOf({ layer: attention, head: headIndex, query: position, stages:
   };
   return [
     ...columns,
-    { name: say.masked, from: MASK, of: (k) => n.masked[k], title: (k) => (n.masked[k] === -Infinity ? say.masked : text(n.scores[k])) },
+    ...(isMasked(now) ? [masked] : []),
     { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
     { name: say.weight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
     ...(attention.output ? [added] : []),
@@ -219,17 +243,16 @@ function columnsOf({ layer: attention, head: headIndex, query: position, stages:
 }
 
 /**
- * The table of the stages. Each of the strongest keys has a row, in the order of the text; all other keys together have one row. From
+ * The table of the stages. Each of the strongest keys, and each key that is cut, has a row, in the order of the text; all other keys together have one row. From
  * the stage "stepSum" on, there are also rows for the sink (if the head has one) and for the total. `at`: the index of the shown stage.
  */
 function StageTable({ now, at }: { now: ShownSteps; at: number }) {
   const say = words();
   const columns = columnsOf(now);
   const sorted = positionsByWeight(now);
-  const strongest = sorted.slice(0, LISTED);
-  if (chosenKey.value !== null && sorted.includes(chosenKey.value) && !strongest.includes(chosenKey.value)) strongest[LISTED - 1] = chosenKey.value;
-  const listed = strongest.sort((a, b) => a - b);
-  const others = sorted.filter((k) => !listed.includes(k));
+  const isListed = (k: number, place: number) => place < LISTED || k === chosenKey.value || isCutAt(now, k);
+  const listed = sorted.filter(isListed).sort((a, b) => a - b);
+  const others = sorted.filter((k, place) => !isListed(k, place));
   const colours = shades(shownHue());
   const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
   const highlighted = at === CONTEXT ? WEIGHT : at; // at the stage "context", the weights are highlighted, because they multiply the values
