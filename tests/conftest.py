@@ -9,6 +9,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+import checked_calls  # noqa: F401 (before the conftest.py of a folder, which imports regard)
 import pytest
 
 collect_ignore = ["checked_calls.py", "shared_fixtures.py"]

@@ -12,6 +12,7 @@ implementation").
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ Sees = Callable[[int, int, int, int], bool]
 """The type of a rule in plain Python: whether, in batch item b and head h, query i may attend to key j."""
 
 
+@cache
 def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees]]:
     """Return masks of every kind, and joined masks, for two batch items and six heads, each with its rule in Python."""
     late = keys - queries

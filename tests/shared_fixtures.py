@@ -2,14 +2,15 @@
 
 import copy
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import checked_calls  # before regard is imported
+import checked_calls
 import jaxtyping
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 from browser import browser, opened, tab  # noqa: F401 (fixtures of all folders)
 from hypothesis import settings
 from torch import Tensor
@@ -25,6 +26,15 @@ settings.register_profile("regard", deadline=None, derandomize=True, max_example
 settings.load_profile("regard")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for tests in the background
 torch.set_num_threads(1)  # a second thread makes tensors this small no faster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests only in the files that have an example: three in four have none."""
+    collectors = yield
+    if file_path.suffix == ".py" and ">>> " not in file_path.read_text(encoding="utf-8"):
+        return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+    return collectors
 
 
 def numerical_settings() -> dict[str, object]:

@@ -183,9 +183,25 @@ def mend_bfloat16():
     InterpreterBuilder.cast_impl, InterpreterBuilder.create_dot = rounded, multiplied
 
 
+def patch_once():
+    """Let Triton's interpreter replace the functions of triton.language once for each module, not at every call."""
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set()
+
+    def patch_module(function):
+        if function.__module__ not in patched:
+            patched.add(function.__module__)
+            patch(function)
+        return interpreter._LangPatchScope()
+
+    interpreter._patch_lang = patch_module
+
+
 def interpreted():
     """Return the errors of all calls by the interpreted kernels, and what the other tests need."""
     mend_bfloat16()
+    patch_once()
     call.tile_sizes = lambda width, *, half: (16, 16)
     found = {name: errors(how, truth(how)) for name, how in CALLS.items()}
     found["wrong"] = {name: errors(CALLS[name] | {"mask": mask}, truth(CALLS[name])) for name, mask in WRONG.items()}

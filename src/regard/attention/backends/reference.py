@@ -51,21 +51,24 @@ def reference(
     context = torch.zeros(n_batch, n_heads, n_queries, value.shape[3], dtype=torch.float64)
     for b in range(n_batch):
         for h in range(n_heads):
-            keys, values = key[b, h // group].double(), value[b, h // group].double()
+            queries, keys, values = (part.tolist() for part in (query[b, h], key[b, h // group], value[b, h // group]))
+            kept = None if keep is None else keep[b, h].tolist()
             for i in range(n_queries):
-                visible = [j for j in range(len(keys)) if keep is None or bool(keep[b, h, i, j])]
+                visible = [j for j in range(len(keys)) if kept is None or kept[i][j]]
                 scores = []
                 for j in visible:
-                    score = float(query[b, h, i].double() @ keys[j]) * factor
+                    score = sum(x * y for x, y in zip(queries[i], keys[j], strict=True)) * factor
                     if softcap is not None:
                         score = softcap * math.tanh(score / softcap)
                     if bias is not None:
                         score += float(bias[b, h, i, j])
                     scores.append(score)
                 sink = None if sinks is None else float(sinks[h])
-                for j, weight in zip(visible, softmax(scores, temperature, sink), strict=True):
+                seen = dict(zip(visible, softmax(scores, temperature, sink), strict=True))
+                for j, weight in seen.items():
                     weights[b, h, i, j] = weight
-                    context[b, h, i] += weight * values[j]
+                for d in range(value.shape[3]):
+                    context[b, h, i, d] = sum(weight * values[j][d] for j, weight in seen.items())
     return context, weights
 
 
