@@ -42,10 +42,10 @@ from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.changing import changed
 from regard.tracing.watching.huggingface import installed, needs_installing
 from regard.tracing.watching.joined_calls import in_one_sequence, join_windows
-from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
+from regard.tracing.watching.layer_states import recording_states
 from regard.tracing.watching.shifted_windows import ShiftedWindows, recording_windows, windows_around
 from regard.tracing.watching.watched import Watched, WatchedStep
-from regard.tracing.watching.watching import check_layers, watching
+from regard.tracing.watching.watching import check_layers, recording
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -151,8 +151,8 @@ def trace(
         if writes:
             given = with_generated(model, tokenizer, given, new_tokens, generation)
         with (
-            watching(model, ask=ask) as watched,
             recording_windows(model) as windows,
+            recording(model, Watched(None), ask, windows) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
             changed(model, given.changes),
         ):
@@ -163,17 +163,15 @@ def trace(
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
     sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in kept:
-        if keep and medium.images and windows:
-            raise StatesNotFoundError(
-                f"the vectors of the layers of {type(model).__name__} cannot be kept: its attention is computed in "
-                "windows; trace without keep=…."
-            )
         source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], kept)
         given = replace(given, source=source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
-        states = {kind: {n: recorder.states_of(step) for n, step in steps.items()} for kind, steps in kept.items()}
+        states = {
+            kind: {n: recorder.states_of(step, windows_around(windows, step.path)) for n, step in steps.items()}
+            for kind, steps in kept.items()
+        }
     result = Trace(
         model=name,
         text=given.text if medium is None else str(text or ""),

@@ -155,7 +155,10 @@ class Trace:
         tokens = self.source if of is None else self.sources[of]
         encoder = {n: step for n, step in self.attended["encoder"].items() if self.sources[n] == tokens}
         rest = self.attended if tokens == self.source else {}
-        return replace(self, source=tokens, sources=None, attended={**rest, "encoder": encoder})
+        attended, states = {**rest, "encoder": encoder}, self.states
+        if states is not None:
+            states = {kind: {n: states[kind][n] for n in layers} for kind, layers in attended.items()}
+        return replace(self, source=tokens, sources=None, attended=attended, states=states)
 
     def __getitem__(self, name: str) -> Head:
         """Return one head by its name: "L3H1", or "cross L3H1" if the trace has more than one kind of attention.

@@ -1,5 +1,7 @@
 """Tests of traces of Swin: its windows as one pattern over the patches, against eager attention, window by window."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 import torch
@@ -193,14 +195,86 @@ def test_what_needs_the_same_tokens_in_all_layers_is_refused():
     assert refusal(InputError, trace.stage, 5) == "no layer 5 to show: layers run from 0 to 3; nearest: 3."
 
 
-def test_vectors_and_statistics_of_windows_are_refused():
-    options = {"images": PICTURE, "processor": PROCESSOR, "layers": [2, 3], "keep": ("hidden",)}
-    assert refusal(InputError, regard.trace, made(), **options) == (
-        "the vectors of the layers of SwinModel cannot be kept: its attention is computed in windows; trace without "
-        "keep=…."
+@KINDS
+@pytest.mark.parametrize("window_size", [4, 3])
+def test_statistics_of_windows_are_those_of_the_patterns_over_the_patches(kind, config, window_size):
+    ask = Ask(entropy=True, distance=True, first=True, top=3, pooled=(5, 3))
+    options = {"images": [PICTURE, OTHER], "processor": PROCESSOR}
+    model = made(kind, config, window_size=window_size)
+    expected = window_by_window(made(kind, config, window_size=window_size), [PICTURE, OTHER])
+    trace, whole = regard.trace(model, ask=ask, **options), regard.trace(model, **options)
+    assert (trace.source, trace.sources) == (whole.source, whole.sources)
+    padded = {4: [(8, 16), (8, 16), (4, 8), (4, 8)], 3: [(9, 18), (9, 18), (6, 9), (6, 9)]}[window_size]
+    shifts = {4: [0, 2, 0, 0], 3: [0, 1, 0, 1]}[window_size]
+    for layer, (grid, shift) in enumerate(zip(padded, shifts, strict=True)):
+        pictures = [in_rows(part, *grid, window_size, shift) for part in expected[layer].chunk(2)]
+        weights = block_diagonal(torch.stack(pictures)).double()
+        n = weights.shape[-1]
+        distance = (torch.arange(n)[:, None] - torch.arange(n)).abs()
+        stored = trace.encoder[layer].answer(ask)
+        close = {"rtol": 1e-4, "atol": 1e-4, "check_dtype": False}
+        assert_close(stored.received, weights.sum(2), **close)
+        assert_close(stored.entropy, torch.special.entr(weights).sum(3), **close)
+        assert_close(stored.distance, (weights * distance).sum(3), rtol=1e-4, atol=1e-3, check_dtype=False)
+        assert_close(stored.first, weights[..., 0], **close)
+        assert_close(stored.top.weights, weights.topk(3).values, **close)
+        assert_close(weights.gather(3, stored.top.keys.long()), stored.top.weights, **close)
+        rows, columns = (torch.arange(n) * cells // n for cells in (5, 3))
+        for row, column in np.ndindex(5, 3):
+            cell = weights[0][:, rows == row][..., columns == column]
+            assert_close(stored.pooled[0, :, row, column], cell.mean(dim=(1, 2)), **close)
+    message = (
+        "this pattern has statistics and no single weights, since ask=… keeps no queries and keys; trace or watch "
+        "again without ask=…, with layers=[…] if the text is long."
     )
-    options = {"images": PICTURE, "processor": PROCESSOR, "layers": [2, 3], "ask": Ask()}
-    assert refusal(InputError, regard.trace, made(), **options) == (
-        "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; leave ask=… out, with "
-        "layers=[…] if memory is short."
+    assert refusal(InputError, lambda: trace["L1H0"]["0:5,9"]) == message
+
+
+@KINDS
+def test_vectors_of_the_patches_are_kept_in_windows_too(kind, config, tmp_path):
+    """Compare with the model's own hidden states, and what attention adds with weights · value · W_O of the windows."""
+    model = made(kind, config)
+    trace = regard.trace(model, images=[PICTURE, OTHER], processor=PROCESSOR, keep=("hidden",))
+    inputs = PROCESSOR(images=[PICTURE, OTHER], return_tensors="pt")
+    blocks = [block for stage in model.encoder.layers for block in stage.blocks]
+    seen, added = {}, {}
+    with ExitStack() as hooks:
+        for n, block in enumerate(blocks):
+            hook = block.register_forward_hook(lambda _, args, output, n=n: seen.update({n: (args[0], output[0])}))
+            hooks.callback(hook.remove)
+            hook = block.attention.register_forward_hook(lambda _, args, output, n=n: added.update({n: output[0]}))
+            hooks.callback(hook.remove)
+        with torch.no_grad():
+            model(**inputs)
+    for n, (before, after) in seen.items():
+        states = trace.states["encoder"][n]
+        assert_close(states.before, before.flatten(0, 1))
+        assert_close(states.after, after.flatten(0, 1))
+        columns, shift = {0: (4, 0), 1: (4, 2), 2: (2, 0), 3: (2, 0)}[n]  # of windows of 4 × 4 patches
+        by_window = added[n].view(2, -1, columns, 4, 4, added[n].shape[-1]).transpose(2, 3)
+        by_row = by_window.reshape(2, -1, columns * 4, added[n].shape[-1]).roll((shift, shift), dims=(1, 2))
+        assert_close(states.attention, by_row.flatten(0, 2))
+    for of, patch in ((0, "1:5,9"), (2, "1:3,7")):
+        stage = trace.stage(of)
+        assert list(stage.states["encoder"]) == list(stage.encoder)
+        moved = stage.movement(patch)
+        total = moved.before + moved.attention + moved.feed_forward + moved.rest
+        assert_close(total, moved.after, rtol=1e-4, atol=1e-4)
+        if kind is not Swinv2Model:  # its norms are after attention and after the feed-forward part
+            assert float(moved.rest.abs().max()) < 1e-4
+        assert_close(moved.by_source.sum(1) + moved.bias, moved.attention, rtol=1e-4, atol=1e-4)
+        assert stage.rollout(patch).sum() == pytest.approx(1.0, abs=1e-4)
+        lengths = stage.contributions(patch, of + 1).lengths
+        weights = stage.encoder[of + 1][0, :, [token.text for token in stage.tokens].index(patch)]
+        assert torch.equal(lengths > 0, weights > 0)
+    assert refusal(InputError, trace.movement, "1:3,7").startswith("the layers of this trace have different tokens")
+    loaded = regard.Trace.load(trace.save(tmp_path / "states.safetensors"))
+    assert torch.equal(loaded.states["encoder"][1].attention, trace.states["encoder"][1].attention)
+
+
+def test_vectors_of_windows_with_padding_are_refused():
+    options = {"images": PICTURE, "processor": PROCESSOR, "keep": ("hidden",)}
+    assert refusal(InputError, regard.trace, made(window_size=3), **options) == (
+        "the vectors of the layer of encoder.layers.0.blocks.0.attention cannot be kept: its windows have padding, "
+        "which has no vectors before and after the layer; trace without keep=…."
     )

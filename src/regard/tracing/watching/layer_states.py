@@ -2,7 +2,8 @@
 
 The parts of a layer are found while the model runs, without a list of architectures:
 
-    layer               the module whose path ends with the first number in it, such as "encoder.layer.3"
+    layer               the module whose path ends with the first number in it, such as "encoder.layer.3"; or a layer
+                        with windows, such as "encoder.layers.0.blocks.1" of Swin
     output projection   the linear layer whose input is the concatenated contexts of all heads
     feed-forward        the last linear layer in the layer, outside of its attention, whose output has width d_model
 """
@@ -21,6 +22,7 @@ from regard.attention.attend import Attended
 from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
 from regard.errors import InputError
+from regard.tracing.watching.shifted_windows import ShiftedWindows, has_windows
 from regard.tracing.watching.watched import Watched, WatchedStep
 
 
@@ -97,8 +99,11 @@ class StateRecorder:
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
             layer.outputs[path] = output
 
-    def states_of(self, step: WatchedStep) -> LayerStates:
-        """Return the vectors before, inside and after the layer that made an attention call."""
+    def states_of(self, step: WatchedStep, windows: ShiftedWindows | None = None) -> LayerStates:
+        """Return the vectors before, inside and after the layer that made an attention call.
+
+        `windows` are those into which the layer divides pictures; None = it does not divide them.
+        """
         if id(step.attended) not in self.projected:
             raise not_found_error(step, "no linear layer takes the contexts of its heads, side by side")
         _, module, attention, layer = self.projected[id(step.attended)]
@@ -114,6 +119,10 @@ class StateRecorder:
             )
         # all sequences of the batch become one sequence, [tokens d_model]
         before, attention, feed_forward, after = (x.flatten(0, -2) for x in (before, attention, feed_forward, after))
+        if windows is not None:
+            if windows.padded_grid != (windows.rows, windows.columns):
+                raise not_found_error(step, "its windows have padding, which has no vectors before and after the layer")
+            attention = attention[windows.order(step.attended.pattern.shape[0])]
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
@@ -168,7 +177,7 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
         for path, module in model.named_modules():
             if is_linear(module):
                 handles = [module.register_forward_hook(partial(recorder.record_linear, path))]
-            elif path and layer_path(path) == path:
+            elif path and (layer_path(path) == path or has_windows(module)):
                 handles = [
                     module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True),
                     module.register_forward_hook(recorder.leave_layer, always_call=True),

@@ -12,6 +12,7 @@ If statistics are requested, `attend` computes context and statistics together, 
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from types import FunctionType
@@ -38,6 +39,7 @@ from regard.tracing.watching.matrix_chains import MatrixChains
 from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
 from regard.tracing.watching.shared_cache import Sharing
+from regard.tracing.watching.shifted_windows import ShiftedWindows, windows_around
 from regard.tracing.watching.watched import Watched, WatchedStep
 from regard.tracing.watching.written_out import WeightedSum, WrittenOut
 
@@ -60,6 +62,7 @@ class Recorder(TorchFunctionMode):
 
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
+        windows: the windows of layers that divide pictures, by path; statistics of such a layer are over all patches.
         running: the modules that are running; the innermost makes the attention calls.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
@@ -68,9 +71,9 @@ class Recorder(TorchFunctionMode):
         at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
     """
 
-    def __init__(self, watched: Watched, ask: Ask | None) -> None:
+    def __init__(self, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]) -> None:
         super().__init__()
-        self.watched, self.ask = watched, ask
+        self.watched, self.ask, self.windows = watched, ask, windows
         self.running, self.written_out = RunningModules(), WrittenOut()
         self.matrix_chains, self.chained = MatrixChains(), set[str]()
         self.n_calls: Counter[str] = Counter()
@@ -112,8 +115,11 @@ class Recorder(TorchFunctionMode):
     def with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
         """Compute context and statistics of an attention call together, by regard's kernels.
 
-        Return None if these kernels do not support the call, or if the call itself requests statistics.
+        Return None if these kernels do not support the call, if the call itself requests statistics, or if it is for
+        windows, whose statistics are computed when they are joined.
         """
+        if windows_around(self.windows, self.running.path) is not None:
+            return None
         if func is attend:
             return attend(*args, **{**kwargs, "ask": self.ask}) if kwargs.get("ask") is None else None
         try:
@@ -154,7 +160,8 @@ class Recorder(TorchFunctionMode):
             if self.ask is None:
                 attended = self.sharing.setdefault(path, Sharing()).shared(attended)
             else:
-                attended = answered(attended, self.ask)
+                division = windows_around(self.windows, path)
+                attended = answered(attended if division is None else division.in_rows(attended), self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
 
     def replace_outputs(self, attended: Attended) -> Attended:

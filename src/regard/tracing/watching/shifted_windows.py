@@ -69,19 +69,30 @@ def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]
     """Record the windows of each layer of a model that divides pictures like Swin, inside a `with` block.
 
     Yields:
-        A mapping from the path of each layer to its windows, filled while the model runs; empty for other models.
+        A mapping from the path of each layer to its windows, which has a layer's windows before the layer's attention
+        is computed; empty for other models.
     """
     windows: dict[str, ShiftedWindows] = {}
+    grids: dict[str, tuple[int, int]] = {}
 
-    def record(path: str, layer: Any, args: tuple[Any, ...], output: Any) -> None:
-        rows, columns = args[1]
-        windows[path] = ShiftedWindows(rows, columns, int(layer.window_size), int(layer.shift_size))
+    def record_grid(path: str, layer: Any, args: tuple[Any, ...]) -> None:
+        grids[path] = args[1]
+
+    def record_windows(path: str, layer: Any, attention: Any, args: Any) -> None:
+        windows[path] = ShiftedWindows(*grids[path], int(layer.window_size), int(layer.shift_size))
 
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            if hasattr(module, "shift_size") and hasattr(module, "input_resolution"):
-                hooks.callback(module.register_forward_hook(partial(record, path)).remove)
+            if has_windows(module):  # a layer may change its windows before it calls its attention
+                attention: Any = module.attention
+                hooks.callback(module.register_forward_pre_hook(partial(record_grid, path)).remove)
+                hooks.callback(attention.register_forward_pre_hook(partial(record_windows, path, module)).remove)
         yield windows
+
+
+def has_windows(module: nn.Module) -> bool:
+    """Return whether a module is a layer that divides pictures into windows, like a layer of Swin."""
+    return hasattr(module, "shift_size") and hasattr(module, "input_resolution")
 
 
 def windows_around(windows: Mapping[str, ShiftedWindows], path: str) -> ShiftedWindows | None:

@@ -1,6 +1,6 @@
 """Records every attention call of a PyTorch module: `regard.watching`."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -13,6 +13,7 @@ from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.watching.answered_pattern import asks_for_something
 from regard.tracing.watching.recorder import Recorder
 from regard.tracing.watching.running_modules import layer_of, running_modules
+from regard.tracing.watching.shifted_windows import ShiftedWindows
 from regard.tracing.watching.watched import Watched
 
 
@@ -51,18 +52,35 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"watching takes a torch.nn.Module; got {type_name(model)}.")
+    check_layers(layers)
+    check_layers_exist(layers, model)
+    with recording(model, Watched(layers), ask, {}) as watched:
+        yield watched
+
+
+@contextmanager
+def recording(
+    model: nn.Module, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]
+) -> Iterator[Watched]:
+    """Record the attention calls of a module as `watching` does, with the statistics of joined windows.
+
+    Args:
+        windows: the windows of each layer that divides pictures, by path (see `recording_windows`): if statistics are
+            recorded, those of such a layer are over all patches, row by row.
+    """
+    check_ask(ask)
+    check_not_compiled(model)
+    recorder = Recorder(watched, ask, windows)
+    with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
+        yield watched
+    recorder.list_chains()
+
+
+def check_ask(ask: object) -> None:
     if ask is not None and not isinstance(ask, Ask):
         raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
     if ask is not None and not asks_for_something(ask):
         raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
-    check_layers(layers)
-    check_not_compiled(model)
-    check_layers_exist(layers, model)
-    watched = Watched(layers)
-    recorder = Recorder(watched, ask)
-    with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
-        yield watched
-    recorder.list_chains()
 
 
 def check_layers(layers: object) -> None:
