@@ -40,6 +40,7 @@ sanitize: $(READY) ## run the C kernels' tests under gcc's address and undefined
 		-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/kernels/test_lanes.py \
+		tests/kernels/test_integers.py tests/transformer/test_int8.py \
 		tests/transformer/decoding tests/attention/statistics/test_engine.py
 
 # The bundle is committed, so that an installation needs no node; CI builds it again and compares. ONNX Runtime for browsers,

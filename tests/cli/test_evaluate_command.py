@@ -102,8 +102,8 @@ def test_a_translator_translates_first(files, monkeypatch):
             assert texts == read_file_lines(files / "test.en")
             return [SimpleNamespace(text=text) for text in read_file_lines(files / "system.de")]
 
-    def load(folder, device):
-        asked.append(device)
+    def load(folder, device, *, int8):
+        asked.append((device, int8))
         return Fake()
 
     asked = []
@@ -112,8 +112,8 @@ def test_a_translator_translates_first(files, monkeypatch):
     assert result.exit_code == 0, result.exception
     assert result.stdout.splitlines()[:5] == run("test.de", "system.de").stdout.splitlines()[:5]
     assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
-    run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu")
-    assert asked == [None, False, "cpu", True]
+    run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu", "--int8")
+    assert asked == [(None, False), False, ("cpu", True), True]
 
 
 def test_lines_are_kept_as_they_are(tmp_path):
@@ -142,6 +142,10 @@ def test_lines_are_kept_as_they_are(tmp_path):
         (
             ["test.de", "system.de", "--truncate"],
             "--truncate is an option of --translator; give that as well.",
+        ),
+        (
+            ["test.de", "system.de", "--int8"],
+            "--int8 is an option of --translator; give that as well.",
         ),
         (
             ["test.de", "system.de", "--device", "cpu"],

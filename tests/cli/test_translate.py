@@ -29,8 +29,9 @@ def folder(translator_folder, translator, monkeypatch):
     """Return the trained translator's folder; commands use the translator in memory instead of reading the folder."""
     load = Translator.load
 
-    def load_once(folder, device=None):
-        return translator if (folder, device) == (translator_folder, "cpu") else load(folder, device)
+    def load_once(folder, device=None, *, int8=False):
+        in_memory = (folder, device, int8) == (translator_folder, "cpu", False)
+        return translator if in_memory else load(folder, device, int8=int8)
 
     monkeypatch.setattr(Translator, "load", load_once)
     return translator_folder
@@ -69,6 +70,13 @@ def test_a_line_for_a_line(folder, translator, options, search):
     expected = [one.text for one in translator.translate(LINES, search=search)]
     assert lines(folder, *options) == expected
     assert [expected[1], expected[4]] == ["", ""]
+
+
+def test_a_translation_with_integers_as_weights(folder):
+    expected = Translator.load(folder, "cpu", int8=True).translate(LINES)
+    scored = [line.split(" ||| ") for line in lines(folder, "--int8", "--scores")]
+    assert [text for text, *_ in scored] == [one.text for one in expected]
+    assert [score for _, score, _ in scored] == [f"{one.mean_log_probability:.6f}" for one in expected]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def test_the_level_is_the_highest_one_that_the_processor_has():
     if "avx2" not in flags:
         assert processor_level() in levels()
     else:
-        assert processor_level() == ("x86-64-v4" if "avx512vl" in flags else "x86-64-v3")
+        with_avx512 = "x86-64-v4-vnni" if "avx512_vnni" in flags else "x86-64-v4"
+        assert processor_level() == (with_avx512 if "avx512vl" in flags else "x86-64-v3")
     assert description() == f"kernels: {processor_level()}"
 
 

@@ -188,7 +188,9 @@ def test_an_error_reaches_whoever_asked_and_the_service_goes_on(
 
 
 def test_the_command_serves_and_ctrl_c_ends_it(translator_folder: Path) -> None:
-    command = [sys.executable, "-m", "regard", "serve", str(translator_folder), "--port", "0", "--device", "cpu"]
+    int8 = Translator.load(translator_folder, "cpu", int8=True)
+    options = "--port", "0", "--device", "cpu", "--int8"
+    command = [sys.executable, "-m", "regard", "serve", str(translator_folder), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert running.stderr is not None
@@ -197,7 +199,10 @@ def test_the_command_serves_and_ctrl_c_ends_it(translator_folder: Path) -> None:
         connection = HTTPConnection("127.0.0.1", int(line.split(":")[2].partition("/")[0]), timeout=60)
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "ok", "translator": "en-de"}
+        connection.request("POST", "/translate", json.dumps({"texts": TEXTS}), {"Content-Type": "application/json"})
+        answered = [one["score"] for one in json.loads(connection.getresponse().read())["translations"]]
         connection.close()
         running.send_signal(signal.SIGINT)
         assert running.wait(30) in (0, 130, -signal.SIGINT)
         assert "Traceback" not in running.stderr.read()
+    assert answered == pytest.approx([one.mean_log_probability for one in int8.translate(TEXTS)], abs=1e-6)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from refusals import refusal
 from torch.testing import assert_close
-from trained_translator import new_transformer
+from trained_translator import PAIRS, new_transformer
 
 from regard import InputError
 from regard.recurrent.config import RecurrentConfig
@@ -328,4 +328,28 @@ def test_a_prefix_with_letters_that_it_cannot_write_is_refused(translator):
     assert {"ẞ", "漢"} <= set(unknown)
     assert message == (
         f"the prefix of line 4 has characters that the translator cannot write: {', '.join(unknown)}; leave them out."
+    )
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(4)], ids=repr)
+def test_a_translation_with_integers_as_weights_is_nearly_the_same(translator, translator_folder, search):
+    int8 = Translator.load(translator_folder, "cpu", int8=True)
+    found, expected = int8.translate([*PAIRS], search=search), translator.translate([*PAIRS], search=search)
+    assert sum(one.text == other.text for one, other in zip(found, expected, strict=True)) >= len(PAIRS) - 1
+    scores, expected_scores = ([one.mean_log_probability for one in side] for side in (found, expected))
+    assert scores != pytest.approx(expected_scores, abs=1e-5)
+    assert scores == pytest.approx(expected_scores, abs=0.05)
+
+
+def test_given_translations_are_scored_and_aligned_in_float32(translator, translator_folder):
+    int8 = Translator.load(translator_folder, "cpu", int8=True)
+    scored, expected = (one.score([*PAIRS], [*PAIRS.values()]) for one in (int8, translator))
+    same(scored, expected)
+    assert [one.pairs for one in int8.align(scored)] == [one.pairs for one in translator.align(expected)]
+
+
+def test_a_translator_with_integers_as_weights_is_not_saved(translator_folder, tmp_path):
+    int8 = Translator.load(translator_folder, "cpu", int8=True)
+    assert refusal(TypeError, int8.save, tmp_path / "saved") == (
+        "only a Transformer or a Recurrent can be saved as a translator; got a Int8Transformer."
     )

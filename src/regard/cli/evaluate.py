@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.shared_options import Device, Truncate
+from regard.cli.shared_options import Device, Int8, Truncate
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
 
@@ -24,6 +24,7 @@ def evaluate(
         Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
     ] = None,
     truncate: Truncate = False,
+    int8: Int8 = False,
     device: Device = None,
     against: Annotated[
         Path | None, typer.Option("--against", "-a", help="The translations of another system, for comparison.")
@@ -72,7 +73,9 @@ def evaluate(
     from regard.evaluation.evaluate import bleu_tokenizer, check_lines, is_tokenized
     from regard.evaluation.evaluate import evaluate as measure
 
-    check_inputs(hypothesis, translator, source, {"--truncate": truncate, "--device": device is not None})
+    check_inputs(
+        hypothesis, translator, source, {"--truncate": truncate, "--int8": int8, "--device": device is not None}
+    )
     references = [reference, *(more or [])]
     given = [path for path in (*references, source, hypothesis, against) if path is not None]
     outputs = checked_outputs([*given, translator, comet], html=html, json=json)
@@ -85,7 +88,7 @@ def evaluate(
     else:
         assert translator is not None  # `check_inputs` requires it if there is no hypothesis
         assert source is not None
-        hypotheses = translations(translator, lines[source], truncate, device)
+        hypotheses = translations(translator, lines[source], truncate, int8, device)
     with spinner("measuring"):
         evaluation = measure(
             hypotheses,
@@ -140,14 +143,15 @@ def check_inputs(
             raise InputError(f"{option} is an option of --translator; give that as well.")
 
 
-def translations(folder: Path, lines: list[str], truncate: bool, device: str | None) -> list[str]:
+def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, device: str | None) -> list[str]:
     """Translate lines with the translator in a folder."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):
         from regard.translation.translator import Translator
 
-        return [one.text for one in Translator.load(folder, device).translate(lines, truncate=truncate)]
+        translator = Translator.load(folder, device, int8=int8)
+        return [one.text for one in translator.translate(lines, truncate=truncate)]
 
 
 def title(hypothesis: Path | None, translator: Path | None) -> str:

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.listening import listen
 from regard.cli.search_options import BeamSize, GreedySearch, search_from_options
-from regard.cli.shared_options import Device, Host, Port
+from regard.cli.shared_options import Device, Host, Int8, Port
 from regard.errors import InputError, require_packages
 
 
@@ -17,6 +17,7 @@ def serve(
     port: Port = 8000,
     greedy: GreedySearch = False,
     beam: BeamSize = None,
+    int8: Int8 = False,
     device: Device = None,
 ) -> None:
     """Serve a translator: programs send texts by HTTP and get translations, scores and word alignments.
@@ -45,7 +46,7 @@ def serve(
         from regard.translation.translator import Translator
 
         search = search_from_options(greedy, False, {"size": beam}, {})
-        translator = Translator.load(folder, device)
+        translator = Translator.load(folder, device, int8=int8)
     place = listen(host, port)
     print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)
     app = application(Batching(translator, search), place.hosts, place.token)

@@ -34,6 +34,12 @@ Device = Annotated[
     str | None,
     typer.Option("--device", help="cpu, cuda or mps; cuda:1 = the second GPU.", show_default="the fastest available"),
 ]
+Int8 = Annotated[
+    bool,
+    typer.Option(
+        "--int8", help="Decode with 8-bit integers as weights, on the CPU: faster, with slightly other scores."
+    ),
+]
 Words = Annotated[
     bool,
     typer.Option("--words", help="Join each word's tokens: the weights on them are added, weights from them averaged."),

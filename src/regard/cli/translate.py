@@ -21,7 +21,7 @@ from regard.cli.search_options import (
     check_search_options,
     search_from_options,
 )
-from regard.cli.shared_options import Device, Truncate
+from regard.cli.shared_options import Device, Int8, Truncate
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def translate(
     batch_tokens: Annotated[
         int | None, typer.Option("--batch-tokens", help="The number of source pieces in a batch.", show_default="2048")
     ] = None,
+    int8: Int8 = False,
     device: Device = None,
 ) -> None:
     """Translate lines of text: one translation a line, in the order of the lines; an empty line stays empty.
@@ -138,7 +139,7 @@ def translate(
             from regard.translation.translator import Translator
 
             search = search_from_options(greedy, sample, beam_options, sampling_options)
-            translator = Translator.load(folder, device)
+            translator = Translator.load(folder, device, int8=int8)
         output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
         print_remark, count = stack.enter_context(line_progress(stream, "translating"))
         if scores and translator.calibration is None:

@@ -1,9 +1,9 @@
 """Build the C kernels: `python -m regard.kernels.build` compiles them into this folder, as installing regard does.
 
-On x86-64, the kernels are compiled into one library for each level of the architecture (x86-64-v2 to v4), and elsewhere
-into one library. When regard runs, `library.py` loads the library of the highest level that the processor supports. The
-file `built.json` contains the checksums of the libraries and of the C sources, so that a damaged library, or one built
-from other sources, is never loaded.
+On x86-64, the kernels are compiled into one library for each level of the architecture (x86-64-v2 to v4, and v4 with
+VNNI, instructions for 8-bit integers), and elsewhere into one library. When regard runs, `library.py` loads the library
+of the highest level that the processor supports. The file `built.json` contains the checksums of the libraries and of
+the C sources, so that a damaged library, or one built from other sources, is never loaded.
 
 This file imports only the standard library, because building a wheel runs it before regard's dependencies exist.
 """
@@ -33,10 +33,11 @@ FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
 V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "fma")
 V4 = (*V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+V4_VNNI = (*V4, "avx512vnni")
 """The instruction sets that the kernels use at the levels of x86-64, as the compiler names them."""
 
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
-    "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4},
+    "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4, "x86-64-v4-vnni": V4_VNNI},
 }
 """For each architecture that has levels, the instruction sets that the kernels use at each level, lowest level first.
 
@@ -56,7 +57,7 @@ class BuildError(Exception):
 
 
 def build(folder: Path = FOLDER, *flags: str) -> list[str]:
-    """Compile the C files of a folder for each level (x86-64-v2, v3, v4) of the architecture; return the file names.
+    """Compile the C files of a folder for each level of the architecture; return the file names.
 
     Args:
         folder: the folder of the C files, into which the libraries and `built.json` are written.

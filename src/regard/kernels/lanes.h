@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(WIDE) /* 4, 8 or 16, set by the tests */
 #elif defined(__AVX512F__)
@@ -29,6 +30,13 @@ typedef float unaligned_four __attribute__((vector_size(16), aligned(4), may_ali
 
 static inline wide load(const float *from) { return *(const unaligned_wide *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned_wide *)to = numbers; }
+/* Store the first n numbers of a register. */
+static inline void store_first(float *to, wide numbers, int n) {
+  if (n >= WIDE)
+    store(to, numbers);
+  else if (n > 0)
+    memcpy(to, &numbers, n * sizeof(float));
+}
 /* Return a register with the same number in all lanes. */
 static inline wide broadcast(float number) { return (wide){} + number; }
 /* Return `yes` in the lanes in which all bits of `where` are set, and `no` in the lanes in which no bit is set. */
@@ -41,6 +49,8 @@ static inline wide select_lanes(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+x"(numbers))
+#elif defined(__aarch64__)
+#define KEEP_IN_REGISTER(numbers) __asm__("" : "+w"(numbers))
 #else
 #define KEEP_IN_REGISTER(numbers)
 #endif

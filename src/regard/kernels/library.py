@@ -73,14 +73,11 @@ def processor_level() -> str | None:
 
     None = no library was built, or the processor does not support the lowest level.
     """
-    lowest, *higher = levels()
+    names = list(levels())
     if not (FOLDER / MANIFEST).exists():
         return None
-    library = load(library_name(lowest))
-    if not higher:
-        return lowest
-    number = library.regard_processor_level()
-    return next((level for level in levels() if level.endswith(f"v{number}")), None)
+    library = load(library_name(names[0]))
+    return names[0] if len(names) == 1 else [None, *names][library.regard_processor_level()]
 
 
 def load(name: str) -> ctypes.CDLL:

@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <string.h>
-
 #include "lanes.h"
 
 /* A tile of the result has ROWS rows and REGISTERS registers of columns. REGISTERS + 1 more registers hold the factors: a
@@ -19,14 +17,6 @@ static inline wide load_first(const float *from, int n) {
   if (n >= WIDE) return load(from);
   if (n > 0) memcpy(&numbers, from, n * sizeof(float));
   return numbers;
-}
-
-/* Store the first n numbers of a register. */
-static inline void store_first(float *to, wide numbers, int n) {
-  if (n >= WIDE)
-    store(to, numbers);
-  else if (n > 0)
-    memcpy(to, &numbers, n * sizeof(float));
 }
 
 /* Return lanes in which all bits are set where the byte of the same index is not 0; from lane n on, none is set. */

@@ -1,9 +1,8 @@
 /* Find the library that this processor can run. Every library has this function; Python calls the one in the library of the
    lowest level. */
 
-/* Return the highest level of x86-64 whose instruction sets the processor and the system support: 2, 3 or 4; or 0 for a
-   processor below level 2, and for another architecture, which has only one library. The instruction sets are those of
-   `LEVELS` in build.py. */
+/* Return how many of the levels of x86-64 in `LEVELS` in build.py the processor and the system support, lowest first; 0 for
+   another architecture, which has only one library. */
 int regard_processor_level(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -12,10 +11,11 @@ int regard_processor_level(void) {
     return 0;
   if (!(__builtin_cpu_supports("avx") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma")))
-    return 2;
+    return 1;
   if (!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")))
-    return 3;
+    return 2;
+  if (!__builtin_cpu_supports("avx512vnni")) return 3;
   return 4;
 #else
   return 0;

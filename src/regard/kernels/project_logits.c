@@ -11,7 +11,7 @@ typedef struct {
   int64_t next_logit; /* counter: the first logit that no thread has taken */
 } ProjectionArguments;
 
-#define LOGITS_AT_ONCE 128 /* the number of logits that a thread takes; a multiple of 4 */
+#define LOGITS_AT_ONCE 128 /* the number of logits that a thread takes; a multiple of 16 */
 
 /* Compute logits that no other thread has taken, until none is left. Several threads may call this with the same
    arguments; the results do not depend on which thread computes which logits. */
@@ -19,10 +19,17 @@ void regard_project_logits(ProjectionArguments *projection) {
   int64_t n = projection->layer.n_in, n_out = projection->layer.n_out, first;
   while ((first = __atomic_fetch_add(&projection->next_logit, LOGITS_AT_ONCE, __ATOMIC_RELAXED)) < n_out) {
     int64_t end = first + LOGITS_AT_ONCE < n_out ? first + LOGITS_AT_ONCE : n_out;
-    int64_t by_four = first + (end - first) / 4 * 4; /* up to here, linear_rows computes 4 logits at once */
-    Linear part = {projection->layer.weight + first * n, projection->layer.bias + first, n, by_four - first};
+    Linear part = projection->layer;
+    part.bias += first;
+    if (part.weight) {
+      part.weight += first * n;
+      part.n_out = (end - first) / 4 * 4; /* linear_rows computes 4 logits at once */
+    } else {
+      part.integers += first * n, part.scales += first, part.corrections += first;
+      part.n_out = end - first;
+    }
     linear_rows(&part, projection->x, projection->rows, projection->logits + first, n_out);
-    for (int64_t o = by_four; o < end; o++)
+    for (int64_t o = first + part.n_out; o < end; o++)
       for (int64_t r = 0; r < projection->rows; r++)
         projection->logits[r * n_out + o] =
             dot(projection->x + r * n, projection->layer.weight + o * n, n) + projection->layer.bias[o];
@@ -33,7 +40,7 @@ void regard_project_logits(ProjectionArguments *projection) {
 const char *regard_project_logits_error(const ProjectionArguments *projection) {
   if (projection->layer.n_in <= 0 || projection->layer.n_in % 16) return "n_in must be a multiple of 16, above 0";
   if (projection->layer.n_out <= 0 || projection->rows < 0) return "n_out must be above 0, and rows at least 0";
-  if (!projection->layer.weight || !projection->layer.bias || !projection->x || !projection->logits)
-    return "an array is a null pointer";
+  if (!has_parameters(&projection->layer) || !projection->x || !projection->logits)
+    return "an array is a null pointer, or there are too many inputs for integers";
   return 0;
 }

@@ -125,7 +125,7 @@ class Transformer(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding.
         """
-        return self._encoded(source, lengths, self._kernel_parameters(source))
+        return self._encoded(source, lengths, *self._kernel_parameters(source))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> TransformerStep:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
@@ -151,27 +151,34 @@ class Transformer(nn.Module):
             most_rows: the largest number of target texts in the batch, at least the number of sources.
             most_tokens: the largest number of tokens of a target text, BOS counted.
         """
-        decoder = self._kernel_parameters(source)
+        encoder, decoder = self._kernel_parameters(source)
         if decoder is None or most_tokens > decoder.embedding.n_positions or c_function("regard_decoding_step") is None:
             return None
-        state = self._encoded(source, lengths, decoder)
+        state = self._encoded(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
-    def _kernel_parameters(self, source: Int[Tensor, "batch source"]) -> StackParameters | None:
-        """Return the decoder as an argument of the C kernels.
+    def _kernel_parameters(
+        self, source: Int[Tensor, "batch source"]
+    ) -> tuple[StackParameters | None, StackParameters | None]:
+        """Return the encoder and the decoder as arguments of the C kernels.
 
-        Return None if the kernels do not support the decoder, or may not be used at present (see `kernel_allowed`).
+        None stands for an encoder or decoder that the kernels do not support. Both are None if the decoder is, or if
+        the kernels may not be used at present (see `kernel_allowed`).
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
-        return StackParameters.of(self.decoder) if allowed else None
+        decoder = StackParameters.of(self.decoder) if allowed else None
+        return StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None, decoder
 
     def _encoded(
-        self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], decoder: StackParameters | None
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        encoder: StackParameters | None,
+        decoder: StackParameters | None,
     ) -> DecodingState:
         check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])
         true_lengths = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
-        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
         if decoder and encoder and encode_reason(encoder, decoder, source) is None:
             memory = encode(encoder, decoder, source, true_lengths)
             return DecodingState(lengths=true_lengths, memory=memory)

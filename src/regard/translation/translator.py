@@ -17,6 +17,7 @@ from regard.errors import InputError
 from regard.text.placeholders import Placeholders, with_items, with_signs
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
+from regard.transformer.int8 import Int8Transformer
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_choice import choose_rule
 from regard.translation.alignment_rule import AlignmentRule
@@ -66,19 +67,22 @@ class Translator:
     placeholders: Placeholders | None = None
 
     @classmethod
-    def load(cls, folder: str | Path, device: str | torch.device | None = None) -> "Translator":
+    def load(cls, folder: str | Path, device: str | torch.device | None = None, *, int8: bool = False) -> "Translator":
         """Load a translator from a folder that `regard train` or `save` wrote, or a Marian model of transformers.
 
         Args:
             device: such as "cpu" or "cuda:1"; None = a GPU if there is one, else the CPU.
+            int8: translate with 8-bit integers as weights (see `Int8Transformer`): faster for models that do not fit
+                into the CPU cache, with slightly different scores. `score`, `align` and `trace` compute in float32.
 
         Raises:
-            InputError: there is no translator in the folder, or it is damaged, or the device does not exist.
+            InputError: there is no translator in the folder, or it is damaged, or the device does not exist, or int8
+                does not support the model or the device.
         """
         chosen_device = device_named(device)
         contents = read_any_translator(Path(folder), chosen_device)
         return cls(
-            model=contents.model,
+            model=Int8Transformer(contents.model) if int8 else contents.model,
             source_vocabulary=contents.source_vocabulary,
             target_vocabulary=contents.target_vocabulary,
             name=Path(folder).resolve().name,

@@ -474,7 +474,10 @@ WRONG = {
 
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
-    [("rows", -1, "n_out must be above 0, and rows at least 0"), ("logits", None, "an array is a null pointer")],
+    [
+        ("rows", -1, "n_out must be above 0, and rows at least 0"),
+        ("logits", None, "an array is a null pointer, or there are too many inputs for integers"),
+    ],
 )
 def test_wrong_arguments_of_the_projection_are_refused(field, value, reason, monkeypatch):
     check = module.check_arguments

@@ -5,7 +5,7 @@ These arguments are computed once for each module, and again if the module has c
 
 import ctypes
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, is_
@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from regard.attention.positions.rotary import Rotary
-from regard.kernels.library import FLOATS
+from regard.kernels.library import FLOATS, INTEGERS
 from regard.transformer.block import DecoderBlock, EncoderBlock
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.embedding import Embedding
@@ -25,15 +25,30 @@ from regard.transformer.feed_forward import ACTIVATIONS
 
 
 class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/blocks.h: pointers to a layer's weight and bias, and its widths."""
+    """The C struct `Linear` of kernels/blocks.h: pointers to a layer's weight and bias, and its widths.
 
-    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("n_in", ctypes.c_int64), ("n_out", ctypes.c_int64))
+    If the weight is quantised (see quantised.py), its pointer is null, and the last three fields are set.
+    """
+
+    _fields_ = (
+        ("weight", FLOATS),
+        ("bias", FLOATS),
+        ("n_in", ctypes.c_int64),
+        ("n_out", ctypes.c_int64),
+        ("integers", INTEGERS),
+        ("scales", FLOATS),
+        ("corrections", INTEGERS),
+    )
 
     @classmethod
     def of(cls, layer: nn.Linear | None) -> "LinearParameters":
         if layer is None:
             return cls()
         return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
+
+
+LinearOf = Callable[[nn.Linear | None], LinearParameters]
+"""The type of a function from a linear layer to its parameters: those of the layer, or quantised ones."""
 
 
 class NormParameters(ctypes.Structure):
@@ -85,12 +100,12 @@ class BlockParameters(ctypes.Structure):
     )
 
     @classmethod
-    def of(cls, block: DecoderBlock | EncoderBlock) -> "BlockParameters":
+    def of(cls, block: DecoderBlock | EncoderBlock, linear_of: LinearOf) -> "BlockParameters":
         linear: list[nn.Linear | None] = list(linear_layers(block))
         norm: list[nn.LayerNorm | None] = list(norms(block))
         if isinstance(block, EncoderBlock):
             linear[4:4], norm[1:1] = [None, None], [None]
-        return cls(*map(LinearParameters.of, linear), *map(NormParameters.of, norm))
+        return cls(*map(linear_of, linear), *map(NormParameters.of, norm))
 
 
 class Stack(ctypes.Structure):
@@ -153,13 +168,13 @@ class StackParameters:
         return COMPUTED[module][1]
 
     @classmethod
-    def of_supported(cls, module: nn.Module) -> "StackParameters":
+    def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
         """Return an encoder or decoder as an argument of the C kernels; `structure_reason` must return None for it."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
         stack = Stack(
-            blocks=struct_array(BlockParameters, blocks),
+            blocks=struct_array(BlockParameters, blocks, lambda block: BlockParameters.of(block, linear_of)),
             n_blocks=len(blocks),
             d_model=attention.d_model,
             heads=attention.n_heads,
@@ -171,9 +186,9 @@ class StackParameters:
             norm=NormParameters.of(cast("nn.LayerNorm | None", module.norm)),
         )
         layers = [layer for cross_attention in cross for layer in (cross_attention.to_key, cross_attention.to_value)]
-        memory_layers = struct_array(LinearParameters, layers)
+        memory_layers = struct_array(LinearParameters, layers, linear_of)
         storages = tuple(tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers()))
-        projection = LinearParameters.of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
+        projection = linear_of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
         embedding = EmbeddingParameters.of(cast("Embedding", module.embedding))
         return cls(stack, embedding, memory_layers, projection, storages, attention.positions)
 
@@ -211,6 +226,6 @@ COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakK
 """For each encoder or decoder: its latest `StackParameters`, and a snapshot of the parts from which they were made."""
 
 
-def struct_array(struct: Any, objects: Sequence[Any]) -> Any:
-    """Return a C array with the struct `struct.of(object)` for each of the objects."""
-    return (struct * len(objects))(*map(struct.of, objects))
+def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
+    """Return a C array with the struct `make(object)` for each of the objects; by default, `struct.of(object)`."""
+    return (struct * len(objects))(*map(make or struct.of, objects))
