@@ -25,6 +25,7 @@ class Ask:
     """Which statistics of the attention weights to compute: an argument of `attend` and of `Pattern.answer`.
 
     The queries are taken to be the last tokens of the sequence: query i is at the position of key i + keys - queries.
+    The statistics have gradients if a tensor of the call requires them; of `top`, the weights have.
 
     Attributes:
         received: compute, for each key, the sum of its weights over all queries: how much attention the key gets.

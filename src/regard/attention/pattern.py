@@ -48,9 +48,9 @@ DENSE_BYTES = 2**32
 class Pattern(ThroughDense):
     """The attention weights [batch heads queries keys] of one call of `attend`, computed when they are read.
 
-    Index a pattern like a tensor, by ints, slices with a positive step, `...` and at most one list of positions. The
-    result is differentiable if query or key require gradients. numpy.asarray(pattern), torch functions, operators and
-    tensor methods work too; they compute all weights, by `dense()`.
+    Index a pattern like a tensor, by ints, slices with a positive step, `...` and at most one list of positions.
+    numpy.asarray(pattern), torch functions, operators and tensor methods work too; they compute all weights, by
+    `dense()`. Weights and statistics have gradients if query or key require them.
 
     Attributes:
         call: the arguments of `attend`, from which the weights are computed.

@@ -279,7 +279,7 @@ def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
     assert seen.backend == "fused"
     seen.context.sum().backward()
     assert query.grad is not None
-    assert not seen.pattern.statistics.entropy.requires_grad
+    assert seen.pattern.statistics.entropy.requires_grad
     query = query.detach()
     assert attend(query, key, value, dropout=0.5, ask=Ask()).backend == "math"
     with use_backend("fused"):

@@ -10,6 +10,7 @@ from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
 from regard.attention.statistics.engine import Engine
 from regard.attention.statistics.gpu import engine as gpu_engine
+from regard.attention.statistics.gradients import with_gradients
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
@@ -17,9 +18,10 @@ ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 """The engines: modules that compute context and statistics together by kernels, in the order of preference."""
 
 
-@torch.no_grad()
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     """Return the statistics that `ask` requests for a call of `attend`, and call `report` with the progress.
+
+    If autograd is on and a tensor of the call requires a gradient, the statistics have gradients.
 
     Raises:
         ValueError: `ask` requests a statistic that does not exist for these numbers of queries and keys, or for
@@ -31,7 +33,16 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
     call.check_unchanged()
-    engine = find_engine(call) if are_plain(call.tensors) else None
+    if not are_plain(call.tensors):  # under torch.compile and torch.func, which differentiate the operations themselves
+        return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
+    with torch.no_grad():
+        summary = compute_summary(call, ask, report)
+    return with_gradients(call, summary) if call.needs_gradients else summary
+
+
+def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
+    """Return the statistics that `ask` requests; C code may read the tensors of the call (see `are_plain`)."""
+    engine = find_engine(call)
     if engine is not None:
         summary = engine.read(call, ask, contexts=False, report=report)[1]
         if not may_hold_nan_statistics(summary):

@@ -65,7 +65,8 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
 
 def entropies(block: Block) -> PerQuery:
     """Return the entropy of each query's weights, in nats."""
-    return (-torch.xlogy(block.weights, block.weights).sum(dim=-1)).clamp_min(0.0)
+    positive = block.weights.masked_fill(block.weights == 0, 1.0)  # the gradient of log(0) would be NaN
+    return (-torch.xlogy(block.weights, positive).sum(dim=-1)).clamp_min(0.0)
 
 
 def mean_distances(block: Block) -> PerQuery:
