@@ -23,6 +23,28 @@ from regard.views.page.data import page_data
 RAIN = "It rains."
 
 
+@pytest.fixture(scope="module")
+def writer(minilm: LoadedModel) -> GPT2LMHeadModel:
+    """A small model that reads at most 64 tokens and writes; one next token is clearly the likeliest."""
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(minilm.tokenizer), n_positions=64, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0
+    )
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4)
+    return model
+
+
+@pytest.fixture(scope="module")
+def writing(serving: Callable[..., Running], minilm: LoadedModel, writer: GPT2LMHeadModel) -> Running:
+    """A running explorer of `writer`."""
+    session = Session("small")
+    session.loaded = ("small", True), LoadedModel("small", writer, minilm.tokenizer)
+    return serving(session)
+
+
 def test_an_answer_is_the_data_of_the_page(explorer: Running, minilm: LoadedModel) -> None:
     status, answer, _ = explorer.ask("/trace", {"text": RAIN})
     wanted = trace_for_page(minilm.model, RAIN, tokenizer=minilm.tokenizer)
@@ -67,24 +89,15 @@ def test_the_effect_of_no_change_is_refused(explorer: Running) -> None:
     )
 
 
-def test_a_model_that_writes_tells_the_next_tokens(serving: Callable[..., Running], minilm: LoadedModel) -> None:
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(minilm.tokenizer), n_positions=64, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0
-    )
-    model = GPT2LMHeadModel(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(4)  # so that one token is clearly the likeliest
-    session = Session("small")
-    session.loaded = ("small", True), LoadedModel("small", model, minilm.tokenizer)
-    running = serving(session)
-    _, answer, _ = running.ask("/trace", {"text": RAIN})
-    exact = model(**minilm.tokenizer(RAIN, return_tensors="pt")).logits[0, -1].detach().softmax(-1)
+def test_a_model_that_writes_tells_the_next_tokens(
+    writing: Running, writer: GPT2LMHeadModel, minilm: LoadedModel
+) -> None:
+    _, answer, _ = writing.ask("/trace", {"text": RAIN})
+    exact = writer(**minilm.tokenizer(RAIN, return_tensors="pt")).logits[0, -1].detach().softmax(-1)
     best = int(exact.argmax())
     assert answer["next"][0][0] == minilm.tokenizer.decode([best]).removeprefix("##")
     assert answer["next"][0][1] == pytest.approx(float(exact[best]), rel=1e-4)
-    status, answer, _ = running.ask("/trace", {"text": RAIN, "new_tokens": 3})
+    status, answer, _ = writing.ask("/trace", {"text": RAIN, "new_tokens": 3})
     assert status == 200
     assert len(answer["written"]) <= 3
     assert len(answer["written"]) >= 1
@@ -103,11 +116,11 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
     )
 
 
-def test_the_beginning_of_a_text_that_is_too_long_is_read_if_it_is_asked_for(explorer: Running) -> None:
-    long = {"text": "snake " * 600, "truncate": True}
-    status, answer, _ = explorer.ask("/trace", long)
-    assert (status, len(answer["source"])) == (200, 512)
-    status, _, _ = explorer.ask("/effect", long | {"changes": [{"kind": "silence", "head": "L3H1"}]})
+def test_the_beginning_of_a_text_that_is_too_long_is_read_if_it_is_asked_for(writing: Running) -> None:
+    long = {"text": "snake " * 80, "truncate": True}
+    status, answer, _ = writing.ask("/trace", long)
+    assert (status, len(answer["target"])) == (200, 64)
+    status, _, _ = writing.ask("/effect", long | {"changes": [{"kind": "silence", "head": "L1H1"}]})
     assert status == 200
 
 
@@ -204,9 +217,9 @@ def test_a_token_is_needed_and_kept_in_a_cookie(serving: Callable[..., Running],
     assert running.ask("/", method="GET", Cookie="regard-token=wrong")[0] == 401
 
 
-def test_fifty_readers_at_once_are_answered_or_told_to_wait(explorer: Running) -> None:
+def test_fifty_readers_at_once_are_answered_or_told_to_wait(writing: Running) -> None:
     with ThreadPoolExecutor(50) as readers:
-        answers = list(readers.map(lambda n: explorer.ask("/trace", {"text": f"Reader {n} asks."})[:2], range(50)))
+        answers = list(readers.map(lambda n: writing.ask("/trace", {"text": f"Reader {n} asks."})[:2], range(50)))
     answered = [(n, answer) for n, (status, answer) in enumerate(answers) if status == 200]
     assert len(answered) >= 32
     assert all(answer["text"] == f"Reader {n} asks." for n, answer in answered)

@@ -41,7 +41,7 @@ def compiler(folder: Path, script: str) -> str:
 
 def test_every_level_is_built_and_stands_in_the_manifest_with_its_checksum(folder):
     before = set(folder.iterdir())
-    names = build(folder)
+    names = build(folder, "-O0")  # compiles in a third of the time
     assert names == [f"kernels-{level}.so" for level in levels()]
     assert {path.name for path in set(folder.iterdir()) - before} == {*names, MANIFEST}
     manifest = json.loads((folder / MANIFEST).read_text())
@@ -107,8 +107,8 @@ def test_flags_are_given_and_never_of_the_environment_and_a_failing_compiler_is_
     said = tmp_path / "said"
     monkeypatch.setenv("CC", compiler(tmp_path, f'echo "$@" >> {said}; exit 1'))
     monkeypatch.setenv("CFLAGS", "-march=native")
-    assert build(folder, "-g", "-DNAME=a b") == [f"kernels-{one_level}.so"]
-    assert "-g -DNAME=a b" in said.read_text()
+    assert build(folder, "-O0", "-DNAME=a b") == [f"kernels-{one_level}.so"]
+    assert "-O0 -DNAME=a b" in said.read_text()
     assert "native" not in said.read_text()
 
 
