@@ -23,7 +23,7 @@ from sentences import sentences
 from table import Row, Table, command_of, publish, with_progress
 
 from regard.export import export
-from regard.training.settings.train_config import Evaluation, TrainConfig, Training
+from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
 from regard.training.train import train
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -43,6 +43,11 @@ LinesFile = Annotated[
     Path | None, typer.Option(help="A file of lines to translate.", show_default=f"{LINES} number names")
 ]
 
+Preset = Annotated[
+    str | None,
+    typer.Option(help="Size of the translator trained here; base takes half an hour.", show_default="chosen by train"),
+]
+
 Lines = Sequence[str]
 Way = Callable[[Lines, int], list[str]]
 """The type of a program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
@@ -51,6 +56,7 @@ Way = Callable[[Lines, int], list[str]]
 def main(
     model: TranslatorFolder = None,
     lines: LinesFile = None,
+    preset: Preset = None,
     batch: Annotated[list[int] | None, typer.Option(help="Lines in a batch; may be given several times.")] = None,
     seconds: Seconds = 60,
     threads: Threads = None,
@@ -62,13 +68,14 @@ def main(
     \b
     Example
       python benchmarks/translation.py --model en-de --lines test.en --batch 32
+      python benchmarks/translation.py --preset base --batch 1
     """
     torch.set_num_threads(threads or torch.get_num_threads())
     n_lines, pairs, steps = LINES, PAIRS, STEPS
     if quick:
         batch, seconds, n_lines, pairs, steps = batch or [2], min(seconds, 0.2), 2, 300, 5
     with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
-        translator = Translator.load(model or trained(Path(folder), pairs, steps), "cpu")
+        translator = Translator.load(model or trained(Path(folder), pairs, steps, preset), "cpu")
         texts = lines_of(lines, n_lines)
         texts.sort(key=lambda text: -len(translator.source_vocabulary.encode(text)))
         ways = ways_of(processes, translator, Path(folder))
@@ -77,16 +84,17 @@ def main(
             measured(ways, translator, texts, beam, size, seconds) for beam, size in with_progress(cases, "translation")
         ]
     n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
-    what = f", {model.name}" if model else ""
+    what = model.name if model else preset
     table = Table(
-        name=f"translation-{model.name}" if model else "translation",
-        title=f"Translating, in tokens a second{what}",
+        name=f"translation-{what}" if what else "translation",
+        title=f"Translating, in tokens a second{f', {what}' if what else ''}",
         about=(
             f"Target pieces a second for {len(texts)} lines (1 in {ONE_IN} of them where a batch is one line). A "
             f"Transformer of {n_parameters / 1e6:.1f} M parameters with {len(translator.target_vocabulary):,} target "
             "pieces translates, in float32: run by regard, by `generate` of transformers, and by CTranslate2, with the "
-            "same parameters and the same batches of lines of similar length. CTranslate2 int8 is CTranslate2's "
-            "quantised version, to show a limit. same: how many lines regard and `generate` translate identically. "
+            "same parameters and the same batches of lines of similar length. regard int8 and CTranslate2 int8 compute "
+            "with 8-bit integers as weights; CT2_VERBOSE=1 logs which library CTranslate2 uses. "
+            "same: how many lines regard and `generate` translate identically. "
             "Goal: 3 times the speed of `generate` with a beam of 5."
         ),
         command=command_of(__file__),
@@ -115,6 +123,7 @@ def measured(
         "lines a batch": size,
         **speeds,
         "regard / generate": ratio(elapsed["generate"], elapsed["regard"]),
+        "regard int8 / regard": ratio(elapsed["regard"], elapsed["regard int8"]),
         "CTranslate2 / regard": ratio(elapsed["regard"], elapsed["CTranslate2"]),
         "same": f"{sum(a == b for a, b in zip(found['regard'], found['generate'], strict=True))} of {len(texts)}",
     }
@@ -127,12 +136,16 @@ def lines_of(file: Path | None, n_lines: int) -> list[str]:
     return [source for source, _ in sentences("en", "de", train=PAIRS, test=n_lines)[1]]
 
 
-def trained(folder: Path, pairs: int, steps: int) -> Path:
-    """Train a translator of number names for a minute or two; return its folder."""
+def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> Path:
+    """Train a translator of number names, a small one for a minute or two; return its folder."""
     sides = folder / "train.en", folder / "train.de"
     for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
         side.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    config = TrainConfig(training=Training(max_steps=steps), evaluation=Evaluation(every_steps=steps, pairs=JUDGED))
+    config = TrainConfig(
+        model=Model(preset=preset),
+        training=Training(max_steps=steps),
+        evaluation=Evaluation(every_steps=steps, pairs=JUDGED),
+    )
     return train(*sides, folder / "translator", config, device="cpu").folder
 
 
@@ -143,6 +156,7 @@ def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[
         export(saved, to, folder / to)
     return {
         "regard": by_regard(translator),
+        "regard int8": by_regard(Translator.load(saved, "cpu", int8=True)),
         "generate": by_transformers(folder / "huggingface"),
         "CTranslate2": by_ctranslate2(processes, folder / "ctranslate2", "float32"),
         "CTranslate2 int8": by_ctranslate2(processes, folder / "ctranslate2", "int8"),

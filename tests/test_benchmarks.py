@@ -286,7 +286,7 @@ def test_translating_is_compared_with_other_programs(trained_folder, once, tmp_p
     translation.main(trained_folder / "en-de", trained_folder / "test.en", quick=True, threads=1, out=tmp_path)
     beam, greedy = json.loads((tmp_path / "translation-en-de.json").read_text())["rows"]
     assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
-    assert min(beam["CTranslate2 int8"], beam["regard"], greedy["generate"]) > 0
+    assert min(beam["CTranslate2 int8"], beam["regard"], beam["regard int8"], greedy["generate"]) > 0
 
 
 @pytest.mark.slow
