@@ -74,7 +74,7 @@ def refused(minilm):
 
 def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch, refused):
     monkeypatch.setattr(minilm.model.encoder, "forward", lambda *args, **kwargs: 1 / 0)
-    assert refused(minilm.model, SNAKE) == "BertModel could not read the text: ZeroDivisionError division by zero."
+    assert refused(minilm.model, SNAKE) == "BertModel could not read its input: ZeroDivisionError division by zero."
     assert minilm.model.config._attn_implementation == "sdpa"
 
 
@@ -253,7 +253,7 @@ def test_layers_bear_the_model_s_numbers_where_not_all_have_attention(minilm):
 def test_a_model_that_wants_more_than_a_text_is_refused(refused):
     vision, text = SIZES | {"image_size": 8, "patch_size": 4}, SIZES | {"vocab_size": 30_522}
     model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision))
-    assert refused(model, SNAKE).startswith("CLIPModel could not read the text: ")
+    assert refused(model, SNAKE).startswith("CLIPModel could not read its input: ")
 
 
 def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minilm, refused):

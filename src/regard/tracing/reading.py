@@ -16,6 +16,7 @@ from regard.tracing.generation import WrittenToken, generate_text, tokens_of, wr
 from regard.tracing.media.media import Media
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text
+from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
@@ -118,6 +119,8 @@ def read_medium(
         return given
     if target is None:
         raise missing_target_error(model)
+    if isinstance(tokenizer, IdTokens):
+        raise InputError("a target needs a tokenizer; give tokenizer=…, or a processor that has one.")
     ids = tokenizer(target, return_tensors="pt")["input_ids"].to(model.device)
     start = decoder_start_id(model)
     if int(ids[0, 0]) != start:

@@ -134,7 +134,7 @@ def trace(
         if isinstance(model, str | Path):
             model, processor = load_with_processor(str(model), processor, writes)
         processor = processor or load_processor(model.name_or_path)
-        name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None)
+        name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None) or IdTokens()
         if audio is None:
             medium = read_pictures(model, processor, images, video, fps, str(text or ""))
         else:
@@ -231,6 +231,11 @@ def check_arguments(
         raise InputError("there is nothing to read; give a text, images=…, video=… or audio=….")
     if n_media > 1:
         raise InputError("a trace is of pictures, a video or a recording; give only one of images=…, video=…, audio=….")
+    if isinstance(text, torch.Tensor) and not is_ids(text):
+        raise TypeError(
+            f"the text is a {text.dtype} tensor of shape {list(text.shape)}; token ids are integers of one text, "
+            "[tokens] or [1 tokens]; for several texts call trace for each."
+        )
     if n_media and not isinstance(text, str | None):
         raise TypeError(f"beside images=…, video=… or audio=… the text must be a str; got {type_name(text)}.")
 
@@ -295,7 +300,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
     except InputError:
         raise
     except Exception as error:  # the model's code may raise any exception
-        raise InputError(f"{type(model).__name__} could not read the text: {first_paragraph(error)}.") from error
+        raise InputError(f"{type(model).__name__} could not read its input: {first_paragraph(error)}.") from error
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:

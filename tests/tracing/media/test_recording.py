@@ -166,6 +166,26 @@ def test_a_recording_without_silence_is_shown_as_it_is(whisper, minilm):
     assert trace.without_padding() is trace
 
 
+def test_without_a_tokenizer_the_tokens_that_a_model_writes_are_ids(whisper):
+    extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+    inputs = extractor(WAVE, sampling_rate=16_000, return_tensors="pt")
+    trace = regard.trace(whisper, audio=WAVE, processor=extractor, new_tokens=3)
+    ids = whisper.generate(**inputs, max_new_tokens=3, do_sample=False)[0].tolist()
+    written = [token.text for token in trace.target[1:]]
+    assert written == [f"[{number}]" for number in ids][-len(written) :]
+    assert written
+    assert refusal(InputError, regard.trace, whisper, audio=WAVE, processor=extractor, target="hello") == (
+        "a target needs a tokenizer; give tokenizer=…, or a processor that has one."
+    )
+
+
+def test_a_recording_of_several_channels_is_refused(whisper, minilm):
+    processor = SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, whisper, audio=np.stack([WAVE] * 2), processor=processor, target="a") == (
+        "the recording has shape [2, 16000]; give the numbers of one channel, [samples]."
+    )
+
+
 def test_a_recording_that_is_longer_than_the_model_reads_is_refused(whisper, minilm):
     processor = SpeechAndText(minilm.tokenizer)
     assert refusal(InputError, regard.trace, whisper, audio=np.tile(WAVE, 3), processor=processor, target="a") == (

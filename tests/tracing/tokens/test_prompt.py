@@ -89,6 +89,10 @@ def test_a_model_without_a_tokenizer_reads_token_ids(writer):
     assert refusal(InputError, regard.trace, writer, "The snake.") == (
         "the model was not loaded by a name or from a folder, so give its tokenizer: tokenizer=…."
     )
+    assert refusal(TypeError, regard.trace, writer, torch.tensor([ids, ids])) == (
+        f"the text is a torch.int64 tensor of shape [2, {len(ids)}]; token ids are integers of one text, [tokens] or "
+        "[1 tokens]; for several texts call trace for each."
+    )
 
 
 def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
@@ -106,10 +110,9 @@ def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
         "the text is 1,025 tokens long and the model reads at most 512; shorten it, or read only its beginning with "
         "truncate=True."
     )
-    for wrong, kind in ((torch.ones(2, 3, dtype=torch.long), "Tensor"), ([0.5], "list")):
-        assert refusal(TypeError, read, wrong) == (
-            f"the text is a {kind}; give one text, a str, and for several call trace for each."
-        )
+    assert refusal(TypeError, read, [0.5]) == (
+        "the text is a list; give one text, a str, and for several call trace for each."
+    )
     tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
     assert refusal(InputError, read, CHAT) == (
         "the chat template of BertTokenizer does not take these messages: TemplateError roles must alternate; give "

@@ -34,6 +34,10 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     rate = getattr(extractor, "sampling_rate", None)
     if rate is None:
         raise InputError(f"{name} reads no recordings; give a model that does, such as Whisper.")
+    if np.ndim(audio) != 1:
+        raise InputError(
+            f"the recording has shape {list(np.shape(audio))}; give the numbers of one channel, [samples]."
+        )
     if rate != sampling_rate:
         raise InputError(
             f"the recording has {sampling_rate:,} samples per second and {name} reads {rate:,}; "
