@@ -410,7 +410,7 @@ def test_parents_that_do_not_fit_are_refused(tokens, parents):
         (BlockParameters, "blocks.h", "Block"),
         (EmbeddingParameters, "blocks.h", "Embedding"),
         (NormParameters, "blocks.h", "Norm"),
-        (LinearParameters, "blocks.h", "Linear"),
+        (LinearParameters, "linear.h", "Linear"),
     ],
 )
 def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, file, name):

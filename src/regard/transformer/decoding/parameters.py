@@ -25,7 +25,7 @@ from regard.transformer.feed_forward import ACTIVATIONS
 
 
 class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/blocks.h: pointers to a layer's weight and bias, and its widths.
+    """The C struct `Linear` of kernels/linear.h: pointers to a layer's weight and bias, and its widths.
 
     If the weight is quantised (see quantised.py), its pointer is null, and the last three fields are set.
     """
