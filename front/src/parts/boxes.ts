@@ -20,9 +20,11 @@ export function useSize<Kind extends Element>(): [{ current: Kind | null }, { wi
   return [ref, size];
 }
 
-/** Where a word is drawn: the middle of its width, its top and its bottom, in pixels from the top left corner of the text. */
+/** Where a word is drawn, in pixels from the top left corner of the text; `middle` is the middle of its width. */
 export interface Box {
+  left: number;
   middle: number;
+  right: number;
   top: number;
   bottom: number;
 }
@@ -32,6 +34,6 @@ export function measured(text: HTMLElement, selector: string): Box[] {
   const from = text.getBoundingClientRect();
   return [...text.querySelectorAll(selector)].map((element) => {
     const { left, right, top, bottom } = element.getBoundingClientRect();
-    return { middle: (left + right) / 2 - from.left, top: top - from.top, bottom: bottom - from.top };
+    return { left: left - from.left, middle: (left + right) / 2 - from.left, right: right - from.left, top: top - from.top, bottom: bottom - from.top };
   });
 }

@@ -147,6 +147,42 @@ def test_a_text_a_little_longer_than_a_line_is_written_smaller(shown: Callable[.
     expect(words.last).not_to_have_css("font-size", "16px")  # on several lines, letters keep their size
 
 
+@pytest.mark.parametrize(("token", "width"), [("it", 390), ("venom", 360), ("", 600)])
+def test_arcs_to_other_lines_pass_between_the_words(
+    shown: Callable[..., Page], minilm: LoadedModel, token: str, width: int
+) -> None:
+    text = f"{TEXT} The man who built the boat with his own hands knew where it was."
+    page = shown(regard.trace(minilm.model, text, tokenizer=minilm.tokenizer), "it:1", "L3H1", width=width)
+    if not token:
+        view(page, "sentence").get_by_role("button", name="all tokens").click()
+    else:
+        view(page, "sentence").locator(".word", has_text=token).first.click()
+    expect(view(page, "sentence").locator("h2")).to_contain_text(token or "all tokens")
+    lines = (
+        view(page, "sentence")
+        .locator(".word")
+        .evaluate_all("words => [...new Set(words.map(word => Math.round(word.getBoundingClientRect().top)))].length")
+    )
+    assert lines >= 3
+    crossed = (
+        view(page, "sentence")
+        .locator(".arcs")
+        .evaluate(
+            """text => {
+            const words = [...text.querySelectorAll(".word bdi")].map(word => word.getBoundingClientRect());
+            const from = text.querySelector("svg").getBoundingClientRect();
+            return [...text.querySelectorAll("path")].flatMap(path => {
+                const step = path.getTotalLength() / 199;
+                const points = Array.from({ length: 200 }, (_, i) => path.getPointAtLength(i * step));
+                return words.filter(({ left, right, top, bottom }) => points.some(({ x, y }) =>
+                    x + from.x > left && x + from.x < right && y + from.y > top + 1 && y + from.y < bottom - 1));
+            }).length;
+        }"""
+        )
+    )
+    assert crossed == 0
+
+
 def test_the_columns_of_all_tokens_have_their_names_above_them(shown: Callable[..., Page], kept: Trace) -> None:
     page = shown(kept, "it", "L3H1", address="#query=all&sentence=columns")
     sentence = view(page, "sentence")

@@ -12,30 +12,30 @@ import { isComplete, keysByWeight, type Row } from "../../state/weights";
 import { directionOf, type Item } from "../../trace/items";
 import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
+import { arc, type Line, linesOf } from "./routes";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
 const SIZES = [22, 20, 18, 16]; // smaller sizes of letters, in pixels, for a text that would take two lines
-const LABEL_HEIGHT = 18; // the height of a weight that is written under a token, in pixels
 const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
 const MOST_ARCS_OF_HEAD = 100; // the most arcs that are drawn for the chosen query in one head
 
-/** Where the words of queries and keys are drawn, and on how many lines of text. */
+/** Where the words of queries and keys are drawn, and the lines of the text. */
 interface Boxes {
   queries: Map<Item, Box>;
   keys: Map<Item, Box>;
-  lines: number;
+  lines: Line[];
 }
 
 export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const [text, { width }] = useSize<HTMLDivElement>();
-  const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: 1 });
+  const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: [] });
   const shown = drawn[0].text;
   const { queries, keys } = shown;
   useLayoutEffect(() => {
-    fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines <= (twoTexts.value ? 2 : 1));
+    fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines.length <= (twoTexts.value ? 2 : 1));
     setBoxes(measure(text.current!, queries, keys));
-  }, [width, queries, keys, wholeWords.value, boxes.lines]);
+  }, [width, queries, keys, wholeWords.value, boxes.lines.length]);
   const room = roomAbove(boxes);
   const first = drawn[0].row;
   const most = drawn[0].most;
@@ -103,20 +103,19 @@ function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
   };
   const both = find("[data-side=both]", keys);
   const [looking, seen] = both.size ? [both, both] : [find("[data-side=query]", queries), find("[data-side=key]", keys)];
-  const lines = new Set([...looking.values(), ...seen.values()].map((one) => Math.round(one.top))).size;
-  return { queries: looking, keys: seen, lines: Math.max(1, lines) };
+  return { queries: looking, keys: seen, lines: linesOf([...new Set([...looking.values(), ...seen.values()])], !twoTexts.value) };
 }
 
 /** The height of the space for arcs above a line of text, in pixels. */
 function roomAbove({ keys, lines }: Boxes): number {
   if (twoTexts.value) return 64;
-  if (lines > 1) return lines < 4 ? 53 : 30;
+  if (lines.length > 1) return lines.length < 4 ? 53 : 30;
   const middles = [...keys.values()].map((box) => box.middle);
   return Math.min(100, 27 + 0.17 * (Math.max(...middles, 0) - Math.min(...middles, 0)));
 }
 
 function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
-  const thickest = boxes.lines < 3 ? 11 : 8;
+  const thickest = boxes.lines.length < 3 ? 11 : 8;
   const { query: from, keys, key } = drawn[0].text;
   if (!from) return everyArc(drawn[0], boxes, room, thickest);
   const start = boxes.queries.get(from);
@@ -129,7 +128,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
           return (
             <path
               key={`${headIndex} ${item.positions[0]}`}
-              d={arc(start, end, room - 2 * headIndex)}
+              d={arc(start, end, boxes.lines, room - 2 * headIndex)}
               stroke={shade(1, hue)}
               stroke-dasharray={dashed ? "7 5" : undefined}
               stroke-width={Math.max(0.3, thickest * weight)}
@@ -157,22 +156,8 @@ function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes:
   }
   found.sort((a, b) => b.weight - a.weight);
   return found.slice(0, MOST_ARCS).map(({ weight, start, end, near, name }) => (
-    <path key={name} d={arc(start, end, room)} stroke={shade(1, hue)} stroke-width={Math.max(0.3, 0.6 * thickest * weight)} opacity={near ? 1 : 0.15 + 0.5 * weight} />
+    <path key={name} d={arc(start, end, boxes.lines, room)} stroke={shade(1, hue)} stroke-width={Math.max(0.3, 0.6 * thickest * weight)} opacity={near ? 1 : 0.15 + 0.5 * weight} />
   ));
-}
-
-/** The path of an arc from a query to a key. It joins their tops if both are on one line of text; else the edges that face each other. */
-function arc(start: Box, end: Box, room: number): string {
-  if (Math.abs(start.top - end.top) < 4) {
-    const across = Math.abs(start.middle - end.middle);
-    const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
-    const aside = across < 1 ? 20 : 0;
-    return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
-  }
-  const down = end.top > start.top;
-  const [from, to] = down ? [start.bottom + (twoTexts.value ? 0 : LABEL_HEIGHT), end.top] : [start.top, end.bottom + LABEL_HEIGHT];
-  const half = (to - from) / 2;
-  return `M${start.middle} ${from}C${start.middle} ${from + half} ${end.middle} ${to - half} ${end.middle} ${to}`;
 }
 
 const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);

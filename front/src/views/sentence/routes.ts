@@ -1,0 +1,63 @@
+// The paths of arcs between words. An arc to another line of the text passes the lines between through the gaps between words.
+
+import type { Box } from "../../parts/boxes";
+
+const LABEL_HEIGHT = 18; // the height of a weight that is written under a word, in pixels; so are all lengths
+const LEAST_GAP = 5; // a gap between two words that is narrower is not passed; pieces of a word have no gap
+const OUTSIDE = 7; // how far from the first or last word of a line an arc passes outside
+
+/** A line of words: where it lies, and where arcs can pass it: the middles of the gaps between its words, and its two ends. */
+export interface Line {
+  top: number;
+  bottom: number;
+  gaps: number[];
+}
+
+/** The lines on which words lie. `labels`: whether weights are written under the words. */
+export function linesOf(boxes: Box[], labels: boolean): Line[] {
+  const lines: Box[][] = [];
+  for (const box of [...boxes].sort((a, b) => a.top - b.top)) {
+    const line = lines.at(-1);
+    if (line && box.top - line[0].top < 4) line.push(box);
+    else lines.push([box]);
+  }
+  return lines.map((line) => {
+    const words = line.sort((a, b) => a.left - b.left);
+    const between = words.slice(1).map(({ left }, i) => [words[i].right, left]).filter(([from, to]) => to - from >= LEAST_GAP);
+    return {
+      top: words[0].top,
+      bottom: words[0].bottom + (labels ? LABEL_HEIGHT : 0),
+      gaps: [words[0].left - OUTSIDE, ...between.map(([from, to]) => (from + to) / 2), words.at(-1)!.right + OUTSIDE],
+    };
+  });
+}
+
+/** The path of an arc from a query to a key. It joins their tops if both are on one line of text; else the edges that face each other. */
+export function arc(start: Box, end: Box, lines: Line[], room: number): string {
+  if (Math.abs(start.top - end.top) < 4) {
+    const across = Math.abs(start.middle - end.middle);
+    const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
+    const aside = across < 1 ? 20 : 0;
+    return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
+  }
+  const [first, last] = [start, end].map((box) => lines.findIndex(({ top }) => Math.abs(top - box.top) < 4));
+  const down = first < last;
+  const passed = down ? lines.slice(first + 1, last) : lines.slice(last + 1, first).reverse();
+  const [leave, arrive] = down ? [lines[first].bottom, end.top] : [start.top, lines[last].bottom];
+  let [x, y] = [start.middle, leave];
+  let path = `M${x} ${y}`;
+  const curveTo = (toX: number, toY: number) => {
+    const half = (y + toY) / 2;
+    path += `C${x} ${half} ${toX} ${half} ${toX} ${toY}`;
+    [x, y] = [toX, toY];
+  };
+  for (const { top, bottom, gaps } of passed) {
+    const wanted = start.middle + ((end.middle - start.middle) * ((top + bottom) / 2 - leave)) / (arrive - leave);
+    const gap = gaps.reduce((best, one) => (Math.abs(one - wanted) < Math.abs(best - wanted) ? one : best));
+    curveTo(gap, down ? top : bottom);
+    y = down ? bottom : top;
+    path += `V${y}`;
+  }
+  curveTo(end.middle, arrive);
+  return path;
+}
