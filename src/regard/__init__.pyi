@@ -104,5 +104,6 @@ from .translation.search.minimum_risk import MinimumRisk as MinimumRisk
 from .translation.search.sampling import Sample as Sample
 from .translation.translation import Translation as Translation
 from .translation.translator import Translator as Translator
+from .views.picture.weights import draw as draw
 
 __version__: str

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import overload
 
 from jaxtyping import Float
@@ -112,12 +113,18 @@ class Head:
         of_layer = contributions(self.pattern, position, self.projection)
         return Contributions(of_layer.vectors[self.head], of_layer.lengths[self.head])
 
+    def figure(self, path: str | Path) -> Path:
+        """Write a picture of the head's pattern to a file; `path` ends in .png, .svg or .pdf."""
+        from regard.views.picture.one_head import write_head
+
+        return write_head(self, Path(path))
+
     def _repr_png_(self) -> bytes:
         """Return a picture of the head's pattern, for a notebook."""
         from regard.views.picture.canvas import rendered
         from regard.views.picture.one_head import head_figure
 
-        return rendered(head_figure(self))
+        return rendered(head_figure(self, f"{self.kind} {self.name}"))
 
     def __repr__(self) -> str:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"

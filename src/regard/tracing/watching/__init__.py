@@ -6,6 +6,9 @@ watching.py           record every attention call of a module: `regard.watching`
 watched.py            the record, and the check that its contexts are those of its patterns
 recorder.py           intercept attention calls of PyTorch code and add them to the record
 written_out.py        recognise attention that is computed by separate tensor operations
+products.py           recognise scores and contexts among products of two tensors
+origins.py            how scores, weights and the steps towards contexts were computed
+named_axes.py         follow the axes of a tensor through views, transpositions and products
 matrix_chains.py      notice attention that is computed in a form that is not recognised
 sdpa_call.py          convert a call of F.scaled_dot_product_attention to a `Call`
 flex_call.py          convert a FlexAttention call to a `Call`

@@ -5,7 +5,7 @@ and then records the calls that compute attention:
 
     F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention     from the arguments of the call
     `regard.attend`                                                          from the result of the call
-    matrix product → softmax → matrix product                                from these operations
+    softmax over keys → product with values                                  from these operations
 
 If statistics are requested, `attend` computes context and statistics together, in place of the intercepted call.
 """
@@ -36,12 +36,13 @@ from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.matrix_chains import MatrixChains
+from regard.tracing.watching.origins import WeightedSum
 from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
 from regard.tracing.watching.shared_cache import Sharing
 from regard.tracing.watching.shifted_windows import ShiftedWindows, windows_around
 from regard.tracing.watching.watched import Watched, WatchedStep
-from regard.tracing.watching.written_out import WeightedSum, WrittenOut
+from regard.tracing.watching.written_out import WrittenOut
 
 multi_head_attention_forward = FunctionType(
     F.multi_head_attention_forward.__code__,
@@ -56,6 +57,21 @@ The original passes only itself, as one operation, so the attention inside it co
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
 """Why no attention is recorded of a module that is named like attention or computes a chain of matrix products."""
 
+WEIGHTS_OF_PARAMETERS = (
+    "its softmax is over features that a layer with parameters computes, as in a mixture of experts; give its class a "
+    "name with Attention if it is attention"
+)
+"""Why no attention is recorded of a gate, a classifier, or attention whose scores do not depend on the keys."""
+
+SEVERAL_AXES = (
+    "its weights have several axes without queries, such as batch, heads and windows; give the module its number of "
+    "heads as n_heads"
+)
+"""Why no attention is recorded of a module in which each query may have its own keys."""
+
+MODEL_ITSELF = "(the model itself)"
+"""The name in `unseen` of the watched module itself, whose path is empty."""
+
 
 class Recorder(TorchFunctionMode):
     """Adds the attention calls that PyTorch code makes in this thread to a `Watched`, inside a `with` block.
@@ -66,7 +82,8 @@ class Recorder(TorchFunctionMode):
         running: the modules that are running; the innermost makes the attention calls.
         n_calls: for each path, how many attention calls the module has made.
         sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
-        chained: the paths of modules that computed a chain of matrix products in a form that is not recognised.
+        doubtful: by the path of each module that computed what may be attention in a form that is not recognised, why
+            it was not recorded.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
         at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
     """
@@ -75,7 +92,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.watched, self.ask, self.windows = watched, ask, windows
         self.running, self.written_out = RunningModules(), WrittenOut()
-        self.matrix_chains, self.chained = MatrixChains(), set[str]()
+        self.matrix_chains, self.doubtful = MatrixChains(), dict[str, str]()
         self.n_calls: Counter[str] = Counter()
         self.sharing: dict[str, Sharing] = {}
         self.n_recorded = 0
@@ -101,8 +118,11 @@ class Recorder(TorchFunctionMode):
         if in_place and args and isinstance(args[0], Tensor):
             self.before_change(args[0])
         result, weighted_sum = self.written_out.run(func, args, kwargs)
-        if weighted_sum is None and self.matrix_chains.is_end(func, args, kwargs, result):
-            self.chained.add(self.running.path)
+        if weighted_sum is not None and (reason := self.doubt(weighted_sum)) is not None:
+            weighted_sum = None
+            self.doubtful.setdefault(self.running.path, reason)
+        elif weighted_sum is None and self.matrix_chains.is_end(func, args, kwargs, result):
+            self.doubtful.setdefault(self.running.path, NO_ATTENTION)
         try:
             attended = self.attended(func, args, kwargs, result, weighted_sum)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
@@ -175,7 +195,7 @@ class Recorder(TorchFunctionMode):
         """Record the reason why no pattern can be made of an attention call of the running module."""
         path, _ = self.count_call()
         if self.keeps(path):
-            self.watched.unseen.setdefault(path, reason)
+            self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
     def before_change(self, tensor: Tensor) -> None:
         """Before `tensor` is changed in place, copy the context of the latest recorded call if it shares its memory."""
@@ -217,14 +237,24 @@ class Recorder(TorchFunctionMode):
                 if unseen[path] == NO_ATTENTION:
                     del unseen[path]
 
-    def list_chains(self) -> None:
-        """If no attention call was recorded, list as unseen all modules that computed a chain of matrix products.
+    def doubt(self, found: WeightedSum) -> str | None:
+        """Return why a product of softmax weights and values may not be attention; None = it is attention."""
+        heads = self.running.heads.query_heads
+        if found.of_parameters and not ATTENTION_NAME.search(self.running.class_name):
+            return WEIGHTS_OF_PARAMETERS
+        several = [size for size in found.scores.shape[:-2] if size > 1]
+        return SEVERAL_AXES if found.one_query and len(several) > 1 and several[-1] != heads else None
 
-        Such a chain may be attention in an unknown form (see `matrix_chains.py`). If other attention was recorded, the
-        modules are not listed, because the layers of state-space models compute chains too.
+    def list_doubtful(self) -> None:
+        """If no attention call was recorded, list as unseen all modules that computed what may be attention.
+
+        If other attention was recorded, these modules are not listed, because state-space models and mixtures of
+        experts compute the same (see `matrix_chains.py` and `doubt`).
         """
         if self.n_recorded == 0:
-            self.watched.unseen |= {path: NO_ATTENTION for path in sorted(self.chained) if self.keeps(path)}
+            for path, reason in sorted(self.doubtful.items()):
+                if self.keeps(path):
+                    self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
 
 def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
@@ -237,7 +267,7 @@ def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
         found: the product of weights and values that was recognised as attention.
         n_heads: the number of query heads, needed if one axis joins batch and heads; None = unknown.
     """
-    scores, product = found.weights.scores, found.weights.product
+    scores, product = found.scores, found.product
     lead = scores.shape[:-2]
     scores, context, value = (four_axes(part, lead, n_heads) for part in (scores, found.context, found.value))
     if product is not None:

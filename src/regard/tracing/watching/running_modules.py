@@ -59,6 +59,12 @@ class RunningModules:
         return self.stack[-1][0]
 
     @property
+    def class_name(self) -> str:
+        """The name of the class of the innermost module that is running; "" if none is."""
+        module = self.stack[-1][1]
+        return "" if module is None else type(module).__name__
+
+    @property
     def heads(self) -> HeadCounts:
         """The numbers of query heads and key heads of the innermost module that is running."""
         return HeadCounts.of(self.stack[-1][1])

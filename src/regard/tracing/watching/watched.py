@@ -52,7 +52,8 @@ class Watched:
 
     Attributes:
         layers: the numbers of the layers whose calls are recorded; None = all layers.
-        unseen: by the path of each module whose attention could not be recorded, the reason.
+        unseen: by the path of each module whose attention could not be recorded, the reason; the watched module itself
+            is "(the model itself)".
         steps: the recorded attention calls, in order.
     """
 

@@ -24,9 +24,10 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, with
     one exception: torch's encoder layers do not use their fast path inside the block, which may change the rounding.
     regard records calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
-    `attend`, and attention that consists of a matrix product, a softmax and a second matrix product. A module in which
-    no attention is recorded is listed in `watched.unseen` if its class is named like attention. If the whole model
-    makes no attention call, the modules that multiply a product of two matrices with a third are listed too.
+    `attend`, and attention that consists of a softmax over the keys and a product of its weights with values, in the
+    spellings that docs/any-model.md lists. A module in which no attention is recorded is listed in `watched.unseen` if
+    its class is named like attention. If the whole model makes no attention call, the modules that multiply a product
+    of two tensors with a third, or features after a softmax with a tensor, are listed too.
 
     Only calls in the thread of the block are recorded. The record refers to the queries, keys and values of all calls,
     so their memory is not freed; to record fewer calls, use `layers`. If the scores are more than a scaled, masked and
@@ -73,7 +74,7 @@ def recording(
     recorder = Recorder(watched, ask, windows)
     with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
         yield watched
-    recorder.list_chains()
+    recorder.list_doubtful()
 
 
 def check_ask(ask: object) -> None:

@@ -1,86 +1,42 @@
 """Recognises attention that a model computes by separate tensor operations, from the sequence of the operations.
 
-    scores  = query @ key.mT                    matmul, bmm, baddbmm, einsum
+    scores  = query @ key.mT                    any product of two tensors that sums over one axis
     scores  = scores * scale + bias             with a number as scale
     scores  = scores.masked_fill(~keep, -inf)   or torch.where
     scores  = cat([scores, sinks])              one more column for sinks, the last or the first; the weights are then
                                                 weights[..., :-1] or weights[..., 1:]
-    weights = softmax(scores)                   over the last axis
-    context = dropout(weights) @ value          matmul, bmm, einsum
+    weights = softmax(scores)                   over the axis of the keys, whichever it is
+    context = dropout(weights) @ value          any product that sums over the axis of the keys; or multiply and sum
 
-For each tensor that results from one of these lines, `WrittenOut` stores how the tensor was computed. A softmax that is
-followed by a product with values is taken as attention. If the scores of this softmax were not computed as above, the
-scores themselves are recorded, without queries and keys.
+Between these lines, scores and weights may be viewed, transposed and expanded in any way that leaves the weights of a
+query together. For each tensor that results from one of these lines, `WrittenOut` stores how it was computed and the
+names of its axes (see `named_axes.py`). A softmax that is followed by a product with values is taken as attention. If
+its scores were not computed as above, the scores themselves are recorded, without queries and keys.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from string import ascii_uppercase
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Product:
-    """How attention scores [... queries keys] were computed: scale · query keyᵀ + bias; -∞ where `keep` is False.
-
-    Attributes:
-        keep: a boolean mask, True = may attend; None = no mask.
-        sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores;
-            None = the scores have no such column.
-        sinks_first: whether the sinks are the first column of the scores, not the last.
-    """
-
-    query: Tensor
-    key: Tensor
-    scale: float = 1.0
-    bias: Tensor | None = None
-    keep: Tensor | None = None
-    sinks: Tensor | None = None
-    sinks_first: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Normalised:
-    """How attention weights [... queries keys] were computed: as the softmax of `scores`.
-
-    Attributes:
-        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator).
-            If `product` is not None, this is the last column.
-        product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
-        with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
-            when this column is cut off. None = the weights have no such column.
-    """
-
-    scores: Tensor
-    product: Product | None
-    with_sinks: Product | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WeightedSum:
-    """A product weights @ value that computed attention contexts; `weights` says how the weights were computed."""
-
-    weights: Normalised
-    value: Tensor
-    context: Tensor
-
-
-Origin = Product | Normalised
-"""How a tensor was computed: `Product` for attention scores, `Normalised` for attention weights."""
+from regard.tracing.watching.named_axes import Move, Named, expansion, new_axis, permutation, view
+from regard.tracing.watching.origins import Normalised, Origin, Product, Projected, WeightedSum, is_parameter
+from regard.tracing.watching.products import (
+    Number,
+    Operation,
+    baddbmm_origin,
+    einsum_origin,
+    matmul_origin,
+    multiplied,
+    sum_origin,
+)
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
 """The names of the operands of torch's functions, in the order in which every one of these functions takes them."""
-
-Number = int | float
-"""A number among the arguments of an operation: 1 as well as 1.0."""
-
-OriginOf = Callable[[Any], Origin | None]
-"""A function that returns how a tensor was computed, or None if that is unknown."""
 
 
 class WrittenOut:
@@ -96,20 +52,26 @@ class WrittenOut:
             The result of the function, and a `WeightedSum` if this is an attention context, weights @ value; else None.
         """
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
-        if rule is None or (not self.origins and rule not in FIRST_RULES):
+        if rule is None and not self.origins:
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         # read before `func` runs, since `func` may change an operand in place
-        origins = {id(tensor): self.origin(tensor) for tensor in tensors_in(operands)}
+        tensors = tensors_in(operands)
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors}
         result = func(*args, **kwargs)
+        if not isinstance(result, Tensor):
+            return result, None
+        op = Operation(func, result, tensors, origins)
         try:
-            origin = rule(lambda tensor: origins.get(id(tensor)), result, *operands, **options)
-        except (TypeError, ValueError, IndexError, RuntimeError):  # a call that `rule` does not know
+            origin = rule and rule(op, *operands, **options)
+        except (TypeError, ValueError, IndexError, AttributeError, RuntimeError):  # a call that `rule` does not know
             origin = None
-        if isinstance(origin, Product | Normalised):
+        if isinstance(origin, WeightedSum):
+            return result, origin
+        if (origin := origin or projected(op)) is not None:
             self.origins[result] = (origin, version(result))
-        return result, origin if isinstance(origin, WeightedSum) else None
+        return result, None
 
     def origin(self, tensor: Tensor) -> Origin | None:
         """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
@@ -128,175 +90,119 @@ def version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-# Each of the following rules is called with `origin_of` and with the result and the arguments of an operation. It
-# returns how the result was computed; None = the result is not recognised as a part of attention.
+# Each of the following rules is called with an operation and its arguments. It returns how the result was computed;
+# None = the result is not recognised as a part of attention.
 
 
-def matmul_origin(origin_of: OriginOf, result: Tensor, left: Tensor, right: Tensor) -> Product | WeightedSum | None:
-    """Return a `WeightedSum` for weights @ value, a `Product` for any other product of matrices; None for vectors."""
-    if left.ndim < 2 or right.ndim < 2:
-        return None
-    weights = origin_of(left)
-    if isinstance(weights, Normalised):
-        return WeightedSum(weights, right, result)
-    return Product(left, right.mT)
+def linear_origin(op: Operation, *_: Any, **__: Any) -> Projected:
+    """Return the `Projected` of a layer whose features are the last axis of its result."""
+    axes = tuple([new_axis() for _ in op.result.shape])
+    return Projected(axes, frozenset(axes[-1:]))
 
 
-def baddbmm_origin(
-    origin_of: OriginOf,
-    result: Tensor,
-    bias: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    beta: Number = 1,
-    alpha: Number = 1,
-) -> Product:
-    """Return the `Product` of torch.baddbmm, which computes beta · bias + alpha · left @ right."""
-    if beta == 0:
-        return Product(left, right.mT, float(alpha))
-    return Product(left, right.mT, float(alpha), bias if beta == 1 else beta * bias)
+def projected(op: Operation) -> Projected | None:
+    """Return the `Projected` of a result with the shape of an operand that a layer with parameters computed."""
+    for operand in op.operands:
+        origin = op.origin_of(operand)
+        if isinstance(origin, Projected | Product) and origin.features and operand.shape == op.result.shape:
+            return Projected(origin.axes, origin.features)
+    return None
 
 
-def einsum_origin(origin_of: OriginOf, result: Tensor, equation: Any, *operands: Any) -> Product | WeightedSum | None:
-    """Return a `WeightedSum` if the first operand of an einsum is attention weights, else a `Product`.
-
-    Return None if the einsum does not have two operands, or if its result is neither contexts nor scores.
-    """
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = tuple(operands[0])
-    if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
-        return None
-    inputs, output = equation.replace(" ", "").split("->")
-    parts = zip((*inputs.split(","), output), (*operands, result), strict=True)
-    left_axes, right_axes, axes = ([*spell_out(part, tensor.ndim)] for part, tensor in parts)
-    left, right = operands
-    weights = origin_of(left)
-    if isinstance(weights, Normalised):
-        *lead, query, key = left_axes
-        width = [axis for axis in right_axes if axis not in left_axes]
-        if key in axes or len(width) != 1:
-            return None
-        value = arrange(right, right_axes, [*lead, key, *width])
-        context = arrange(result, axes, [*lead, query, *width])
-        return None if value is None or context is None else WeightedSum(weights, value, context)
-    if len(axes) < 2:
-        return None
-    *lead, query, key = axes
-    if query in right_axes:
-        left, left_axes, right, right_axes = right, right_axes, left, left_axes
-    summed = [axis for axis in left_axes if axis in right_axes and axis not in axes]
-    queries, keys = arrange(left, left_axes, [*lead, query, *summed]), arrange(right, right_axes, [*lead, key, *summed])
-    return Product(queries, keys) if len(summed) == 1 and queries is not None and keys is not None else None
+def scores_of(op: Operation, operand: Any) -> Product | None:
+    """Return the `Product` of scores, an operand, with the axes of the result, to which the scores may broadcast."""
+    product = op.origin_of(operand)
+    if not isinstance(product, Product) or op.result.shape == operand.shape:
+        return product if isinstance(product, Product) else None
+    move = expansion(product.axes, operand.shape, op.result.shape)
+    return None if move is None else product.moved(move, op.result.numel())
 
 
-def spell_out(axes: str, n_axes: int) -> str:
-    """Return the axes of an einsum operand with letters in place of "...": "YZqd" for "...qd" and 4 axes."""
-    return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
-
-
-def arrange(tensor: Tensor, axes: list[str], wanted: list[str]) -> Tensor | None:
-    """Permute the axes of a tensor, named by letters, into the order `wanted`.
-
-    An axis in `wanted` that the tensor does not have is added with size 1. The result is None if the tensor has an axis
-    that is not in `wanted`.
-
-    >>> arrange(torch.ones(2, 3), ["j", "b"], ["b", "h", "j"]).shape
-    torch.Size([3, 1, 2])
-    """
-    if sorted(axis for axis in wanted if axis in axes) != sorted(axes):
-        return None
-    permuted = tensor.permute([axes.index(axis) for axis in wanted if axis in axes])
-    return permuted[tuple([slice(None) if axis in axes else None for axis in wanted])]
-
-
-def multiplication_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any) -> Product | None:
-    """Return the `Product` of scores * number; None unless one factor is scores without a mask, the other a number."""
-    scores, number = (left, right) if origin_of(left) is not None else (right, left)
-    product = origin_of(scores)
+def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
+    """Return the `Product` of scores * number, or the `Multiplied` of weights * values; None for any other product."""
+    scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
+    product = op.origin_of(scores)
     if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
-        return None
+        return multiplied(op, left, right)
     factor = float(number)
-    bias = None if product.bias is None else product.bias * factor
+    bias = product.bias and Named(product.bias.tensor * factor, product.bias.axes)
     return replace(product, scale=product.scale * factor, bias=bias)
 
 
-def division_origin(origin_of: OriginOf, result: Tensor, scores: Any, number: Any) -> Product | None:
+def division_origin(op: Operation, scores: Any, number: Any) -> Product | None:
     """Return the `Product` of scores / number: that of `scores`, with another scale and bias.
 
     Return None unless `scores` is attention scores without a mask, and `number` is a number other than 0.
     """
-    if not is_number(number) or float(number) == 0:
+    if not isinstance(op.origin_of(scores), Product) or not is_number(number) or float(number) == 0:
         return None
-    return multiplication_origin(origin_of, result, scores, 1 / float(number))
+    origin = multiplication_origin(op, scores, 1 / float(number))
+    return origin if isinstance(origin, Product) else None
 
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
 
 
-def addition_origin(origin_of: OriginOf, result: Tensor, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
+def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
     """Return the `Product` of scores + bias; None unless one of the two terms is attention scores."""
-    product, bias = (origin_of(left), right) if isinstance(origin_of(left), Product) else (origin_of(right), left)
-    if alpha != 1 or not isinstance(product, Product):
+    scores, bias = (left, right) if isinstance(op.origin_of(left), Product) else (right, left)
+    product = scores_of(op, scores)
+    if alpha != 1 or product is None:
         return None
     if not isinstance(bias, Tensor):
         return product if math.isfinite(bias) else None  # the same number for all keys does not change the softmax
-    bias = bias.to(torch.result_type(result, bias))  # True and False are added as 1 and 0
-    return replace(product, bias=bias if product.bias is None else product.bias + bias)
+    return product.with_bias(bias.to(torch.result_type(op.result, bias)))  # True and False are added as 1 and 0
 
 
-def masked_fill_origin(origin_of: OriginOf, result: Tensor, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
+def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
     """Return how scores.masked_fill(mask, value) was computed; None unless the result is attention scores or weights.
 
-    The result is scores with masked keys if `value` is -∞, or if it is at most -10,000 and each query still has an
-    unmasked key. If `scores` is a tensor of weights and masked_fill changes no weight, the result is weights.
+    The result is scores with masked keys if `value` is -∞ or at most -10,000. If `scores` is a tensor of weights and
+    masked_fill changes no weight, the result is weights.
     """
-    product = origin_of(scores)
-    if isinstance(product, Normalised):
-        return product if result is not scores and torch.equal(result, scores) else None
-    if not isinstance(product, Product) or not is_number(value) or mask.dtype != torch.bool:
+    origin = op.origin_of(scores)
+    if isinstance(origin, Normalised):
+        return origin if op.result is not scores and torch.equal(op.result, scores) else None
+    product = scores_of(op, scores)
+    if product is None or not is_number(value) or mask.dtype != torch.bool or float(value) > -1e4:
         return None
-    keep = ~mask if product.keep is None else product.keep & ~mask
-    if float(value) == -math.inf or (float(value) <= -1e4 and bool(keep.any(dim=-1).all())):
-        return replace(product, keep=keep)
-    return None
+    return product.masked(~mask, is_finite=math.isfinite(value))
 
 
-def where_origin(
-    origin_of: OriginOf, result: Tensor, first: Any, second: Any = None, third: Any = None
-) -> Origin | None:
+def where_origin(op: Operation, first: Any, second: Any = None, third: Any = None) -> Origin | None:
     """Return how the result of a torch.where was computed; None unless the result is attention scores or weights.
 
     The result is scores with masked keys for torch.where(keep, scores, number), scores.where(keep, number) and
     torch.where(mask, number, scores), for numbers as in `masked_fill_origin`. It is weights if no weight was changed.
     """
-    condition, taken, other = (first, second, third) if origin_of(first) is None else (second, first, third)
-    if origin_of(taken) is not None:
-        return masked_fill_origin(origin_of, result, taken, ~condition, other)
-    return masked_fill_origin(origin_of, result, other, condition, taken) if origin_of(other) is not None else None
+    condition, taken, other = (first, second, third) if op.origin_of(first) is None else (second, first, third)
+    if op.origin_of(taken) is not None:
+        return masked_fill_origin(op, taken, ~condition, other)
+    return masked_fill_origin(op, other, condition, taken) if op.origin_of(other) is not None else None
 
 
-def softmax_origin(
-    origin_of: OriginOf, result: Tensor, scores: Tensor, dim: int | None = None, *_: Any, **__: Any
-) -> Any:
-    """Return the `Normalised` of scores.softmax(dim); None unless `dim` is the last axis."""
-    if dim not in (-1, result.ndim - 1) or result.ndim < 2:
+def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Normalised | None:
+    """Return the `Normalised` of scores.softmax(dim); None if no axis is given."""
+    if dim is None:
         return None
-    product = origin_of(scores)
-    if not isinstance(product, Product):
-        return Normalised(scores, None)
-    return Normalised(scores, product) if product.sinks is None else Normalised(scores, None, with_sinks=product)
+    origin = op.origin_of(scores)
+    axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
+    product = origin if isinstance(origin, Product) else None
+    features = origin.features if isinstance(origin, Product | Projected) else frozenset()
+    of_parameters = axes[dim] in features or is_parameter(scores)
+    found = Normalised(axes, axes[dim], Named(scores, axes), product, of_parameters=of_parameters)
+    return found if product is None or product.sinks is None else replace(found, product=None, with_sinks=product)
 
 
-def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) -> Product | None:
+def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
     """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1); None for any other concatenation.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
-    sinks_first = origin_of(tensors[0]) is None
+    sinks_first = not isinstance(op.origin_of(tensors[0]), Product)
     scores, column = reversed(tensors) if sinks_first else tensors
-    product, last = origin_of(scores), dim in (-1, result.ndim - 1)
+    product, last = op.origin_of(scores), dim in (-1, op.result.ndim - 1)
     if not isinstance(product, Product) or not last or column.shape[1:] != (*scores.shape[1:3], 1):
         return None
     by_head = column[:1, :, :1]
@@ -305,69 +211,81 @@ def cat_origin(origin_of: OriginOf, result: Tensor, tensors: Any, dim: int = 0) 
     return replace(product, sinks=by_head.flatten(), sinks_first=sinks_first)
 
 
-def subtraction_origin(
-    origin_of: OriginOf, result: Tensor, scores: Any, number: Any, *, alpha: Number = 1
-) -> Origin | None:
+def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> Product | None:
     """Return how scores - number was computed, if `number` has one number for each query; else None.
 
     The result is the same as for `scores`: such a subtraction does not change their softmax.
     """
-    one_each = isinstance(number, Tensor) and number.ndim == result.ndim and number.shape[-1] == 1
-    return origin_of(scores) if one_each and isinstance(origin_of(scores), Product) else None
+    one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
+    return scores_of(op, scores) if one_each else None
 
 
-def slice_origin(origin_of: OriginOf, result: Tensor, weights: Any, index: Any) -> Normalised | None:
-    """Return how weights[..., :-1] or weights[..., 1:] was computed, if the slice cuts off the weights on sinks.
-
-    Return None for any other slice.
-    """
-    origin = origin_of(weights)
-    if not isinstance(origin, Normalised) or origin.with_sinks is None or not isinstance(index, tuple):
+def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
+    """Return how tensor[index] was computed, if the index selects all, or all weights but those on sinks."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
         return None
+    if all(part is None or part is Ellipsis or part == slice(None) for part in parts):
+        return permutation_origin(op, tensor, index)
+    origin = op.origin_of(tensor)
+    if not isinstance(origin, Normalised) or origin.with_sinks is None or origin.keys != origin.axes[-1]:
+        return view_origin(op, tensor)
     sinks_first = origin.with_sinks.sinks_first
     kept = slice(1, None) if sinks_first else slice(None, -1)
-    if index not in ((Ellipsis, kept), (*[slice(None)] * (weights.ndim - 1), kept)):
+    if index not in ((Ellipsis, kept), (*[slice(None)] * (tensor.ndim - 1), kept)):
         return None
-    return Normalised(origin.scores.roll(-1, dims=-1) if sinks_first else origin.scores, origin.with_sinks)
+    scores, axes = origin.scores.tensor, origin.scores.axes
+    without = Named(scores.roll(-1, dims=axes.index(origin.keys)) if sinks_first else scores, axes)
+    return replace(origin, scores=without, product=origin.with_sinks, with_sinks=None)
 
 
-def view_origin(origin_of: OriginOf, result: Tensor, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how the result of a dropout, a conversion or a view of scores or weights was computed.
-
-    The result is the same as for `tensor`, the input, except for the leading axes (all but queries and keys), which a
-    view may change. Return None if the sizes of queries or keys change, or if it is unknown how `tensor` was computed.
-    """
-    origin = origin_of(tensor)
-    if origin is None or result.numel() != tensor.numel() or result.shape[-2:] != tensor.shape[-2:]:
+def moved(op: Operation, tensor: Tensor, move: Callable[[Origin], Move | None]) -> Origin | None:
+    """Return how the result of an operation that changes no number was computed, if that is known of `tensor`."""
+    origin = op.origin_of(tensor)
+    if origin is None or (op.result is tensor and len(origin.axes) != tensor.ndim):
         return None
-    if result.shape == tensor.shape:
-        return origin
-    old, new = tensor.shape[:-2], result.shape[:-2]
-    if isinstance(origin, Product):
-        return reshaped(origin, old, new)
-    product = None if origin.product is None else reshaped(origin.product, old, new)
-    return Normalised(origin.scores.reshape(*new, *origin.scores.shape[-2:]), product)
+    found = move(origin)
+    return None if found is None else origin.moved(found, tensor.numel())
 
 
-def reshaped(product: Product, old: torch.Size, new: torch.Size) -> Product:
-    """Return the `Product` of scores after a view that changed their leading axes: all but queries and keys.
-
-    Query, key, bias and mask are expanded to the leading axes `old`, then reshaped to the leading axes `new`.
-    """
-    parts = {name: getattr(product, name) for name in ("query", "key", "bias", "keep")}
-    for name, part in parts.items():
-        if part is not None:
-            parts[name] = part.expand(*old, *part.shape[-2:]).reshape(*new, *part.shape[-2:])
-    return replace(product, **parts)
+def view_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
+    """Return how a dropout, a conversion or a view was computed: with the same numbers in the same order."""
+    same = op.result.numel() == tensor.numel()
+    return moved(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape)) if same else None
 
 
-VIEWS = ("contiguous", "clone", "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten")
-CONVERSIONS = ("to", "type", "type_as", "float", "half", "bfloat16")
+def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) -> Origin | None:
+    """Return how a tensor with permuted or added axes was computed: by transpose, permute, mT, unsqueeze, …"""
+    return moved(op, tensor, lambda origin: permutation(origin.axes, op.func, args, kwargs))
+
+
+def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
+    """Return how a tensor was computed whose axes of size 1 are repeated."""
+    return moved(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
+
+
+VIEWS = ("view", "view_as", "reshape", "reshape_as", "squeeze", "flatten", "ravel", "unflatten", "select")
+COPIES = ("contiguous", "clone", "dropout", "to", "type", "type_as", "float", "double", "half", "bfloat16")
+PERMUTATIONS = (
+    "transpose",
+    "permute",
+    "swapaxes",
+    "swapdims",
+    "movedim",
+    "moveaxis",
+    "t",
+    "adjoint",
+    "get",
+    "unsqueeze",
+)
+"""Names of functions that permute axes or add axes of size 1; "get" is that of attributes such as mT."""
+EXPANSIONS = ("expand", "expand_as", "broadcast_to", "repeat")
 
 RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
-    **dict.fromkeys(("matmul", "bmm"), matmul_origin),
+    **dict.fromkeys(("matmul", "mm", "mv", "bmm"), matmul_origin),
     "baddbmm": baddbmm_origin,
     "einsum": einsum_origin,
+    **dict.fromkeys(("linear", "addmm"), linear_origin),
     **dict.fromkeys(("mul", "rmul", "imul", "multiply"), multiplication_origin),
     **dict.fromkeys(("div", "truediv", "itruediv", "divide", "true_divide"), division_origin),
     **dict.fromkeys(("add", "radd", "iadd"), addition_origin),
@@ -376,10 +294,10 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     "cat": cat_origin,
     **dict.fromkeys(("sub", "isub"), subtraction_origin),
     "softmax": softmax_origin,
-    "getitem": slice_origin,
-    **dict.fromkeys(("dropout", *VIEWS, *CONVERSIONS), view_origin),
+    "sum": sum_origin,
+    "getitem": index_origin,
+    **dict.fromkeys((*VIEWS, *COPIES), view_origin),
+    **dict.fromkeys(PERMUTATIONS, permutation_origin),
+    **dict.fromkeys(EXPANSIONS, expansion_origin),
 }
 """For each operation, by its name without underscores: the function that returns how its result was computed."""
-
-FIRST_RULES = matmul_origin, baddbmm_origin, einsum_origin, softmax_origin
-"""The rules that need no stored operand. All other rules are skipped while `WrittenOut` has stored no tensor."""

@@ -18,6 +18,7 @@ from regard.errors import counted
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
 from regard.tracing.patterns_by_layer import missing_layer_error
+from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import (
     DPI,
@@ -33,7 +34,7 @@ from regard.views.picture.canvas import (
     save_figure,
     weight_colours,
 )
-from regard.views.picture.fonts import fonts_for
+from regard.views.picture.fonts import Fonts, fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
@@ -133,8 +134,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     name_all = layer is not None and max(map(len, sides)) <= MOST_NAMED
     left, above = 0.4, 0.35
     if name_all:
-        longest = (max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in side) for side in sides)
-        left, above = (width + 0.1 for width in longest)
+        left, above = token_margins(sides, fonts)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = whole_pixels((INNER_WIDTH - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
     texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
@@ -151,7 +151,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     if layer is None:
         number_grid(page, axes, mosaic, side)
     else:
-        name_panels(page, axes, mosaic, side)
+        name_panels(page, axes, mosaic, side, [head.name for head in heads])
     if name_all:
         name_tokens(page, axes, mosaic, side)
     area = page.area(MARGIN, bottom, INNER_WIDTH, LINE_HEIGHT * len(caption))
@@ -269,11 +269,17 @@ def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     page.write(axes, x, y, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
 
 
-def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
+def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float, names: Sequence[str]) -> None:
     rows, columns = mosaic.size
-    for place, head in zip(mosaic.places, mosaic.heads, strict=True):
+    for place, name in zip(mosaic.places, names, strict=True):
         top, left = mosaic.corner(place)
-        page.write(axes, left + columns / 2, top + rows + 0.15 / side, head.name, 8.5, ha="center")
+        page.write(axes, left + columns / 2, top + rows + 0.15 / side, name, 8.5, ha="center")
+
+
+def token_margins(sides: Sequence[Sequence[Token]], fonts: Fonts) -> tuple[float, float]:
+    """Return the space left of the patterns for the query tokens, and above them for the key tokens, in inches."""
+    left, above = (max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in side) + 0.1 for side in sides)
+    return left, above
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:

@@ -119,6 +119,7 @@ class Drawing:
         allowed: for each cell, whether the mask allows its weight, or one of its weights.
         cell: the size of a cell.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
+        is_outlined: whether the row of the query in `focus` has an outline and its label is bold.
     """
 
     focus: Focus
@@ -129,6 +130,7 @@ class Drawing:
     top: float
     right: float
     bottom: float
+    is_outlined: bool = True
 
     @property
     def width(self) -> float:
@@ -169,7 +171,8 @@ class Drawing:
         aside, above = line / cell.width, line / cell.height
         corner, size = (-aside / 2, row - above / 2), (columns + aside, 1 + above)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
-        axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
+        if self.is_outlined:
+            axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
         (self._label_queries if is_named(self.focus.head.queries) else self._label_chosen_query)(page, axes)
         (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
 
@@ -178,7 +181,8 @@ class Drawing:
         size, aside = label_size(self.cell.height), -0.08 / self.cell.width
         below_middle = half_capital(size) / self.cell.height
         for row, token in enumerate(self.focus.head.queries):
-            text, chosen = label_text(token, size, page.fonts), row == self.focus.query
+            chosen = self.is_outlined and row == self.focus.query
+            text = label_text(token, size, page.fonts)
             page.write(axes, aside, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
 
     def _label_chosen_query(self, page: Page, axes: Axes) -> None:

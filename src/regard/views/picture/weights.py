@@ -1,37 +1,135 @@
-"""Draw the attention weights of a `Pattern`: a grid of queries × keys for each head of the first batch item."""
+"""Draw attention weights, of a `Pattern` or a tensor: a grid of queries × keys for each head of a batch item."""
+
+from collections.abc import Sequence
+from pathlib import Path
 
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from regard.attention.pattern import Pattern
+from regard.errors import InputError, counted
+from regard.tracing.given_weights import one_item
 from regard.tracing.head import Head
 from regard.tracing.tokens.readable_tokens import Token
-from regard.views.picture.canvas import FAINT, MARGIN, blank_page, draw_cells
+from regard.views.picture.canvas import FAINT, MARGIN, blank_page, check_picture_path, draw_cells, save_figure
 from regard.views.picture.fonts import fonts_for
-from regard.views.picture.heads import INNER_WIDTH, LINE_HEIGHT, draw_frames, mosaic_of, notes, whole_pixels
+from regard.views.picture.heads import (
+    INNER_WIDTH,
+    LINE_HEIGHT,
+    MOST_NAMED,
+    draw_frames,
+    mosaic_of,
+    name_panels,
+    name_tokens,
+    notes,
+    token_margins,
+    whole_pixels,
+)
+from regard.views.picture.one_head import head_figure
 from regard.views.picture.pattern import SHADES
 
-TITLE_HEIGHT, CAPTION_GAP = 0.4, 0.2
-"""The height of the title, and the space between the patterns and the caption, in inches."""
+TITLE_HEIGHT, AXIS_GAP, CAPTION_GAP = 0.4, 0.2, 0.2
+"""In inches: the height of the title, the space for the names of the axes, and the space above the caption."""
+
+Words = Sequence[str]
 
 
-def weights_figure(pattern: Pattern) -> Figure:
-    """Return a figure of the weights of a pattern: a grid of queries × keys for each head of the first batch item."""
-    queries, keys = ((Token("", ""),) * tokens for tokens in pattern.shape[2:])
-    mosaic = mosaic_of([Head("", 0, head, pattern, queries, keys) for head in range(pattern.n_heads)], one_layer=True)
-    fonts = fonts_for(repr(pattern))
+def draw(
+    weights: Pattern | Tensor,
+    path: str | Path,
+    queries: Words | None = None,
+    keys: Words | None = None,
+    *,
+    batch: int = 0,
+    heads: Sequence[int] | None = None,
+) -> Path:
+    """Draw attention weights into a picture file, with the words of queries and keys, and return the path.
+
+    One head of at most 40 queries and keys is drawn as circles whose area is the weight, others as shaded cells.
+    The words are written if there is space: up to 60 of one head, up to 20 of several heads.
+
+    Args:
+        weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]; the steps
+            of a decoder are joined by torch.cat([step.attended.pattern for step in watched.steps], dim=2).
+        path: the path of the file, which ends in .png, .svg or .pdf.
+        queries, keys: a word for each query, and for each key; None = no words.
+        batch: the number of the batch item, from 0.
+        heads: the numbers of the heads; None = all heads.
+
+    Raises:
+        InputError: the path has another ending or cannot be written; there is no such batch item or head; or there are
+            not as many words as queries or keys.
+        TypeError: `weights` is neither a `Pattern` nor a floating-point tensor.
+
+    >>> import torch, tempfile, regard
+    >>> weights = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.1, 0.7]])
+    >>> path = regard.draw(weights, tempfile.mkdtemp() + "/a.png", queries=["a", "dog"], keys=["ein", "Hund", "."])
+    >>> path.name
+    'a.png'
+    """
+    path = Path(path)
+    check_picture_path(path)
+    pattern = one_item(weights, batch)
+    for name, words, n in (("queries", queries, pattern.shape[2]), ("keys", keys, pattern.shape[3])):
+        if isinstance(words, str) or (words is not None and len(words) != n):
+            raise InputError(f"{name} has {len(words)} words for {n} {name}; give a list with a word for each.")
+    chosen = range(pattern.n_heads) if heads is None else heads
+    if not chosen or any(head not in range(pattern.n_heads) for head in chosen):
+        raise InputError(f"heads={list(chosen)} of a pattern of {counted(pattern.n_heads, 'head')}, counted from 0.")
+    if len(chosen) == 1 and (queries or keys):
+        tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
+        title = "" if pattern.n_heads == 1 else f"head {chosen[0]}"
+        return save_figure(head_figure(Head("", 0, chosen[0], pattern, *tokens), title, is_outlined=False), path)
+    of_heads = f"head {chosen[0]}" if len(chosen) == 1 < pattern.n_heads else counted(len(chosen), "head")
+    title = f"{of_heads} · {pattern.shape[2]} queries × {pattern.shape[3]} keys"
+    return save_figure(weights_figure(pattern, title, chosen, queries, keys), path)
+
+
+def weights_figure(
+    pattern: Pattern,
+    title: str | None = None,
+    heads: Sequence[int] | None = None,
+    queries: Words | None = None,
+    keys: Words | None = None,
+) -> Figure:
+    """Return a figure of the weights of a pattern: a grid of queries × keys for each head of the first batch item.
+
+    Args:
+        title: the text above the grids; None = the pattern's text in Python, which names its size and its rules.
+        heads: the numbers of the heads; None = all.
+        queries, keys: a word for each query and for each key; None = no words.
+    """
+    tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
+    chosen = range(pattern.n_heads) if heads is None else heads
+    mosaic = mosaic_of([Head("", 0, head, pattern, *tokens) for head in chosen], one_layer=True)
+    text = repr(pattern) if title is None else title
+    fonts = fonts_for(text + "".join(token.text for side in tokens for token in side))
+    are_named = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
+    left, above = token_margins(tokens, fonts) if are_named else (0.0, 0.0)
     rows, columns = mosaic.shape
-    side = whole_pixels(INNER_WIDTH / max(columns, mosaic.size[1] * 3))
-    first = ["The first item of the batch."] * (pattern.shape[0] > 1)
+    side = whole_pixels((INNER_WIDTH - left - AXIS_GAP) / max(columns, mosaic.size[1] * 3))
+    first = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
     caption = fonts.lines(" ".join([*first, *notes(mosaic)]), 8.5, INNER_WIDTH)
-    bottom = MARGIN + TITLE_HEIGHT + rows * side + CAPTION_GAP
+    top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
+    bottom = top + rows * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
     page = blank_page(bottom + LINE_HEIGHT * len(caption) + MARGIN, fonts)
-    title = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
-    page.write(title, 0.0, 0.16, fonts.shortened(repr(pattern), 10.5, INNER_WIDTH), 10.5)
-    axes = page.area(MARGIN, MARGIN + TITLE_HEIGHT, columns * side, rows * side)
+    title_area = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
+    page.write(title_area, 0.0, 0.16, fonts.shortened(text, 10.5, INNER_WIDTH), 10.5)
+    axes = page.area(MARGIN + left + AXIS_GAP, top, columns * side, rows * side)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     draw_cells(axes, mosaic.image(), SHADES, "patterns")
     draw_frames(axes, mosaic, side)
+    page.write(axes, 0.0, -(0.07 + above) / side, "keys →", 8.0, color=FAINT)
+    page.write(axes, -(0.1 + left) / side, 0.0, "queries →", 8.0, color=FAINT, rotation=270, va="top", ha="center")
+    if len(chosen) > 1:
+        name_panels(page, axes, mosaic, side, [f"head {head}" for head in chosen])
+    if are_named:
+        name_tokens(page, axes, mosaic, side)
     page.write_lines(
         page.area(MARGIN, bottom, INNER_WIDTH, LINE_HEIGHT * len(caption)), caption, LINE_HEIGHT, color=FAINT
     )
     return page.figure
+
+
+def tokens_of(words: Words | None, n: int) -> tuple[Token, ...]:
+    return tuple([Token(word, word) for word in words or [""] * n])

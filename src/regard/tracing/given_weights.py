@@ -1,0 +1,75 @@
+"""A pattern of weights that are given as numbers, and not computed from queries and keys."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.call import Call
+from regard.attention.grid.grid import Tile
+from regard.attention.pattern import Pattern
+from regard.attention.representation import type_name
+from regard.attention.scores.score import Score
+from regard.errors import InputError
+from regard.tracing.merged_pattern import Identity
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class GivenWeights(Score):
+    """A score whose values are given weights; the normaliser `Identity` returns these values as weights.
+
+    Attributes:
+        numbers: the weights.
+        kept: the mask of the weights, True = may attend; None = True everywhere.
+    """
+
+    numbers: Float[Tensor, "batch heads queries keys"]
+    kept: Bool[Tensor, "batch heads queries keys"] | None = None
+
+    def __call__(
+        self, query: Float[Tensor, "batch heads queries 1"], key: Float[Tensor, "batch heads keys 1"], tile: Tile
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        return tile.select(self.numbers)
+
+    def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
+        return None if self.kept is None else tile.select(self.kept)
+
+    def __repr__(self) -> str:
+        return "GivenWeights()"
+
+
+def pattern_of_weights(
+    weights: Float[Tensor, "batch heads queries keys"], kept: Bool[Tensor, "batch heads queries keys"] | None = None
+) -> Pattern:
+    """Return a pattern of given weights; `kept` is their mask, True = may attend."""
+    query, key = (weights.new_zeros(*weights.shape[:2], n, 1) for n in weights.shape[2:])
+    return Pattern(Call.of(query, key, key, GivenWeights(weights, kept), None, Identity()))
+
+
+def one_item(weights: object, batch: int) -> Pattern:
+    """Return the pattern of one batch item, from a pattern or from a tensor of weights.
+
+    Args:
+        weights: a `Pattern`, or a floating-point tensor [queries keys], [heads queries keys] or
+            [batch heads queries keys].
+
+    Raises:
+        TypeError: `weights` is neither.
+        InputError: the tensor has other axes, or there is no such batch item.
+    """
+    if isinstance(weights, Tensor) and weights.is_floating_point():
+        if not 2 <= weights.ndim <= 4 or not weights.numel():
+            raise InputError(
+                f"weights of shape {list(weights.shape)}; give [queries keys], [heads queries keys] or "
+                "[batch heads queries keys], none of size 0."
+            )
+        weights = pattern_of_weights(weights.detach().float()[(None,) * (4 - weights.ndim)])
+    if not isinstance(weights, Pattern):
+        raise TypeError(f"weights is {type_name(weights)}; give a Pattern or a floating-point tensor of weights.")
+    if not 0 <= batch < len(weights):
+        raise InputError(f"batch={batch} of a batch of {len(weights)}; items are counted from 0.")
+    if batch == 0:
+        return weights
+    tile = weights.grid.whole().part(range(batch, batch + 1))
+    keep = weights.keep(tile)
+    return pattern_of_weights(weights.weights(tile).detach(), None if keep is None else keep.expand(tile.shape))

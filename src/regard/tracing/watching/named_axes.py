@@ -1,0 +1,132 @@
+"""Tensors whose axes have names, so that an axis can be followed through views, transpositions and products.
+
+A name is a number that no other axis has. Every operation here is on a whole tensor and copies no numbers, except that
+joining axes may copy.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Axis = int | str | None
+"""The name of an axis: a number, a letter of an einsum, or None for an axis of size 1 that needs no name."""
+
+Axes = tuple[Axis, ...]
+
+new_axis: Callable[[], int] = count().__next__
+"""Return a name that no axis has yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """A tensor and the names of its axes."""
+
+    tensor: Tensor
+    axes: Axes
+
+    def arranged(self, wanted: Sequence[Axis]) -> Tensor | None:
+        """Return the tensor with its axes in the order `wanted`; a wanted axis that it does not have has size 1.
+
+        Return None if the tensor has an axis that is not wanted and whose size is not 1.
+
+        >>> Named(torch.ones(2, 3, 1), ("j", "b", "x")).arranged(["b", "h", "j"]).shape
+        torch.Size([3, 1, 2])
+        """
+        tensor, axes = self.tensor, list(self.axes)
+        for axis in [axis for axis in axes if axis not in wanted or axis is None]:
+            if tensor.shape[axes.index(axis)] != 1:
+                return None
+            tensor = tensor.squeeze(axes.index(axis))
+            axes.remove(axis)
+        tensor = tensor.permute([axes.index(axis) for axis in wanted if axis in axes])
+        return tensor[tuple([slice(None) if axis in axes else None for axis in wanted])]
+
+    def regrouped(self, change: "Regrouping", limit: int) -> "Named | None":
+        """Return the tensor with the axes `change.old` replaced by `change.new`; itself if it has none of them.
+
+        Return None if the tensor would have to be repeated to more than `limit` numbers.
+        """
+        if not any(axis in self.axes for axis in change.old):
+            return self
+        rest = [axis for axis in self.axes if axis not in change.old]
+        tensor = self.arranged([*change.old, *rest])
+        assert tensor is not None
+        expanded = tensor.expand(*change.old_sizes, *tensor.shape[len(change.old) :])
+        if expanded.shape != tensor.shape and expanded.numel() > limit:
+            return None
+        regrouped = expanded.reshape(*change.new_sizes, *expanded.shape[len(change.old) :])
+        return Named(regrouped, (*change.new, *rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """Neighbouring axes that a view joins or splits to other axes with the same product of sizes."""
+
+    old: Axes
+    old_sizes: tuple[int, ...]
+    new: Axes
+    new_sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What an operation does that moves numbers and changes none: the axes of its result, and regrouped axes."""
+
+    axes: Axes
+    regroupings: tuple[Regrouping, ...] = ()
+
+
+def view(axes: Axes, old: torch.Size, new: torch.Size) -> Move:
+    """Return the `Move` from a tensor to one of another shape with the same numbers in the same order.
+
+    >>> view(("b", "q", "k"), torch.Size([3, 1, 5]), torch.Size([3, 5])).axes
+    ('b', 'k')
+    """
+    new_axes: list[Axis] = []
+    regroupings: list[Regrouping] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        old_size, new_size = (shape[at] if at < len(shape) else 1 for shape, at in ((old, i), (new, j)))
+        if i < len(old) and j < len(new) and old_size == new_size:
+            new_axes.append(axes[i])
+            i, j = i + 1, j + 1
+        elif old_size == 1 and i < len(old):
+            i += 1
+        elif new_size == 1 and j < len(new):
+            new_axes.append(new_axis())
+            j += 1
+        else:
+            first_old, first_new = i, j
+            i, j = i + 1, j + 1
+            while old_size != new_size:
+                if old_size < new_size:
+                    old_size, i = old_size * old[i], i + 1
+                else:
+                    new_size, j = new_size * new[j], j + 1
+            names: Axes = tuple(new_axis() for _ in range(first_new, j))
+            old_part, new_part = slice(first_old, i), slice(first_new, j)
+            regroupings.append(Regrouping(axes[old_part], tuple(old[old_part]), names, tuple(new[new_part])))
+            new_axes.extend(names)
+    return Move(tuple(new_axes), tuple(regroupings))
+
+
+def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Move:
+    """Return the `Move` of a function that permutes the axes of its first argument and adds axes of size 1.
+
+    The function is called on a small tensor whose axes have different sizes.
+    """
+    permuted = func(torch.empty(*range(2, len(axes) + 2), device="meta"), *args, **kwargs)
+    return Move(tuple([new_axis() if size == 1 else axes[size - 2] for size in permuted.shape]))
+
+
+def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> Move | None:
+    """Return the `Move` from a tensor to one with more numbers, to which it broadcasts; None if it does not."""
+    n_more = len(new) - len(old)
+    if n_more < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_more:], strict=True)):
+        return None
+    kept = [axis if new[n_more + i] == old[i] else new_axis() for i, axis in enumerate(axes)]
+    return Move((*[new_axis() for _ in range(n_more)], *kept))

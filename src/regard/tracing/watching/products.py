@@ -1,0 +1,193 @@
+"""Recognises attention among the products of two tensors that are summed over an axis they share.
+
+The axes of a product are named by letters, as in an einsum, whichever function computes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.tracing.watching.named_axes import Axes, Axis, Named, new_axis
+from regard.tracing.watching.origins import Multiplied, Normalised, Origin, Product, Scored, WeightedSum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """A call of a torch function.
+
+    Attributes:
+        operands: the tensors among its arguments.
+        origins: by the `id` of each operand, how it was computed: before the call, which may change it in place.
+    """
+
+    func: Any
+    result: Any
+    operands: list[Tensor]
+    origins: dict[int, Origin | None]
+
+    def origin_of(self, operand: object) -> Origin | None:
+        """Return how an operand was computed, or None if that is unknown."""
+        return self.origins.get(id(operand))
+
+
+Number = int | float
+"""A number among the arguments of an operation: 1 as well as 1.0."""
+
+Found = Product | WeightedSum | None
+"""What a product is recognised as: scores, contexts, or neither."""
+
+
+def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
+    """Return what a product of matrices, or of a matrix and a vector, is recognised as."""
+    lead = [*range(-max(left.ndim, right.ndim), -2)]
+    left_axes = [*lead, "query", "summed"][-left.ndim :] if left.ndim > 1 else ["summed"]
+    right_axes = [*lead, "summed", "key"][-right.ndim :] if right.ndim > 1 else ["summed"]
+    axes = [*lead, *["query"] * (left.ndim > 1), *["key"] * (right.ndim > 1)]
+    return origin_of_product(op, Named(left, (*left_axes,)), Named(right, (*right_axes,)), (*axes,))
+
+
+def baddbmm_origin(
+    op: Operation, bias: Tensor, left: Tensor, right: Tensor, *, beta: Number = 1, alpha: Number = 1
+) -> Product | None:
+    """Return the `Product` of torch.baddbmm, which computes beta · bias + alpha · left @ right."""
+    product = matmul_origin(op, left, right)
+    if not isinstance(product, Product):
+        return None
+    product = replace(product, scale=float(alpha))
+    return product if beta == 0 else product.with_bias(bias if beta == 1 else beta * bias)
+
+
+def einsum_origin(op: Operation, equation: Any, *operands: Any) -> Found:
+    """Return what an einsum of two operands is recognised as; None for any other einsum."""
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
+        return None
+    inputs, output = equation.replace(" ", "").split("->")
+    parts = zip((*inputs.split(","), output), (*operands, op.result), strict=True)
+    left_axes, right_axes, axes = (tuple(spell_out(part, tensor.ndim)) for part, tensor in parts)
+    return origin_of_product(op, Named(operands[0], left_axes), Named(operands[1], right_axes), axes)
+
+
+def spell_out(axes: str, n_axes: int) -> str:
+    """Return the axes of an einsum operand with letters in place of "...": "YZqd" for "...qd" and 4 axes."""
+    return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
+
+
+def multiplied(op: Operation, left: Any, right: Any) -> Multiplied | None:
+    """Return the `Multiplied` of a product of weights and values, number by number; None if neither is weights."""
+    weights, value = (left, right) if isinstance(op.origin_of(left), Normalised) else (right, left)
+    origin = op.origin_of(weights)
+    if not isinstance(origin, Normalised) or not isinstance(value, Tensor) or value.numel() == 1:
+        return None
+    axes = tuple([new_axis() for _ in op.result.shape])
+    of_weights, of_value = (shared_axes(axes, part.shape, op.result.shape) for part in (weights, value))
+    # an axis that was added to the weights repeats them for the values
+    own = zip(of_weights, origin.axes, strict=True)
+    of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in own])
+    return Multiplied(axes, origin, Named(weights, of_weights), Named(value, of_value))
+
+
+def shared_axes(axes: Axes, shape: torch.Size, full: torch.Size) -> Axes:
+    """Return the last of the axes `axes`, of sizes `full`, for a factor of another shape; None where it is repeated."""
+    n = len(shape)
+    return tuple([axis if old == new else None for axis, old, new in zip(axes[-n:], shape, full[-n:], strict=True)])
+
+
+def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> WeightedSum | None:
+    """Return the `WeightedSum` of a sum over the keys of weights · values; None for any other sum."""
+    origin = op.origin_of(product)
+    if not isinstance(origin, Multiplied) or dim is None:
+        return None
+    summed = {origin.axes[at] for at in ([dim] if isinstance(dim, int) else dim)}
+    axes = [None if axis in summed else axis for axis in origin.axes if keepdim or axis not in summed]
+    return weighted_sum(op, origin.origin, origin.weights, origin.value, (*axes,))
+
+
+def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> Found:
+    """Return the `WeightedSum` of a product of weights and values, or the `Product` of any other two tensors.
+
+    Return None if the product is not summed over one axis of both.
+
+    Args:
+        axes: the axes of the result, by letters.
+    """
+    if any(len({*letters}) < len(letters) for letters in (left.axes, right.axes, axes)):
+        return None
+    for weights, value in ((left, right), (right, left)):
+        origin = op.origin_of(weights.tensor)
+        if isinstance(origin, Normalised) and (found := weighted_sum(op, origin, weights, value, axes)) is not None:
+            return found
+    summed = {*left.axes, *right.axes} - {*axes}
+    if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
+        return None
+    names = {letter: new_axis() for letter in (*axes, *summed)}
+    left, right = (Named(part.tensor, tuple([names[letter] for letter in part.axes])) for part in (left, right))
+    return Product(tuple([names[letter] for letter in axes]), left, right, names[summed.pop()])
+
+
+def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
+    """Return the `WeightedSum` of weights and values; None unless they are summed over the keys, and nothing else.
+
+    Args:
+        weights, value, axes: the factors, and the axes of the result, by letters; None = an axis of size 1.
+    """
+    name_of = {letter: name for letter, name in zip(weights.axes, origin.axes, strict=True) if letter is not None}
+    size_of = {letter: size for letter, size in zip(axes, op.result.shape, strict=True) if letter is not None}
+    summed = [letter for letter in name_of if letter not in size_of]
+    width = [letter for letter in value.axes if letter is not None and letter not in name_of]
+    if len(summed) != 1 or summed[0] not in value.axes or not width or any(letter not in size_of for letter in width):
+        return None
+    if name_of[summed[0]] != origin.keys and weights.tensor.shape[weights.axes.index(summed[0])] != 1:
+        return None
+    *_, query = [None, *[letter for letter in name_of if letter in size_of and letter not in value.axes]]
+    lead = [letter for letter in name_of if letter not in (query, *summed)]
+    values = value.arranged([*lead, *summed, *width])
+    contexts = Named(op.result, axes).arranged([*lead, query, *width])
+    sizes = [size_of[letter] for letter in lead], size_of.get(query, 1)
+    # a single key may have been taken for another axis of size 1
+    name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
+    names = [name_of[letter] for letter in lead], name_of.get(query, new_axis())
+    scores = origin.scores.arranged([*names[0], names[1], origin.keys])
+    if values is None or contexts is None or scores is None:
+        return None
+    return WeightedSum(
+        scores.expand(*sizes[0], sizes[1], -1),
+        values.flatten(len(lead) + 1),
+        contexts.flatten(len(lead) + 1),
+        None if origin.product is None else scored(origin.product, names, origin.keys, sizes[0]),
+        origin.of_parameters,
+        query is None,
+    )
+
+
+def scored(
+    product: Product, names: tuple[Sequence[Axis], Axis], keys: Axis, lead_sizes: Sequence[int]
+) -> Scored | None:
+    """Return a `Product` with its tensors arranged by queries and keys; None if one has an axis that does not fit.
+
+    Return None, too, if a query has only keys that large negative numbers mask: those get weights.
+
+    Args:
+        names: the leading axes of the scores, and the axis of the queries.
+    """
+    lead, queries = names
+    query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)
+    query_numbers, key_numbers = (
+        part.arranged([*lead, tokens, product.summed]) for part, tokens in ((query, queries), (key, keys))
+    )
+    bias, keep = (
+        None if part is None else part.arranged([*lead, queries, keys]) for part in (product.bias, product.keep)
+    )
+    if query_numbers is None or key_numbers is None:
+        return None
+    if (bias is None, keep is None) != (product.bias is None, product.keep is None):
+        return None
+    if product.is_finite and keep is not None and not bool(keep.any(dim=-1).all()):
+        return None
+    query_numbers = query_numbers.expand(*lead_sizes, *query_numbers.shape[-2:])
+    return Scored(query_numbers, key_numbers, product.scale, bias, keep, product.sinks)
