@@ -44,7 +44,7 @@ ROOMS = {
     "training": "text evaluation translation atomic_files device errors json_file tensor_file typed_fields",
     "views": "attention effects tracing by_hand evaluation atomic_files errors visible_text",
     "regard": "",
-    "lessons": "by_hand tracing views errors",
+    "lessons": "by_hand effects tracing views errors",
     "explore": "attention effects tracing translation by_hand views errors typed_fields",
     "serve": "explore translation errors",
     "site": "attention text transformer recurrent effects tracing translation export lessons views errors",

@@ -185,7 +185,7 @@ def test_temperature_0_gives_all_to_the_largest_and_ties_share():
     query, key = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [2.0, 5.0], [1.0, 0.0]])
     worked = work_out(direct(query, key, key, temperature=0.0))
     assert worked["weights"].matrix.tolist() == [[0.5, 0.5, 0]]
-    assert worked["weights"].formula == "all on the largest of scores"
+    assert worked["weights"].formula == "all on the largest of scores, shared by equal ones"
     assert "tempered" not in [stage.name for stage in worked.stages]
 
 
@@ -291,7 +291,7 @@ def test_a_sink_takes_weight_and_is_named():
         ),
         (
             0.0,
-            "all on the largest of scores and a sink",
+            "all on the largest of scores and a sink, shared by equal ones",
             "A sink of 2.0000 takes part in each row, and gets all weight where it is the largest.",
         ),
     ],

@@ -1,5 +1,6 @@
 """Tests of `regard learn`: the list of lessons, a lesson on the terminal, the page, refusals."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,18 @@ def test_a_lesson_has_its_text_its_numbers_and_its_commands() -> None:
 
 
 def test_a_lesson_on_a_sentence_shows_where_the_head_looks() -> None:
-    assert "  snake  0.674  ██" in output("learn", "7", "--language", "en")
+    assert "snake  0.674  ██" in output("learn", "7", "--language", "en")
+    assert "every head: the largest weight" in output("learn", "8", "--language", "en")
+
+
+@pytest.mark.parametrize("name", ["pattern", "temperature", "model", "explanation"])
+def test_the_terminal_shows_every_number_of_the_text(name: str) -> None:
+    said = " ".join(lesson(name).texts["en"].text)
+    shown = output("learn", name, "--language", "en").split("\n\n", 1)[1].replace(said, "")
+    numbers = re.findall(r"\d+\.\d{3,}", said)
+    below = "\n".join(shown.splitlines()[-30:])
+    assert numbers
+    assert [number for number in numbers if number not in below] == []
 
 
 @pytest.mark.parametrize("variable", ["LC_ALL", "LANG"])

@@ -52,12 +52,12 @@ def test_the_numbers_of_a_lesson_are_in_its_worked_example(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "edge", "weight"), [("model", ("it", "snake"), "0.674"), ("movement", ("Tower", "Eiffel"), "0.972")]
+    ("name", "edge", "weight"), [("model", ("it", "snake"), "0.674"), ("movement", ("Tower", "el"), "0.972")]
 )
 def test_the_weights_of_minilm(minilm: LoadedModel, name: str, edge: tuple[str, str], weight: str) -> None:
     one = lesson(name)
     assert weight in decimals(one, "en")
-    seen = trace(minilm.model, one.sentence, tokenizer=minilm.tokenizer).words()
+    seen = trace(minilm.model, one.sentence, tokenizer=minilm.tokenizer)
     assert one.head is not None
     assert f"{seen[one.head][edge]:.3f}" == weight
 

@@ -24,7 +24,7 @@ class SoftmaxFormula:
         scale: the factor of the dot products of queries and keys.
         softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
         bias: numbers added to the scores before the division by the temperature; None = no bias.
-        temperature: the divisor of the scores; 0 = all weight on the largest score.
+        temperature: the divisor of the scores; 0 = all weight on the largest score, shared by ties.
         sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
         projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
             keys are used unchanged.

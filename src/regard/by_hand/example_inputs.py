@@ -53,7 +53,7 @@ class ExampleInputs:
         bias: is added to the scores: a matrix for each head, or one for all heads; None = no bias.
         mask: "causal" = no query attends to later tokens; a matrix of booleans: True = the query may attend to the key;
             None = every query may attend to every key.
-        temperature: the divisor of the scores; 0 = all weight on the largest.
+        temperature: the divisor of the scores; 0 = all weight on the largest, shared by equal ones.
         sinks: for each head, one more score in every softmax, which belongs to no key; None = no sinks.
         title: the title of the worked example.
         source: a text that says where the matrices come from.

@@ -241,7 +241,7 @@ class HeadStages:
         """Return the formula that computes the weights from the matrix with the name `scores`, as text."""
         sink = " and a sink" if self.inputs.sinks is not None else ""
         if self.inputs.temperature == 0:
-            return f"all on the largest of {scores}{sink}"
+            return f"all on the largest of {scores}{sink}, shared by equal ones"
         return f"softmax({scores}{sink}), row by row"
 
     def stage(self, name: str, formula: str, matrix: Matrix, **options: Any) -> Stage:

@@ -32,7 +32,9 @@ def explain(
     truncate: Truncate = False,
     temperature: Annotated[
         float | None,
-        typer.Option("--temperature", help="Divide the scores by this; 0 = all weight on the largest."),
+        typer.Option(
+            "--temperature", help="Divide the scores by this; 0 = all weight on the largest, shared if equal."
+        ),
     ] = None,
     mask: Annotated[str | None, typer.Option("--mask", help="causal: no token attends to later tokens.")] = None,
     digits: Annotated[

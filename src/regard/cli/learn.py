@@ -87,7 +87,9 @@ def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
     """
     from rich.console import Console
 
+    from regard.cli.progress import spinner
     from regard.lessons.lesson import FORMULA, NAMES
+    from regard.lessons.terminal import show_attention
 
     console = Console(highlight=False, markup=False)
     text = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
@@ -96,24 +98,13 @@ def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
         formula = paragraph.startswith(FORMULA)
         text.print(f"\n    {paragraph.removeprefix(FORMULA)}" if formula else f"\n{paragraph.replace('`', '')}")
     console.print()
-    show_attention(lesson)
-    console.print()
-    for command in lesson.commands:
-        console.print(f"  $ {command}", soft_wrap=True)
-
-
-def show_attention(lesson: "Lesson") -> None:
-    """Print the matrices of a lesson's worked example, or the attention of one head of MiniLM to a sentence."""
-    if lesson.example is not None:
-        from regard.by_hand.work_out import worked_example
-        from regard.views.terminal.matrices import show as show_matrices
-
-        show_matrices(worked_example(lesson.example))
-    elif lesson.sentence is not None:
-        from regard.cli.progress import spinner
-
+    seen = None
+    if lesson.sentence is not None:
         with spinner("running MiniLM"):
             from regard.tracing.run import trace
 
             seen = trace("MiniLM", lesson.sentence)
-        seen.show(token=lesson.token, head=lesson.head)
+    show_attention(lesson, seen)
+    console.print()
+    for command in lesson.commands:
+        console.print(f"  $ {command}", soft_wrap=True)

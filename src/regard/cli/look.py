@@ -66,8 +66,8 @@ def look(
 ) -> None:
     """Run a model on a text and show which tokens attend to which.
 
-    Without --token and --head, regard chooses the query token and the head with a large weight on a distant word, to
-    which the other tokens of this head attend less. If the model is a translator made by regard train, its translation
+    Without --token and --head, regard shows the head and the query token with a large weight on a distant word; a word
+    at which all tokens of a head look counts less. If the model is a translator made by regard train, its translation
     is shown too, or the text of --target in place of the translation.
 
     [bold]Examples[/bold]

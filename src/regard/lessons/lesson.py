@@ -60,6 +60,8 @@ class Lesson:
     """The head that is shown first, such as "L3H1"; None = chosen by `focus_on`."""
     token: str | None = None
     """The query token that is shown first, by its text in the sentence; None = chosen by `focus_on`."""
+    terminal: str | None = None
+    """What the terminal prints of the attention (see `terminal.py`); None = all matrices, or the largest weights."""
 
 
 def lesson(name: str) -> Lesson:

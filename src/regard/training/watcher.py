@@ -139,8 +139,8 @@ class Terminal(Watcher):
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
         """Print the BLEU and loss of an evaluation, and one sentence with its translation."""
-        mean = f" (mean of {entry['averaged']})" if entry["averaged"] > 1 else ""
-        best = "the best so far" if entry["is_best"] else f"the best was step {entry['best_step']:,}"
+        mean = f" (parameters: the mean of {entry['averaged']} checkpoints)" if entry["averaged"] > 1 else ""
+        best = "the best so far" if entry["is_best"] else f"best so far: step {entry['best_step']:,}"
         self.say(
             f"step {entry['step']:,}: {bleu_name(entry['bleu_tokenizer'])} {entry['dev_bleu']:.1f}, "
             f"loss {entry['dev_loss_nats']:.3f} on the dev pairs{mean}, {best}"

@@ -26,8 +26,8 @@ class AlignmentRule:
         head: the head, counted from 0; None = the mean over the layer's heads.
         step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
             "reads" = the next step, which reads the piece as its input.
-        agreement: the fraction of target pieces aligned with the source word that the model needs to predict the piece;
-            None = not measured.
+        agreement: the fraction of target pieces aligned with the source word without which the model predicts the
+            piece worst; None = not measured.
     """
 
     layer: int | None = None
@@ -74,15 +74,18 @@ class AlignmentRule:
         """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
 
         >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
-        layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word that the
-        model needs
+        layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word without
+        which the model predicts the piece worst
         """
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
         head = "mean over heads" if self.head is None else f"head {self.head}"
         rule = f"{layer}, {head}, the step that {self.step} the piece"
         if self.agreement is None:
             return rule
-        measured = f"for {100 * self.agreement:.0f} % of the pieces measured they name the word that the model needs"
+        measured = (
+            f"for {100 * self.agreement:.0f} % of the pieces measured they name the word without which the model "
+            "predicts the piece worst"
+        )
         return f"{rule}: {measured}{'' if self.agreement >= RELIABLE else '; they are unreliable'}"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.tracing.tokens.readable_tokens import Token
     from regard.tracing.trace import Trace
 
-DECODER_NOTE = "A query is the token just read; its weights help to predict the next token."
+DECODER_NOTE = "A query is a token just read; its weights help to predict the token after it."
 """The note beside the attention weights of an encoder-decoder model's decoder.
 
 A word alignment does not need the note: its rows are the predicted tokens.

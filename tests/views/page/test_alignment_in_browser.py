@@ -125,7 +125,8 @@ def test_the_rule_is_named_and_its_weights_are_shown_elsewhere(
     page = shown(address="#kind=encoder&head=L0H0&query=all")
     expect(view(page).locator(".rule")).to_contain_text(
         "The weights are those of cross-attention in layer 2, head 1, at the decoder step that reads the piece; "
-        "for 88 % of the measured pieces, the largest weight is on the word that the model needs."
+        "for 88 % of the pieces measured, the largest weight is on the source word without which the model predicts "
+        "the piece worst."
     )
     view(page).get_by_role("button", name="show these weights in the other views").click()
     view(page).get_by_role("button", name="pieces").click()

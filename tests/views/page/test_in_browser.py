@@ -550,7 +550,7 @@ def test_a_translation_chooses_its_kind_of_attention(shown: Callable[..., Page],
     page = shown(replace(translated, target=(replace(first, special=True), *others)), token="chat", head="L1H2")
     expect(page.locator(".target")).to_have_text("le chat est assis là !")
     expect(page.locator(".note")).to_have_text(
-        "A query is the token just read; its weights help to predict the next token."
+        "A query is a token just read; its weights help to predict the token after it."
     )
     expect(page.locator(".facts")).to_have_text("toy · 2 layers × 3 heads · 5 source and 6 target tokens")
     expect(page.locator(".masked-legend")).to_have_count(0)

@@ -129,7 +129,7 @@ def test_the_target_s_side_is_explained(handmade):
     both = Trace(
         model="m", text="a b", target_text="x y", source=source.source, target=target.target, attended=attended
     )
-    said = "A query is the token just read; its weights help to predict the next token."
+    said = "A query is a token just read; its weights help to predict the token after it."
     assert said in caption(heads_figure(both))
     assert said in caption(figure(both, focus_on(both)))
     assert said not in caption(heads_figure(target))

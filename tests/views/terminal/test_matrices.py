@@ -237,6 +237,9 @@ def test_each_head_says_where_the_token_looks():
 def test_one_number_and_a_flat_pattern():
     one = np.ones((1, 1))
     worked = work_out(ExampleInputs(title="", matrices={"Q": one, "K": one, "V": one}, temperature=0.0))
-    assert "weights = all on the largest of scores" in printed(worked)
-    assert repr(worked["weights"]) == "Stage(weights = all on the largest of scores, 1 token × 1 token)"
+    assert "weights = all on the largest of scores, shared by equal ones" in printed(worked)
+    assert (
+        repr(worked["weights"])
+        == "Stage(weights = all on the largest of scores, shared by equal ones, 1 token × 1 token)"
+    )
     assert isinstance(worked["weights"], Stage)

@@ -154,7 +154,7 @@ def test_the_target_s_side_is_explained(handmade, kind):
     both = Trace(
         model="m", text="a b", target_text="x y", source=source.source, target=target.target, attended=attended
     )
-    said = "A query is the token just read; its weights help to predict the next token."
+    said = "A query is a token just read; its weights help to predict the token after it."
     assert (said in printed(both, head=f"{kind} L0H0")) == (kind == "decoder")
     assert said not in printed(target, head="L0H0")
 

@@ -70,7 +70,7 @@ def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
     """Return the names and formulas of the last two columns of the table of steps: "exp" and "weights"."""
     last = list(steps.before)[-1]
     return [
-        ("exp", f"exp({last} - {steps.largest:.{digits}f}), the largest subtracted, which changes no weight"),
+        ("exp", f"exp({last} - {steps.largest:.{digits}f}); to subtract the largest changes no weight"),
         ("weights", "exp / sum of exp"),
     ]
 

@@ -1,0 +1,94 @@
+"""The attention that a lesson shows, printed on the terminal: only the numbers of which the lesson's text speaks."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+
+from regard.by_hand.work_out import work_out, worked_example
+from regard.by_hand.worked_attention import Stage, WorkedAttention
+from regard.lessons.lesson import Lesson
+from regard.views.terminal.matrices import show as show_matrices
+
+if TYPE_CHECKING:
+    from regard.tracing.trace import Trace
+
+TEMPERATURES = (4.0, 1.0, 0.25, 0.0)
+"""The temperatures at which the lesson on temperatures prints the weights."""
+
+
+def show_attention(lesson: Lesson, seen: "Trace | None") -> None:
+    """Print the attention of a lesson, as its field `terminal` says; nothing for a lesson without attention.
+
+    Args:
+        seen: MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
+    """
+    if lesson.example is not None:
+        show_matrices(worked_for_terminal(lesson.example, lesson.terminal))
+    elif seen is not None:
+        show_sentence(seen, lesson)
+
+
+def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
+    """Return a worked example with the matrices that a lesson prints.
+
+    Args:
+        terminal: "column sums" = only the scores and the weights, with the sum of each column; "temperatures" = only
+            the scores, and the weights at each of TEMPERATURES; any other value = all matrices.
+    """
+    worked = worked_example(example)
+    if terminal == "column sums":
+        return replace(worked, stages=(worked["scores"], replace(worked["weights"], summed=True)))
+    if terminal == "temperatures":
+        weights = (weights_at(worked, temperature) for temperature in TEMPERATURES)
+        return replace(worked, stages=(worked["scores"], *weights))
+    return worked
+
+
+def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
+    weights = work_out(worked.inputs.changed(temperature=temperature))["weights"]
+    return replace(weights, formula=f"softmax(scores / {temperature:g})") if temperature else weights
+
+
+def show_sentence(seen: "Trace", lesson: Lesson) -> None:
+    """Print the attention of MiniLM to a lesson's sentence.
+
+    With the field `terminal` of the lesson: "heads" = the query's largest weight in every head; "cut" = its weights
+    with and without the edge to the key on which it has the largest weight; any other text = its largest weights.
+    """
+    from regard.tracing.focus import focus_on
+    from regard.views.shared_text import CAUTION
+    from regard.views.terminal import trace as trace_view
+
+    focus, console = focus_on(seen, lesson.token, lesson.head), Console(highlight=False)
+    name, token = focus.head.name, focus.token.text
+    console.print(trace_view.title(seen, focus), "", sep="\n")
+    if lesson.terminal == "heads":
+        console.print(Group(*trace_view.other_heads(seen, focus, trace_view.N_LISTED)))
+    elif lesson.terminal == "cut":
+        show_cut(seen, lesson, focus.head.top(focus.query, 1)[0].position, console)
+    else:
+        console.print(f"{token} looks, in {name}, at", trace_view.key_table(focus, trace_view.N_LISTED), sep="\n")
+    console.print("", CAUTION, sep="\n", style="dim")
+
+
+def show_cut(seen: "Trace", lesson: Lesson, key: int, console: Console) -> None:
+    """Print the weights of a lesson's query as the model has them and with the edge to `key` cut."""
+    from rich.table import Table
+
+    from regard.effects.changes import Cut
+    from regard.tracing.run import trace
+
+    assert lesson.head is not None
+    assert lesson.token is not None
+    to = seen.tokens[key].text
+    changed = trace("MiniLM", lesson.sentence, changes=[Cut(lesson.token, to, heads=[lesson.head])])
+    table = Table.grid(padding=(0, 0, 0, 3))
+    table.add_column()
+    for _ in range(2):
+        table.add_column(justify="right")
+    table.add_row(f"{lesson.token} looks, in {lesson.head}, at", "before", f"without {lesson.token} → {to}")
+    rows = (one[lesson.head][lesson.token].tolist() for one in (seen, changed))
+    for label, before, after in zip(seen.tokens, *rows, strict=True):
+        table.add_row(f"  {label.text}", f"{before:.3f}", "cut" if label.text == to else f"{after:.3f}")
+    console.print(table)
