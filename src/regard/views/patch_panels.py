@@ -105,7 +105,8 @@ def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
 def picture_name(patch: Patch, n_images: int) -> str:
     """Return the name of the picture that contains a patch, such as "picture 1".
 
-    The name is empty if the model read only one picture, and the patch is not in a thumbnail of it.
+    The name is empty if the model read only one picture (or a spectrogram, whose patches have times), and the patch is
+    not in a thumbnail of it.
 
     Args:
         patch: a patch of a picture, of a thumbnail, or of frames of a video.
@@ -121,7 +122,7 @@ def picture_name(patch: Patch, n_images: int) -> str:
     time = "" if patch.end_seconds is None else f", {patch.start_seconds:.2f} to {patch.end_seconds:.2f} s"
     if patch.n_images > 1:
         return f"frames {patch.image} to {patch.image + patch.n_images - 1}{time}"
-    if time:
+    if time and n_images > 1:
         return f"frame {patch.image}{time}"
     picture = f"picture {patch.image}" if n_images > 1 else ""
     if patch.thumbnail:

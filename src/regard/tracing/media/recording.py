@@ -5,6 +5,7 @@ the silence are known by `Frame.recorded`; views show them as one token, SILENCE
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import InputError
+from regard.tracing.media.folded_spectrogram import folded_tokens, spectrogram_picture
 from regard.tracing.media.media import Grids, Media, Tokens, on_device, processed
 from regard.tracing.tokens.places import Frame
 from regard.tracing.tokens.readable_tokens import Token
@@ -45,12 +47,15 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         )
     encoded = processed(processor, audio, sampling_rate=sampling_rate)
     recorded = np.shape(audio)[-1] / sampling_rate
+    features = encoded.get("input_features")
+    if features is not None and features.ndim == 4 and hasattr(model.config, "spec_size"):
+        seconds = features.shape[2] * extractor.hop_length / extractor.sampling_rate
+        check_length(name, recorded, seconds)
+        n_parts = model.config.spec_size // model.config.num_mel_bins
+        picture = spectrogram_picture(features[0, 0].T)
+        return Media(on_device(encoded, model), (picture,), None, partial(folded_tokens, picture, n_parts, seconds))
     seconds, spectrogram = time_and_spectrogram(name, extractor, encoded)
-    if recorded > seconds + 0.1:
-        raise InputError(
-            f"the recording has {recorded:.2f} seconds and {name} reads {seconds:.2f}; give a part of it, made for "
-            f"instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
-        )
+    check_length(name, recorded, seconds)
 
     def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
         step = seconds / n_tokens
@@ -58,6 +63,15 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
     return Media(on_device(encoded, model), (), spectrogram, source_of)
+
+
+def check_length(model: str, recorded: float, seconds: float) -> None:
+    """Raise InputError if a recording has more seconds than the model reads."""
+    if recorded > seconds + 0.1:
+        raise InputError(
+            f"the recording has {recorded:.2f} seconds and {model} reads {seconds:.2f}; give a part of it, made for "
+            f"instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
+        )
 
 
 def time_and_spectrogram(

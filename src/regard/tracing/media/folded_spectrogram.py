@@ -1,0 +1,64 @@
+"""The spectrogram that CLAP reads as a picture, and the place of each patch in it.
+
+CLAP's audio encoder is a Swin Transformer (HTS-AT). It cuts the spectrogram [bands frames] into parts of the time, and
+puts them below each other, so that they form a square, which is divided into patches and windows:
+
+    row of the square = part · (rows of patches in a part) + row in the part, the lowest bands first
+
+In the trace, the picture is the whole spectrogram, the highest bands at the top; a patch has its row and column there.
+
+Source: Chen et al. 2022, "HTS-AT: a hierarchical token-semantic audio transformer", section 3.1.
+"""
+
+from dataclasses import replace
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.tracing.media.media import Grids, Tokens, patch_token, shades_of
+from regard.tracing.media.picture_layout import PADDING
+from regard.tracing.tokens.places import PatchGrid
+
+
+def spectrogram_picture(spectrogram: Float[Tensor, "bands frames"]) -> Float[Tensor, "3 rows frames"]:
+    """Return a spectrogram as a grey picture, the highest band at the top; a band has as many rows as fill a quarter.
+
+    That is, the picture is at least a quarter as high as it is wide.
+    """
+    bands, frames = spectrogram.shape
+    rows = spectrogram.flip(0).repeat_interleave(-(-frames // (4 * bands)), dim=0)
+    return shades_of(rows.expand(3, -1, -1))
+
+
+def folded_tokens(
+    picture: Float[Tensor, "3 rows frames"],
+    n_parts: int,
+    seconds: float,
+    n_sequences: int,
+    n_tokens: int,
+    grids: Grids | None,
+) -> Tokens:
+    """Return the tokens of one layer of CLAP's audio encoder, row by row of the square.
+
+    Args:
+        picture: the whole spectrogram.
+        n_parts: the number of parts of the time that are below each other in the square.
+        seconds: the time of the whole spectrogram.
+        n_sequences, n_tokens: not used: the tokens follow from `grids`.
+        grids: the numbers of rows and columns of patches of the square, and the same with padding.
+    """
+    assert grids is not None
+    (rows, columns), (padded_rows, padded_columns) = grids
+    rows_in_part, n_columns = rows // n_parts, n_parts * columns
+    grid = PatchGrid(image=0, rows=rows_in_part, columns=n_columns, height=picture.shape[1], width=picture.shape[2])
+    tokens = []
+    for row in range(padded_rows):
+        for column in range(padded_columns):
+            if row >= rows or column >= columns:
+                tokens.append(patch_token(PADDING, several=False))
+                continue
+            part, above_lowest = divmod(row, rows_in_part)
+            patch = grid.patch(rows_in_part - 1 - above_lowest, part * columns + column)
+            start, end = (number * seconds / n_columns for number in (patch.column, patch.column + 1))
+            tokens.append(patch_token(replace(patch, start_seconds=start, end_seconds=end), several=False))
+    return tuple(tokens)
