@@ -175,7 +175,7 @@ def test_a_text_that_is_blank_or_that_utf_8_cannot_write_is_refused(minilm, refu
 
 
 def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, unhooked):
-    one_text = "give one text, a str, and for several call trace for each."
+    one_text = "give one text, a str, or trace several one by one: [regard.trace(model, text) for text in texts]."
     for model, text, tokenizer, message in (
         (None, SNAKE, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got None."),
         (

@@ -111,7 +111,8 @@ def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
         "truncate=True."
     )
     assert refusal(TypeError, read, [0.5]) == (
-        "the text is a list; give one text, a str, and for several call trace for each."
+        "the text is a list; give one text, a str, or trace several one by one: "
+        "[regard.trace(model, text) for text in texts]."
     )
     tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
     assert refusal(InputError, read, CHAT) == (

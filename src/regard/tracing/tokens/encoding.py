@@ -129,7 +129,10 @@ def check_vocabulary(
 def check_text(text: str) -> None:
     """Raise TypeError unless `text` is a str, and InputError if it is blank or cannot be encoded as UTF-8."""
     if not isinstance(text, str):
-        raise TypeError(f"the text is {type_name(text)}; give one text, a str, and for several call trace for each.")
+        raise TypeError(
+            f"the text is {type_name(text)}; give one text, a str, or trace several one by one: "
+            "[regard.trace(model, text) for text in texts]."
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
