@@ -185,6 +185,14 @@ export interface PartedHead {
   moved: number;
 }
 
+/** A head, and how much of the difference between a clean and a corrupted run its output restores: 0 = nothing, 1 = all. */
+export interface HeadEffect {
+  kind: string;
+  layer: number;
+  head: number;
+  effect: number;
+}
+
 /** The recorded attention of a model while it reads one text, with all that a page shows of it. */
 export interface Trace {
   model: string;
@@ -202,6 +210,7 @@ export interface Trace {
   worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
   alignment?: Alignment | null; // word alignments; null if the model is no translator
   second?: SecondTrace; // in a comparison of two traces, the other trace
+  effects?: HeadEffect[]; // on a page of indirect effects: those of the heads that were tried; the trace is the clean run, the second the corrupted
   map?: WeightMap; // for a long text: how to request weights, which the layers then lack
   movement?: Record<string, Movement> | null; // for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
   blocks: Record<string, string>; // the arrays of the trace, by the names of their blocks; each is written as deflated bytes in base64

@@ -29,6 +29,7 @@ from regard.tracing.patterns_by_layer import layers_in_order
 from regard.tracing.reading import read_text, with_positions
 from regard.tracing.run import evaluating, loaded_for_text, output_of, run_model, trace
 from regard.tracing.tokens.prompt import prompt_of
+from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.tracing.watching.changing import changed
 
@@ -95,8 +96,7 @@ class IndirectEffects:
     """How much of the difference between a clean and a corrupted run the output of each head restores.
 
     Attributes:
-        model: the model's name.
-        texts: the clean text and the corrupted text.
+        traces: the trace of the clean text, and that of the corrupted text without an `Interchange`.
         layers: for each row of `heads`, the kind of attention and the number of the layer, in the order in which the
             model computes the layers.
         heads: the effect of each head, 1 = the output of this head alone restores the clean run; NaN = the head was not
@@ -106,13 +106,17 @@ class IndirectEffects:
         corrupted: the metric of the corrupted run.
     """
 
-    model: str
-    texts: tuple[str, str]
+    traces: tuple[Trace, Trace]
     layers: tuple[tuple[str, int], ...]
     heads: Float[Tensor, "layers heads"]
     metric: Metric
     clean: float
     corrupted: float
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The clean text and the corrupted text."""
+        return self.traces[0].text, self.traces[1].text
 
     def head_name(self, row: int, head: int) -> str:
         """Return the name of head number `head` of the layer `layers[row]`, such as "L3H1" or "cross L3H1"."""
@@ -132,15 +136,33 @@ class IndirectEffects:
 
         show(self)
 
+    def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
+        """Write a web page with both texts side by side and the effects of all heads, which works offline.
+
+        Args:
+            token: the query token of the clean text that the page shows first; None = that of a salient weight.
+            head: the head that the page shows first, such as "L3H1"; None = that with the largest effect.
+        """
+        from regard.views.page.indirect_effects import write_page
+
+        return write_page(self, Path(path), token=token, head=head)
+
     def figure(self, path: str | Path) -> Path:
         """Write a picture of the effects of all heads to a file; `path` ends in .png, .svg or .pdf."""
         from regard.views.picture.indirect_effects import write_figure
 
         return write_figure(self, Path(path))
 
+    def _repr_png_(self) -> bytes:
+        """Return the picture of the effects, for a notebook."""
+        from regard.views.picture.canvas import rendered
+        from regard.views.picture.indirect_effects import effects_figure
+
+        return rendered(effects_figure(self))
+
     def __repr__(self) -> str:
         largest = ", ".join(f"{name}={effect:.3g}" for name, effect in self.largest(3))
-        return f"IndirectEffects({' | '.join(map(repr, self.texts))}, model={self.model!r}, {largest})"
+        return f"IndirectEffects({' | '.join(map(repr, self.texts))}, model={self.traces[1].model!r}, {largest})"
 
 
 def indirect_effects(
@@ -212,7 +234,7 @@ def indirect_effects(
             assert output is not None
             effects[row, head] = (float(metric(output)) - values[1]) / difference
             report(done, len(cells))
-    return IndirectEffects(loaded.name, (clean.text, given.text), tuple(layers), effects, metric, *values)
+    return IndirectEffects((clean, corrupted), tuple(layers), effects, metric, *values)
 
 
 def cells_of(

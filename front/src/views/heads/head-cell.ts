@@ -1,6 +1,7 @@
 // A cell in the view of all heads
 
-import { hueOf, strength } from "../../parts/colours";
+import { hueOf, LESS, MORE, strength } from "../../parts/colours";
+import { effectOf, mostEffect } from "../../state/indirect-effects";
 import { mostMoved, partedHead, showParted } from "../../state/parted-heads";
 import { chooseHead, restingQuery } from "../../state/state";
 import type { Layer, PartedHead } from "../../trace/data";
@@ -8,8 +9,11 @@ import type { Item } from "../../trace/items";
 import { headWeight } from "./head-weights";
 import { summaryOf, type Summary } from "./summaries";
 
-/** What the cells show: a weight of the chosen query, a small picture of the head's weights, or the difference between two traces. */
-export type CellShows = "token" | "patterns" | "difference";
+/**
+ * What the cells show: a weight of the chosen query, a small picture of the head's weights, the difference between two traces, or how
+ * much of this difference the output of the head restores.
+ */
+export type CellShows = "token" | "patterns" | "difference" | "effect";
 
 /** What is shown of one head in the view of all heads. */
 export interface Cell {
@@ -19,17 +23,19 @@ export interface Cell {
   weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
   parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not
+  effect?: number; // how much of the difference between two runs the output of the head restores; undefined = it was not tried
 }
 
 /** The hue of the cells that show how much the heads of two traces differ. */
 export const DIFFERENCE_HUE = 320;
 
-/**
- * The strength (0 to 1) and the hue of a cell. The cell shows a weight or, if `difference`, how much the head differs between two
- * traces. null = not computed yet.
- */
-export function colourOf({ layer, head, weight, parted }: Cell, difference: boolean): { shown: number; hue: number } | null {
-  if (difference) return { shown: parted ? parted.moved / mostMoved() : 0, hue: DIFFERENCE_HUE };
+/** The hues of the cells of heads whose output makes the difference between two runs smaller, or larger. */
+export const [RESTORES, OPPOSES] = [LESS, MORE];
+
+/** The strength (0 to 1) and the hue of a cell; null = what it shows is not known, or not computed yet. */
+export function colourOf({ layer, head, weight, parted, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
+  if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (mostEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
+  if (shows === "difference") return { shown: parted ? parted.moved / mostMoved() : 0, hue: DIFFERENCE_HUE };
   return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };
 }
 
@@ -37,7 +43,8 @@ export function cellOf(layer: Layer, head: number): Cell {
   const summary = summaryOf(layer, head);
   const strongest = restingQuery.value ? headWeight(layer, head) : null;
   const parted = partedHead(layer.layer, head);
-  return { layer, head, summary, parted, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
+  const effect = effectOf(layer.layer, head);
+  return { layer, head, summary, parted, effect, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
 }
 
 /** Show the head of a cell; if the cell shows a difference, also the query that differs most. */

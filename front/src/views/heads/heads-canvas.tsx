@@ -80,7 +80,7 @@ function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: n
     context.imageSmoothingEnabled = false;
     context.drawImage(thumbnail(cell.summary, shades(hueOf(cell.head, cell.layer.heads))), x, y, size, size);
   } else {
-    const colour = colourOf(cell, shows === "difference");
+    const colour = colourOf(cell, shows);
     context.fillStyle = colour ? shades(colour.hue)[Math.round(255 * colour.shown)] : theme("--faint");
     context.fillRect(x, y, size, size);
   }

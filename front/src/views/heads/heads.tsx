@@ -6,17 +6,18 @@ import { useEffect, useRef } from "preact/hooks";
 import { dark, hueOf, shade, shades } from "../../parts/colours";
 import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
+import { mostEffect } from "../../state/indirect-effects";
 import { linkedChoice } from "../../state/linked-signals";
 import { mostMoved, partedHeads } from "../../state/parted-heads";
 import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
-import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, type Cell, type CellShows } from "./head-cell";
+import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, OPPOSES, RESTORES, type Cell, type CellShows } from "./head-cell";
 import { headWeightsDone } from "./head-weights";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
 import { summariesDone, summariseAll, type Summary } from "./summaries";
 
-type Order = "layer" | "token" | "entropy" | "distance" | Role;
+type Order = "layer" | "effect" | "token" | "entropy" | "distance" | Role;
 
 const MANY = 600; // if there are more heads than this, they are drawn on a canvas; the table has at most this many heads
 const FIRST = 120; // how many heads a sorted list shows if there are more than MANY
@@ -28,16 +29,21 @@ const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.
 
 const shownOfOne = linkedChoice("heads", "token", "patterns");
 const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
-/** What the cells show, as the reader chose. Before a choice, a page of two traces shows the differences between them. */
-const cellShows = () => (partedHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
-const order = linkedChoice<Order>("sorted-by", "layer", "token", "entropy", "distance", ...ROLES);
+const shownOfEffects = linkedChoice("heads-of-effects", "effect", "difference", "token", "patterns");
+/**
+ * What the cells show, as the reader chose. Before a choice, a page of indirect effects shows them, and another page of two traces the
+ * differences between them.
+ */
+const cellShows = () => (trace.value.effects ? shownOfEffects : partedHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
+const order = linkedChoice<Order>("sorted-by", "layer", "effect", "token", "entropy", "distance", ...ROLES);
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
 
 /** The number by which a head is sorted; undefined if it is not computed yet, or if the text has no key of the role (see roles.ts). */
-function measureOf({ weight, summary }: Cell): number | undefined {
+function measureOf({ weight, summary, effect }: Cell): number | undefined {
   const by = order.value;
   if (by === "layer") return 0;
+  if (by === "effect") return effect;
   if (by === "token") return weight ?? undefined;
   const measure = by === "entropy" || by === "distance" ? summary?.[by] : summary?.roles?.[by];
   return Number.isNaN(measure) ? undefined : measure;
@@ -69,14 +75,15 @@ export function Heads() {
     <Panel
       view="heads"
       title={say.allHeads}
-      both={shows === "difference"}
+      both={shows === "difference" || shows === "effect"}
       wide={many}
-      caption={shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
+      caption={shows === "effect" ? say.mapEffect : shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
       tools={
         <>
-          <Choice label={say.mapShows} of={cellShows()} options={[...(partedHeads.value ? [["difference", say.differences] as [CellShows, string]] : []), ["token", say.oneToken], ["patterns", say.patterns]]} />
+          <Choice label={say.mapShows} of={cellShows()} options={[...otherThanWeights(), ["token", say.oneToken], ["patterns", say.patterns]]} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
+            {trace.value.effects && <option value="effect">{say.effectOfHead}</option>}
             <option value="token">{say.sortToken}</option>
             <option value="entropy">{say.sortEntropy}</option>
             <option value="distance">{say.sortDistance}</option>
@@ -123,9 +130,10 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
       </p>
       <Numbers
-        head={[say.head, ...(partedHeads.value ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(partedHeads.value ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
+          ...(trace.value.effects ? [measureText(cell.effect)] : []),
           ...(partedHeads.value ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
@@ -137,7 +145,14 @@ export function Heads() {
   );
 }
 
+/** What cells can show of two traces, with the words for it. */
+function otherThanWeights(): [CellShows, string][] {
+  const say = words();
+  return [...(trace.value.effects ? [["effect", say.effectOfHead] as [CellShows, string]] : []), ...(partedHeads.value ? [["difference", say.differences] as [CellShows, string]] : [])];
+}
+
 function sortedBy(cell: Cell): string {
+  if (order.value === "effect") return measureText(cell.effect);
   if (order.value === "token") return cell.weight === null ? "…" : weightText(cell.weight);
   return cell.summary ? measureText(measureOf(cell)) : "…";
 }
@@ -146,8 +161,9 @@ function sortedBy(cell: Cell): string {
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
-function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
+function labelOf({ layer, head: headIndex, to, weight, parted, effect }: Cell): string {
   const name = headName(layer.layer, headIndex);
+  if (cellShows().value === "effect") return `${name}: ${measureText(effect)}`;
   if (cellShows().value === "difference") return `${name}: ${parted ? `${queryLabels.value[parted.query]} ${weightText(parted.moved)}` : "0"}`;
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
@@ -158,6 +174,10 @@ function labelOf({ layer, head: headIndex, to, weight, parted }: Cell): string {
 function Legend() {
   const say = words();
   const shows = cellShows().value;
+  if (shows === "effect") {
+    const colours = { "--less": shade(1, OPPOSES), "--more": shade(1, RESTORES) };
+    return <p class="legend">{numberText(-mostEffect())} <span class="ramp signed" aria-hidden="true" style={colours} /> {numberText(mostEffect())}</p>;
+  }
   if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" style={{ "--most": shade(1, DIFFERENCE_HUE) }} /> {weightText(mostMoved())}</p>;
   const low = shows === "token" && colourScale.value === "log" ? "0.0001" : "0";
   return (
@@ -170,7 +190,7 @@ function Legend() {
 function HeadButton({ cell }: { cell: Cell }) {
   const { layer, head: headIndex, summary } = cell;
   const shows = cellShows().value;
-  const colour = shows === "patterns" ? null : colourOf(cell, shows === "difference");
+  const colour = shows === "patterns" ? null : colourOf(cell, shows);
   const name = headName(layer.layer, headIndex);
   const label = labelOf(cell);
   const isShown = layer.layer === layerNumber.value && headIndex === head.value;

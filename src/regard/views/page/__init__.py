@@ -3,6 +3,7 @@
 page.html      the HTML document that contains the script
 built/         the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`
 comparison.py  two traces of one text side by side
+indirect_effects.py  two texts side by side, and how much of the difference each head restores
 data.py        the data of a page: a trace as JSON
 vectors.py     queries and keys, from which the page computes attention weights
 weights.py     attention weights that the page cannot compute

@@ -1,11 +1,13 @@
 """The web page of a comparison of two traces of one text: their attention patterns side by side, on one scale."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.tracing.comparison import Comparison
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.tokens.token_reference import TokenReference
+from regard.tracing.trace import Trace
 from regard.views.output_file import check_writable, write_output
 from regard.views.page import document
 from regard.views.page.data import Blocks, encode_layers, page_data, trace_record
@@ -54,18 +56,26 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     Args:
         focus: the query token and the head that the page shows first.
     """
-    first, second = comparison.traces
-    blocks: Blocks = {}
-    layers, small_step = encode_layers(second, blocks, max_values=0)
-    data, record = page_data(first, focus), trace_record(second, layers, blocks)
-    data["small"]["step"] = max(small_step, data["small"]["step"])
     parted = [
         dict(zip(("kind", "layer"), comparison.layers[row], strict=True))
         | {"head": head, "query": int(comparison.queries[row, head]), "moved": float(comparison.heads[row, head])}
         for row, head in comparison.largest_cells(comparison.heads.numel())
         if comparison.heads[row, head] > 0
     ]
-    return data | {
-        "second": {name: record[name] for name in ("model", "kinds", "blocks")}
-        | {"parted": parted, "output": comparison.output}
-    }
+    data = data_of_two(*comparison.traces, focus, ("model", "kinds", "blocks"))
+    data["second"] |= {"parted": parted, "output": comparison.output}
+    return data
+
+
+def data_of_two(first: Trace, second: Trace, focus: Focus, names: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON data of a page of two traces.
+
+    Args:
+        focus: the query token and the head that the page shows first.
+        names: the fields of the second trace in the entry "second".
+    """
+    blocks: Blocks = {}
+    layers, small_step = encode_layers(second, blocks, max_values=0)
+    data, record = page_data(first, focus), trace_record(second, layers, blocks)
+    data["small"]["step"] = max(small_step, data["small"]["step"])
+    return data | {"second": {name: record[name] for name in names}}

@@ -1,0 +1,12 @@
+// How much of the difference between two runs the output of each head restores, on a page of `regard.indirect_effects`
+
+import { computed } from "@preact/signals";
+import { kindName, trace } from "./state";
+
+const byHead = computed(() => new Map(trace.value.effects?.filter(({ kind }) => kind === kindName.value).map(({ layer, head, effect }) => [`${layer} ${head}`, effect])));
+
+/** The effect of a head of the shown kind of attention; undefined = it was not tried. */
+export const effectOf = (layer: number, head: number): number | undefined => byHead.value.get(`${layer} ${head}`);
+
+/** The largest effect of any head, in absolute value. */
+export const mostEffect = (): number => Math.max(0, ...(trace.value.effects ?? []).map(({ effect }) => Math.abs(effect)));

@@ -1,0 +1,41 @@
+"""The web page of indirect effects: the clean and the corrupted text side by side, and the effect of every head."""
+
+from pathlib import Path
+
+from regard.tracing.focus import focus_on
+from regard.tracing.indirect_effects import IndirectEffects
+from regard.tracing.tokens.token_reference import TokenReference
+from regard.views.output_file import check_writable, write_output
+from regard.views.page import document
+from regard.views.page.comparison import data_of_two
+
+
+def write_page(
+    effects: IndirectEffects, path: Path, token: TokenReference | None = None, head: str | None = None
+) -> Path:
+    """Write the effects as one web page and return the path.
+
+    Args:
+        token: the query token of the clean text that the page shows first; None = chosen by `focus_on`.
+        head: the name of the head that the page shows first; None = the head with the largest effect.
+
+    Raises:
+        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
+            be written.
+    """
+    check_writable(path)
+    return write_output(path, effects_page(effects, token, head))
+
+
+def effects_page(effects: IndirectEffects, token: TokenReference | None = None, head: str | None = None) -> str:
+    """Return the HTML of the web page; the arguments are those of `write_page`."""
+    clean, corrupted = effects.traces
+    focus = focus_on(clean, token=token, head=head or effects.largest(1)[0][0])
+    names = "model", "kinds", "blocks", "text", "source", "target"
+    found = (~effects.heads.isnan()).nonzero().tolist()
+    records = [
+        dict(zip(("kind", "layer"), effects.layers[row], strict=True))
+        | {"head": head, "effect": float(effects.heads[row, head])}
+        for row, head in found
+    ]
+    return document(data_of_two(clean, corrupted, focus, names) | {"effects": records}, clean.text)
