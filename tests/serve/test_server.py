@@ -50,7 +50,7 @@ def test_an_answer_of_a_calibrated_translator_has_the_expected_chrf(
 def test_an_answer_names_what_is_unlike_the_training_texts(
     serving: Callable[..., Running], translator: Translator
 ) -> None:
-    usual = {"letters_a_piece": 99.0, "score": -99.0}
+    usual = {"first": 0.0, "per_letter": 0.0, "surplus": -99.0, "score": -99.0}
     service = serving(replace(translator, extra={"usual": usual}))
     (found,) = service.ask("/translate", {"texts": ["the ẞ"]})[1]["translations"]
     assert found["unknown"] == ["ẞ"]

@@ -103,18 +103,22 @@ def test_a_translation_has_the_expected_chrf_of_its_score(translator, tmp_path):
     assert translator.translate(["the cat ran"])[0].expected_chrf is None
 
 
+LIKE_ALL = {"first": 9.0, "per_letter": 0.0, "surplus": 9.0, "score": -99.0}
+"""Limits that every text and every translation is within."""
+
+
 @pytest.mark.parametrize(
     ("usual", "text"),
     [
-        ({"letters_a_piece": 0.0, "score": -1e-9}, "the cat"),
-        ({"letters_a_piece": 99.0, "score": -99.0}, "the cat"),
-        ({"letters_a_piece": 0.0, "score": -99.0}, "the ẞ"),
+        (LIKE_ALL | {"score": -1e-9}, "the cat"),
+        (LIKE_ALL | {"surplus": -99.0}, "the cat"),
+        (LIKE_ALL, "the ẞ"),
     ],
 )
 def test_a_text_unlike_the_dev_texts_has_no_expected_chrf(translator, usual, text):
     unusual = replace(translator, extra={"calibration": asdict(SMALL), "usual": usual})
     assert unusual.translate([text])[0].expected_chrf is None
-    usual_for_all = replace(unusual, extra={"calibration": asdict(SMALL), "usual": dict.fromkeys(usual, -99.0)})
+    usual_for_all = replace(unusual, extra={"calibration": asdict(SMALL), "usual": LIKE_ALL})
     assert usual_for_all.translate(["the cat"])[0].expected_chrf is not None
 
 

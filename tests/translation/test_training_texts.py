@@ -86,7 +86,7 @@ def test_a_character_without_a_piece_is_named(translator):
     from trained_translator import train_translator
 
     readable = train_translator(source, translator.target_vocabulary, dict.fromkeys(lines, "die katze"))
-    usual = {"letters_a_piece": 50.0, "score": -99.0}
+    usual = {"first": 0.0, "per_letter": 0.0, "surplus": -99.0, "score": -99.0}
     one, like = replace(readable, extra={"usual": usual}).translate(["the 😀 cat 漢", "the cat"], search=Sample())
     assert one.unlike == ("contains characters rare in the training texts: 😀, 漢",)
     assert like.unlike[0].startswith("unlike the training texts: ")

@@ -2,38 +2,62 @@
 
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
 from regard.translation.translator import Translator
 from regard.translation.usual import UsualLimits
 
 
-def test_the_first_percentiles_of_letters_a_piece_and_of_scores():
-    usual = UsualLimits.of([float(n) for n in range(1, 102)], [-n / 100 for n in range(1, 102)])
-    assert (usual.letters_a_piece, usual.score) == pytest.approx((2, -1.0))
-    assert UsualLimits.of([], []) is None
+def test_the_limits_are_percentiles_about_a_fitted_line():
+    letters = np.arange(101) % 5 + 4
+    surplus = np.arange(101) / 100
+    pieces = np.rint(2 + letters / 2 + 9 * surplus * letters**0.5).astype(int)
+    usual = UsualLimits.of(letters.tolist(), pieces.tolist(), (-surplus).tolist())
+    first, per_letter = np.linalg.lstsq(
+        np.stack([letters**-0.5, letters**0.5], axis=1), pieces / letters**0.5, rcond=None
+    )[0]
+    assert (usual.first, usual.per_letter) == pytest.approx((first, per_letter))
+    within = (pieces - first - per_letter * letters) / letters**0.5 <= usual.surplus
+    assert within.sum() >= 100
+    assert (pieces - first - per_letter * letters > (usual.surplus - 0.5) * letters**0.5).sum() > 1
+    assert usual.score == pytest.approx(-0.99)
+    assert UsualLimits.of([0], [0], [-1.0]) is UsualLimits.of([], [], []) is None
+    assert UsualLimits.of([4, 4], [1, 3], [-1.0, -2.0]).per_letter == 0.5
 
 
-def test_remarks_name_the_number_and_what_is_usual():
-    usual = UsualLimits(letters_a_piece=2.0, score=-1.5)
-    assert [*usual.rare_pieces(2.0), *usual.improbable(-1.5)] == []
-    assert [*usual.rare_pieces(4 / 3), *usual.improbable(-1.75)] == [
-        "unlike the training texts: 1.33 letters a piece, and 99 of 100 dev texts have at least 2.00",
+def test_remarks_name_the_numbers_and_what_is_usual():
+    usual = UsualLimits(first=1.0, per_letter=0.25, surplus=1.0, score=-1.5)
+    assert [*usual.rare_pieces(16, 9), *usual.improbable(-1.5)] == []
+    assert [*usual.rare_pieces(16, 10), *usual.improbable(-1.75)] == [
+        "unlike the training texts: 10 pieces for 16 letters; about 5 are usual",
         "the translation is less probable than usual: score -1.75, and 99 of 100 dev texts have at least -1.50",
     ]
 
 
-@pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"score": "low", "letters_a_piece": 2.0}, [1]])
+def test_a_short_common_text_is_as_seldom_remarked_as_a_long_one():
+    """A text is a sum of words of 4 letters, each one piece, or seldom three."""
+    draw = np.random.default_rng(0)
+    words = np.repeat([1, 2, 5, 20], 5000)
+    pieces = words + 2 * draw.binomial(words, 0.1)
+    usual = UsualLimits.of((4 * words).tolist(), pieces.tolist(), [0.0] * len(words))
+    for n in (1, 2, 5, 20):
+        remarked = [bool([*usual.rare_pieces(4 * n, int(count))]) for count in pieces[words == n]]
+        assert np.mean(remarked) < 0.05
+    assert [*usual.rare_pieces(80, 60)]
+
+
+@pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"letters_a_piece": 2.0, "score": -1.0}, [1]])
 def test_a_folder_without_these_numbers_gives_no_remarks(kept):
     assert UsualLimits.stored_in({"usual": kept}) is None
     assert UsualLimits.stored_in({}) is None
 
 
 def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
-    usual = UsualLimits(letters_a_piece=50.0, score=-1e-9)
+    usual = UsualLimits(first=0.0, per_letter=0.0, surplus=0.0, score=-1e-9)
     folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")
     one, empty = Translator.load(folder).translate(["the cat ran", ""])
-    assert one.letters_a_piece == len("thecatran") / (len(one.source_ids) - 1)
+    assert one.n_letters == len("thecatran")
     assert len(one.unlike) == 2
     assert one.record()["unlike"] == list(one.unlike)
     assert empty.unlike == translator.translate(["the cat ran"])[0].unlike == ()

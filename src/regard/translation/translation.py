@@ -97,9 +97,9 @@ class Translation:
         return calibration.expected_chrf(self.mean_log_probability)
 
     @property
-    def letters_a_piece(self) -> float:
-        """The mean number of characters per subword piece of the source; spaces are not counted."""
-        return len("".join(self.source.split())) / max(len(self.source_ids) - 1, 1)
+    def n_letters(self) -> int:
+        """The number of characters of the source; spaces are not counted."""
+        return len("".join(self.source.split()))
 
     @cached_property
     def unlike(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class Translation:
         if rare := characters_in_bytes(self.source_pieces):
             remarks.append(f"contains characters rare in the training texts: {', '.join(rare)}")
         if usual is not None and not remarks:
-            remarks += usual.rare_pieces(self.letters_a_piece)
+            remarks += usual.rare_pieces(self.n_letters, len(self.source_ids) - 1)
         return tuple(remarks)
 
     @cached_property

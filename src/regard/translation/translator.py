@@ -266,7 +266,7 @@ class Translator:
         """Return this translator with a calibration of its scores, and with the limits of usual texts.
 
         The calibration estimates the chrF of a translation from its mean log-probability. A text or a translation
-        below the limits (`UsualLimits`) is unusual. Both are measured on translations by `Beam()`. They are among
+        beyond the limits (`UsualLimits`) is unusual. Both are measured on translations by `Beam()`. They are among
         the values in `extra`, so that `save` stores them.
 
         Args:
@@ -275,9 +275,10 @@ class Translator:
         """
         check_pairs(texts, targets)
         found = self.translate(texts, truncate=True)
-        letters, scores = [one.letters_a_piece for one in found], [one.mean_log_probability for one in found]
+        letters, pieces = [one.n_letters for one in found], [len(one.source_ids) - 1 for one in found]
+        scores = [one.mean_log_probability for one in found]
         chrf = sentence_chrf([one.text for one in found], targets)
-        measured = {"usual": UsualLimits.of(letters, scores), "calibration": Calibration.of(scores, chrf)}
+        measured = {"usual": UsualLimits.of(letters, pieces, scores), "calibration": Calibration.of(scores, chrf)}
         stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
         return replace(self, extra={**self.extra, **stored})
 
@@ -305,7 +306,7 @@ class Translator:
 
     @property
     def usual(self) -> UsualLimits | None:
-        """The limits below which a source or translation is unusual; None = the translator has no limits."""
+        """The limits beyond which a source or translation is unusual; None = the translator has no limits."""
         return UsualLimits.stored_in(self.extra)
 
     @property

@@ -1,62 +1,78 @@
-"""Limits below which a text is unlike a translator's training texts, or a translation is improbable.
+"""Limits beyond which a text is unlike a translator's training texts, or a translation is improbable.
 
-    letters a piece = number of characters without spaces / number of subword pieces; low if words are rare or foreign
-    score           = the mean log-probability of the pieces of a translation
+    usual pieces = first + per_letter × letters        of a text with so many letters (characters without spaces)
+    surplus      = (pieces - usual pieces) / √letters  large if words are rare or foreign
+    score        = the mean log-probability of the pieces of a translation
 
-The limits are the first percentiles of both numbers over the dev texts: 99 of 100 dev texts have larger numbers. When
-training ends, they are stored in the translator's folder.
+`first` and `per_letter` are fitted to the dev texts by weighted least squares. The number of pieces of a text is a sum
+over its words, so its standard deviation grows with √letters; divided by it, short and long texts have one limit. The
+limits are percentiles of surplus and score over the dev texts: 99 of 100 dev texts are within each limit. When training
+ends, they are stored in the translator's folder.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 PERCENTILE = 1
-"""The limits are this percentile of the letters per piece, and of the scores, measured on the dev texts."""
+"""How many of 100 dev texts are beyond a limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsualLimits:
-    """The limits below which a source or a translation is unusual: 99 of 100 dev texts are above each limit.
+    """The limits beyond which a source or a translation is unusual.
 
     Attributes:
-        letters_a_piece: the limit of the number of letters per subword piece of a source.
-        score: the limit of the mean log-probability of a translation's pieces, in nats.
+        first, per_letter: the usual number of subword pieces of a source is first + per_letter × letters.
+        surplus: the largest usual value of (pieces - usual pieces) / √letters.
+        score: the smallest usual mean log-probability of a translation's pieces, in nats.
     """
 
-    letters_a_piece: float
+    first: float
+    per_letter: float
+    surplus: float
     score: float
 
     @classmethod
-    def of(cls, letters_a_piece: Sequence[float], scores: Sequence[float]) -> "UsualLimits | None":
-        """Return the limits: the first percentile of each argument; None = there are no dev texts.
+    def of(cls, letters: Sequence[int], pieces: Sequence[int], scores: Sequence[float]) -> "UsualLimits | None":
+        """Return the limits of the dev texts; None = there are no dev texts.
 
         Args:
-            letters_a_piece: for each dev text, the number of letters per subword piece of its source.
+            letters: the number of letters of the source of each dev text; 0 = the text is left out.
+            pieces: the number of subword pieces of the source of each dev text.
             scores: for each dev text, the mean log-probability of its translation's pieces.
         """
-        if not scores:
+        length, number = (np.array(counts)[np.array(letters) > 0] for counts in (letters, pieces))
+        if not len(length):
             return None
-        limits = [float(np.percentile(numbers, PERCENTILE)) for numbers in (letters_a_piece, scores)]
-        return cls(letters_a_piece=limits[0], score=limits[1])
+        first, per_letter = 0.0, float(number.sum() / length.sum())
+        if len(set(length.tolist())) > 1:
+            per_letter, first = map(float, np.polyfit(length, number, deg=1, w=length**-0.5))
+        surplus = (number - first - per_letter * length) / length**0.5
+        return cls(
+            first=first,
+            per_letter=per_letter,
+            surplus=float(np.percentile(surplus, 100 - PERCENTILE)),
+            score=float(np.percentile(scores, PERCENTILE)),
+        )
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
         """Return the limits in a translator's `extra`; None = they are missing or invalid."""
-        values = extra.get("usual")
-        names = "letters_a_piece", "score"
+        values, names = extra.get("usual"), [field.name for field in fields(cls)]
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
             return None
         return cls(**{name: values[name] for name in names})
 
-    def rare_pieces(self, letters_a_piece: float) -> Iterator[str]:
-        """Yield a remark if `letters_a_piece`, the letters per piece of a source, is below its limit."""
-        if letters_a_piece < self.letters_a_piece:
+    def rare_pieces(self, letters: int, pieces: int) -> Iterator[str]:
+        """Yield a remark if a source of so many letters has more subword pieces than its limit."""
+        usual = self.first + self.per_letter * letters
+        if pieces - usual > self.surplus * letters**0.5:
             yield (
-                f"unlike the training texts: {letters_a_piece:.2f} letters a piece, and 99 of 100 dev texts have at "
-                f"least {self.letters_a_piece:.2f}"
+                f"unlike the training texts: {pieces:,} pieces for {letters:,} letters; about {max(usual, 1):,.0f} are "
+                "usual"
             )
 
     def improbable(self, score: float) -> Iterator[str]:
