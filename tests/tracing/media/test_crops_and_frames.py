@@ -25,6 +25,9 @@ from transformers import (
     LlavaNextImageProcessorPil,
     LlavaNextVideoConfig,
     LlavaNextVideoForConditionalGeneration,
+    LlavaOnevisionConfig,
+    LlavaOnevisionForConditionalGeneration,
+    SiglipVisionConfig,
 )
 from transformers.models.gemma3.image_processing_pil_gemma3 import (
     Gemma3ImageProcessorPil,  # transformers 5.17 exports it only beside torchvision
@@ -165,3 +168,38 @@ def test_each_frame_of_a_video_is_one_picture_in_llava_next_video(minilm, tmp_pa
     trace = regard.trace(model, "it", video=frames, processor=processor)
     moved = (trace.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
     assert [trace.target[position].text for position in moved.nonzero()[:, 0].tolist()] == ["1:1,0"]
+
+
+class FramesAndNewline(FramesAndText):
+    """A processor of videos and text as LLaVA-OneVision has one: after the frames it adds a token."""
+
+    def __call__(self, videos, text, return_tensors):
+        pixels = super().__call__(videos, text, return_tensors)["pixel_values_videos"]
+        text = text.replace(self.video_token, self.video_token * (4 * len(videos) + 1))
+        return {"pixel_values_videos": pixels, **self.tokenizer(text, return_tensors=return_tensors)}
+
+
+def test_the_frames_of_a_video_are_followed_by_a_newline_in_llava_onevision(minilm):
+    tokenizer = tokenizer_with(minilm, "<image>", "<video>")
+    config = LlavaOnevisionConfig(
+        vision_config=SiglipVisionConfig(**VISION, image_size=32, patch_size=8, vision_use_head=False),
+        text_config=LlamaConfig(**TEXT), image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        video_token_id=tokenizer.convert_tokens_to_ids("<video>"), image_grid_pinpoints=[[32, 64]],
+    )  # fmt: skip
+    model, processor = sharp(LlavaOnevisionForConditionalGeneration(config)), FramesAndNewline(tokenizer)
+    frames = [random_picture(32, 32, seed) for seed in range(3)]
+    trace = regard.trace(model, "it", video=frames, processor=processor)
+    places = [Patch(image, row, column, 16.0, 16.0) for image in range(3) for row in range(2) for column in range(2)]
+    assert [token.place for token in trace.target[1:14]] == [*places, None]
+    assert trace.target[13].text == "[NEWLINE]"
+    seen = eager_outputs(model, processor(frames, "<video>it", "pt"))
+    assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
+    changed = np.array(frames[1])
+    changed[16:, :16] = 255 - changed[16:, :16]
+    model = without_vision_attention(model)
+    one, other = (
+        regard.trace(model, "it", video=[frames[0], frame, frames[2]], processor=processor)
+        for frame in (frames[1], Image.fromarray(changed))
+    )
+    moved = (one.decoder[0].query - other.decoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-4
+    assert [one.target[position].text for position in moved.nonzero()[:, 0].tolist()] == ["1:1,0"]

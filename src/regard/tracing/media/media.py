@@ -5,7 +5,7 @@ a model of pictures and text, the text contains one image token for each patch o
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,10 @@ def layout_of(
     reads_frames_alone = one_tile_each or "pixel_values_videos" in encoded
     if pixels is not None and patch is not None and (pictures or reads_frames_alone):
         if not pictures:  # a video: each of its frames is read as a picture
-            return whole_pictures(config, {"pixel_values": pixels.flatten(0, -4)}, patch, n_image_tokens)
+            newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
+            frames = {"pixel_values": pixels.flatten(0, -4)}
+            layout = whole_pictures(config, frames, patch, n_image_tokens - len(newlines))
+            return replace(layout, text=(*layout.text, *newlines))
         if pixels.ndim == 6:
             return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
         if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
