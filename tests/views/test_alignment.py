@@ -45,9 +45,10 @@ def test_the_picture_is_written_whole(tmp_path, ending):
 
 
 def test_every_word_and_a_circle_for_each_weight_is_in_the_picture(tmp_path):
-    drawing = write_alignment(tmp_path / "a.svg", SOURCE, TARGET, WEIGHTS).read_text()
-    for word in (*SOURCE, *TARGET):
-        assert f"<!-- {word} -->" in drawing
+    drawing = write_alignment(tmp_path / "a.svg", SOURCE, TARGET, WEIGHTS, rule="layer 2, head 5").read_text()
+    caption = "row: translation · column: source · area of a circle: attention weight"
+    for text in (*SOURCE, *TARGET, caption, "cross-attention, layer 2, head 5"):
+        assert f"<!-- {text} -->" in drawing
 
 
 def test_long_alignments_stay_as_wide_as_a_page(tmp_path):

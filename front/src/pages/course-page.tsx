@@ -35,8 +35,14 @@ export function CoursePage() {
           <ol class="stages">
             {lessons.map((one, i) => (
               <li key={one.name}>
-                <button type="button" aria-current={i === number ? "page" : undefined} class={i < number ? "done" : ""} onClick={() => openLesson(i)}>
-                  {i + 1} · {shortTitle(one)}
+                <button
+                  type="button"
+                  aria-label={`${i + 1} · ${shortTitle(one)}`}
+                  aria-current={i === number ? "page" : undefined}
+                  class={i < number ? "done" : ""}
+                  onClick={() => openLesson(i)}
+                >
+                  {i + 1}<span> · {shortTitle(one)}</span>
                 </button>
               </li>
             ))}

@@ -93,17 +93,18 @@ class Alignment:
         """The aligned word pairs in the format of Pharaoh, Moses and fast_align, e.g. "0-0 1-2", source index first."""
         return " ".join(f"{source}-{target}" for source, target in sorted(self.pairs))
 
-    def figure(self, path: str | Path, title: str = "") -> Path:
+    def figure(self, path: str | Path, title: str = "", rule: str = "") -> Path:
         """Write a picture of the alignment: a row for each target word, a column for each source word; return `path`.
 
         The area of the circle in a cell is proportional to the attention weight. `path` ends in .png, .svg or .pdf.
+        `rule`: the attention whose weights these are, such as "layer 2, head 5", for the caption; empty = not told.
 
         Raises:
             InputError: the name has another ending, or the file cannot be written.
         """
         from regard.views.alignment import write_alignment
 
-        return write_alignment(Path(path), self.source_words, self.target_words, self.weights, title)
+        return write_alignment(Path(path), self.source_words, self.target_words, self.weights, title, rule)
 
     def _repr_png_(self) -> bytes:
         """Return the picture that `figure` writes, for a notebook."""

@@ -70,6 +70,13 @@ class AlignmentRule:
             raise ValueError(f"layer={self.layer} does not exist; the model has {n_layers} layers, counted from 0.")
         return self.layer % n_layers
 
+    @property
+    def source(self) -> str:
+        """The layer, the head or heads, and the step whose weights the rule chooses, as a phrase."""
+        layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
+        head = "mean over heads" if self.head is None else f"head {self.head}"
+        return f"{layer}, {head}, the step that {self.step} the piece"
+
     def __str__(self) -> str:
         """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
 
@@ -77,16 +84,13 @@ class AlignmentRule:
         layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word without
         which the model predicts the piece worst
         """
-        layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
-        head = "mean over heads" if self.head is None else f"head {self.head}"
-        rule = f"{layer}, {head}, the step that {self.step} the piece"
         if self.agreement is None:
-            return rule
+            return self.source
         measured = (
             f"for {100 * self.agreement:.0f} % of the pieces measured they name the word without which the model "
             "predicts the piece worst"
         )
-        return f"{rule}: {measured}{'' if self.agreement >= RELIABLE else '; they are unreliable'}"
+        return f"{self.source}: {measured}{'' if self.agreement >= RELIABLE else '; they are unreliable'}"
 
 
 def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:

@@ -23,6 +23,12 @@ LARGEST_FONT_SIZE = 10.0
 TITLE_SIZE = 12.0
 """The font size of the title, in points."""
 
+CAPTION = "row: translation · column: source · area of a circle: attention weight"
+"""The first line of the caption below the grid."""
+
+CAPTION_SIZE, CAPTION_LINE = 8.0, 0.17
+"""The font size of the caption, in points, and the height of one of its lines, in inches."""
+
 GAP = 0.1
 """The space between the words and the grid, in inches."""
 
@@ -49,17 +55,19 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
     return Columns(target, source, rows, gap=2)
 
 
-def write_alignment(path: Path, source: Words, target: Words, weights: Weights, title: str = "") -> Path:
+def write_alignment(
+    path: Path, source: Words, target: Words, weights: Weights, title: str = "", rule: str = ""
+) -> Path:
     """Draw an alignment into a file (see `alignment_figure` for the arguments), and return the path.
 
     Raises:
         InputError: `path` does not end in .png, .svg or .pdf, or the file cannot be written.
     """
     check_picture_path(path)
-    return save_figure(alignment_figure(source, target, weights, title), path)
+    return save_figure(alignment_figure(source, target, weights, title, rule), path)
 
 
-def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "") -> Figure:
+def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "", rule: str = "") -> Figure:
     """Return an alignment as a figure: a row for each target word, a column for each source word.
 
     The area of a circle in a cell is proportional to the weight of the target word on the source word.
@@ -67,7 +75,9 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     Args:
         weights: the weight of each target word on each source word, from 0 to 1.
         title: the text above the grid; empty = no title.
+        rule: the attention whose weights these are, such as "layer 2, head 5", for the caption; empty = not told.
     """
+    captions = [CAPTION, *([f"cross-attention, {rule}"] if rule else [])]
     fonts = fonts_for(title + "".join([*source, *target]))
     target_width, source_width = (
         max(fonts.width(word, LARGEST_FONT_SIZE) for word in words) for words in (target, source)
@@ -76,8 +86,10 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     cell = min(LARGEST_CELL, (WIDTH - left - MARGIN) / len(source))
     above = source_width * ROTATED_HEIGHT + GAP
     top = MARGIN + above + (2 * TITLE_SIZE / 72 if title else 0.0)
-    right = max(left + cell * len(source) + above, MARGIN + fonts.width(title, TITLE_SIZE, bold=True)) + MARGIN
-    page = blank_page(top + cell * len(target) + MARGIN, fonts)
+    texts = [fonts.width(title, TITLE_SIZE, bold=True), *(fonts.width(line, CAPTION_SIZE) for line in captions)]
+    right = max(left + cell * len(source) + above, MARGIN + max(texts)) + MARGIN
+    bottom = top + cell * len(target)
+    page = blank_page(bottom + CAPTION_LINE * (len(captions) + 0.5) + MARGIN, fonts)
     page.figure.set_figwidth(min(WIDTH, right))
     area = page.area(0.0, 0.0, float(page.figure.get_figwidth()), float(page.figure.get_figheight()))
     if title:
@@ -88,6 +100,8 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     for column, word in enumerate(source):
         position = left + cell * (column + 0.4), top - GAP
         page.write(area, *position, word, size, rotation=45, ha="left", rotation_mode="anchor", color=FAINT)
+    for line, caption in enumerate(captions, 1):
+        page.write(area, MARGIN, bottom + CAPTION_LINE * (line + 0.5), caption, CAPTION_SIZE, color=FAINT)
     axes = page.area(left, top, cell * len(source), cell * len(target))
     axes.set(xlim=(0, len(source)), ylim=(len(target), 0))
     draw_circles(axes, weights.detach().float().clamp(0, 1), torch.ones_like(weights, dtype=torch.bool))
