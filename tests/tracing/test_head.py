@@ -121,3 +121,8 @@ def test_a_limit_that_no_difference_can_have_is_refused(snake, at_most):
     assert refusal(InputError, compare, snake, snake, at_most=at_most) == (
         f"at_most={at_most:g}: a difference of attention is from 0 to 1."
     )
+
+
+def test_a_token_that_the_vocabulary_lacks_is_named_by_its_letters():
+    tokens = [Token("[CLS]", "[CLS]", special=True), Token("[UNK:🙂]", "[UNK]"), Token("[UNK:🍕]", "[UNK]")]
+    assert token_position("🍕", tokens) == token_position("[UNK:🍕]", tokens) == 2

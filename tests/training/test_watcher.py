@@ -15,7 +15,7 @@ def test_a_long_task_is_told_again_and_again(monkeypatch, capsys):
         terminal.busy("making the vocabulary")
         told.clear()
         assert told.wait(60)
-        assert lines[-1].startswith("still running after 0:")
+        assert lines[-1].startswith("still running, 0:")
         assert lines[-1].endswith(": making the vocabulary")
     terminal.quiet_printer.join(60)
     assert not terminal.quiet_printer.is_alive()

@@ -16,6 +16,7 @@ from regard.attention.formula import SoftmaxFormula
 from regard.attention.gradients import are_plain, need_gradients
 from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.masks import Mask, as_mask
+from regard.attention.masks.mask import axes_error
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.representation import type_name
@@ -137,6 +138,8 @@ class Call:
         by_score = self.score.keep(tile)
         if by_mask is None:
             return by_score
+        if by_mask.ndim > 4:
+            raise axes_error(self.mask, by_mask)
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:

@@ -114,7 +114,9 @@ class Terminal(Watcher):
                 quiet_seconds = 0
             else:
                 quiet_seconds += QUIET_SECONDS
-                self.console.print(f"still running after {duration_text(quiet_seconds)}: {self.now}", markup=False)
+                self.console.print(
+                    f"still running, {duration_text(quiet_seconds)} after the last line: {self.now}", markup=False
+                )
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from oracle import BATCH, HEADS, SIZES, masks, matrix
 from refusals import refusal
 
-from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend
+from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend, use_backend
 from regard.attention.grid.grid import Grid
 from regard.attention.masks import as_mask
+from regard.attention.masks.mask import Mask
 from regard.attention.masks.padding import Side
 
 CPU = torch.device("cpu")
@@ -389,7 +390,10 @@ def test_what_masks_are_not_made_of_is_refused(unhooked):
         (lambda: Window(1.5, 0), "Window was given before=1.5; it takes a whole number, such as 3."),
         (lambda: Window(1, "0"), "Window was given after='0'; it takes a whole number, such as 3."),
         (lambda: Window(True, 0), "Window was given before=True; it takes a whole number, such as 3."),
-        (lambda: Window(1, None), "Window was given after=None; it takes a whole number, such as 3."),
+        (
+            lambda: Window(1, None),
+            "Window(1) has no after; give the numbers of keys before and after the query, such as Window(1, 0).",
+        ),
         (lambda: Window(1, 0, 1.5), "Window was given offset=1.5; it takes a whole number, such as 3, or None."),
         (lambda: Dilated(6, 2.5, 2), "Dilated was given after=2.5; it takes a whole number, such as 3."),
         (lambda: Dilated(6, 2, 1.5), "Dilated was given step=1.5; it takes a whole number, such as 3."),
@@ -443,3 +447,25 @@ def test_whole_numbers_of_numpy_and_torch_are_numbers_of_tokens(unhooked):
             assert of(whole).fills_reach(grid, range(1, 3)) == of(int).fills_reach(grid, range(1, 3))
     assert repr(Prefix(np.int64(3))) == "Prefix(length=3)"
     Prefix(np.int64(3)).check(grid)
+
+
+def test_a_window_without_its_second_number_is_refused():
+    assert refusal(TypeError, Window, 2) == (
+        "Window(2) has no after; give the numbers of keys before and after the query, such as Window(2, 0)."
+    )
+    assert repr(Window(2, 0)) == "Window(before=2, after=0)"
+
+
+@pytest.mark.parametrize("backend", ["fused", "tiled"])
+def test_a_mask_of_ones_own_with_too_many_axes_is_refused(backend):
+    class FiveAxes(Mask):
+        def keep(self, tile, device):
+            return (tile.key_positions(device) <= tile.query_positions(device))[:, None]
+
+    x = torch.ones(1, 2, 5, 3)
+    with use_backend(backend):
+        message = refusal(ValueError, attend, x, x, x, mask=FiveAxes())
+    assert message == (
+        "FiveAxes.keep returned a tensor of shape [1, 1, 1, 5, 5]; it must broadcast to [batch heads queries keys]. "
+        "tile.query_positions and tile.key_positions have these four axes already."
+    )

@@ -30,6 +30,7 @@ from regard.attention.gradients import checkpointed, in_forward_mode, need_gradi
 from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans
 from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
+from regard.attention.masks.mask import axes_error
 from regard.attention.precision import without_autocast
 from regard.attention.scores.biases.bias import Bias, Biased, numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
@@ -276,7 +277,10 @@ def added_to_scores(
     numbers = None if bias is None else bias(tile).to(query)
     if mask is None:
         return numbers
-    return torch.where(mask.keep(tile, query.device), query.new_zeros(()) if numbers is None else numbers, -torch.inf)
+    keep = mask.keep(tile, query.device)
+    if keep.ndim > 4:
+        raise axes_error(mask, keep)
+    return torch.where(keep, query.new_zeros(()) if numbers is None else numbers, -torch.inf)
 
 
 def kernel(

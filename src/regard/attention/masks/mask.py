@@ -88,6 +88,14 @@ class Mask(Described, ABC):
         return Opposite(self)
 
 
+def axes_error(mask: Mask | None, kept: Tensor) -> ValueError:
+    """Return the ValueError for the result of a mask's `keep` that has more than four axes."""
+    return ValueError(
+        f"{type(mask).__name__}.keep returned a tensor of shape {list(kept.shape)}; it must broadcast to "
+        "[batch heads queries keys]. tile.query_positions and tile.key_positions have these four axes already."
+    )
+
+
 def require_mask(other: object) -> Mask:
     """Return `other`, the second operand of `&` or `|`, unchanged; raise TypeError unless it is a `Mask`."""
     if not isinstance(other, Mask):

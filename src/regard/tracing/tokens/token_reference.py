@@ -60,11 +60,13 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
     """Return the positions of the tokens that a text names.
 
     These are the tokens whose text is `text`. If there are none, they are the tokens whose vocabulary entry (`piece`)
-    is `text`. If there are none either, they are the tokens whose text is `text`, ignoring case.
+    is `text`; else those that stand for the letters `text`, which the vocabulary lacks, as "[UNK:🙂]" stands for 🙂;
+    else those whose text is `text`, ignoring case.
     """
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,
         lambda token: token.piece == text,
+        lambda token: token.text == f"[UNK:{text}]",
         lambda token: token.text.casefold() == text.casefold(),
     ]
     matches = ([i for i, token in enumerate(tokens) if criterion(token)] for criterion in criteria)
