@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 import uvicorn
@@ -35,6 +36,9 @@ def serving() -> Iterator[Callable[..., Running]]:
 
 
 @pytest.fixture(scope="session")
-def explorer(serving: Callable[..., Running], minilm: LoadedModel) -> Running:
-    """A running explorer of MiniLM."""
-    return serving(Session("MiniLM"))
+def explorer(serving: Callable[..., Running], minilm: LoadedModel) -> Iterator[Running]:
+    """A running explorer of MiniLM, which reads its first text once for all tests."""
+    session = Session("MiniLM")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(session, "first_page", cache(session.first_page))
+        yield serving(session)

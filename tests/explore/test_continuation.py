@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from page_views import table, weights
 from playwright.sync_api import Locator, Page, expect
 from running_explorer import Running
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -54,7 +55,7 @@ def next_rows(page: Page) -> Locator:
 
 def shares(page: Page) -> list[float]:
     """Return the probabilities of the next tokens that the page shows."""
-    return [float(row.locator("span").last.inner_text()) for row in next_rows(page).all()]
+    return [float(text) for text in next_rows(page).locator("span:last-child").all_inner_texts()]
 
 
 def logits_after(loaded: LoadedModel, ids: list[int]) -> torch.Tensor:
@@ -97,10 +98,7 @@ def test_a_chosen_and_a_drawn_token_are_read_after_the_text(page: Page, loaded: 
     page.get_by_role("button", name="sample one").click()
     expect(written).to_have_count(2)
     probabilities = logits_after(loaded, ids).softmax(-1)
-    numbers = page.locator("[data-view=generation] .numbers")
-    numbers.locator("summary").click()
-    expect(numbers.locator("tbody tr")).to_have_count(2)
-    shown = [float(row.locator("td").first.inner_text()) for row in numbers.locator("tbody tr").all()]
+    shown = [float(row[1]) for row in table(page, "generation")]
     wanted = [float(probabilities[place - 1, ids[place]]) for place in (first, first + 1)]
     assert shown == pytest.approx(wanted, abs=2e-5)
     page.get_by_label("Temperature of the next token").fill("0")
@@ -116,13 +114,9 @@ def check_last_weights(page: Page, loaded: LoadedModel, ids: list[int]) -> None:
     page.get_by_label("Layer", exact=True).select_option("1")
     page.get_by_label("Head", exact=True).select_option("2")
     page.locator("[data-view=sentence] .arcs .word").last.click()
-    numbers = page.locator("[data-view=sentence] .numbers")
-    if numbers.get_attribute("open") is None:
-        numbers.locator("summary").click()
     wanted = regard.trace(loaded.model, ids, tokenizer=loaded.tokenizer)["L1H2"][len(ids) - 1]
-    expect(numbers.locator("tbody td")).to_have_count(len(ids))
-    shown = [float(text) for text in numbers.locator("tbody td").all_inner_texts()]
-    assert shown == pytest.approx(wanted.tolist(), abs=2e-5)
+    expect(page.locator("[data-view=sentence] .arcs .word")).to_have_count(len(ids))
+    assert weights(page) == pytest.approx(wanted.tolist(), abs=2e-5)
     page.keyboard.press("Escape")
 
 
@@ -172,6 +166,22 @@ def test_the_model_writes_after_a_continuation_and_changes_reach_it(running: Run
         for changes in ([], cut)
     ]
     assert effect["output"] == pytest.approx(regard.compare(*traces).output)
+
+
+def test_a_text_that_is_too_long_is_refused_in_view_and_its_beginning_can_be_read(page: Page) -> None:
+    page.get_by_label("Text").fill("snake " * 600)
+    page.get_by_role("button", name="look").click()
+    refusal = page.locator("[role=alert]")
+    expect(refusal).to_contain_text("tokens long and the model reads at most 19; shorten it.")
+    expect(refusal).to_be_in_viewport()
+    refusal.get_by_role("button", name="read only its beginning").click()
+    expect(page.locator(".facts")).to_contain_text("19 tokens")
+    expect(refusal).to_have_count(0)
+    page.get_by_label("silence this head").check()
+    with page.expect_request("**/effect") as asked:
+        page.get_by_role("button", name="run the model with these changes").click()
+    assert asked.value.post_data_json["truncate"] is True  # the effect on the same beginning
+    expect(page.locator(".effect")).to_have_count(1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from axe import violations
 from page_state import assert_link_restores
-from playwright.sync_api import Locator, Page, expect
+from page_views import table, view
+from playwright.sync_api import Page, expect
 from running_explorer import Running
 
 import regard
@@ -14,18 +15,6 @@ from regard.tracing.model_loading import LoadedModel
 from regard.tracing.trace import Trace
 
 CARDS, GOLD, EIFFEL = "a tower of cards", "a tower of gold", "the Eiffel Tower"
-
-
-def view(page: Page, name: str) -> Locator:
-    return page.locator(f"[data-view={name}]")
-
-
-def numbers(page: Page, name: str) -> list[list[str]]:
-    """The cells of a view's table of numbers."""
-    if view(page, name).locator(".numbers").get_attribute("open") is None:
-        view(page, name).locator(".numbers summary").click()
-    expect(view(page, name).locator(".numbers tbody tr").first).to_be_visible()
-    return [row.locator("th, td").all_inner_texts() for row in view(page, name).locator(".numbers tbody tr").all()]
 
 
 def compare(page: Page, first: str, second: str) -> None:
@@ -58,7 +47,7 @@ def test_texts_with_other_tokens_are_side_by_side(page: Page, read: Callable[[st
     figures.nth(1).locator(".word", has_text="tower").click()
     expect(figures.nth(0).locator("[aria-selected=true]")).to_contain_text("Tower")
     first, second = read(EIFFEL)["L3H0"], read(CARDS)["L3H0"]
-    shown = {row[0]: row[1:] for row in numbers(page, "sentence")}
+    shown = {row[0]: row[1:] for row in table(page, "sentence")}
     paired = {"[CLS]": "[CLS]", "the": "a", "Tower": "tower", "[SEP]": "[SEP]"}  # "the" and "a" are alone between pairs
     expected = {key: (first["Tower", key], second["tower", paired[key]]) for key in ("[CLS]", "Tower", "[SEP]")}
     for key, weights in expected.items():
@@ -68,7 +57,7 @@ def test_texts_with_other_tokens_are_side_by_side(page: Page, read: Callable[[st
     assert shown["of"][0] == ""
     assert float(shown["of"][1]) == pytest.approx(second["tower", "of"], abs=2e-5)
     expect(view(page, "pattern").locator("canvas")).to_have_count(2)
-    pairs = {(row[0], row[1]): row[2:] for row in numbers(page, "pattern")}
+    pairs = {(row[0], row[1]): row[2:] for row in table(page, "pattern")}
     assert len(pairs) == 7 * 7 + 6 * 6 - 3 * 3  # [CLS], tower and [SEP] are in both
     assert float(pairs["cards", "of"][1]) == pytest.approx(second["cards", "of"], abs=2e-5)
     expect(view(page, "difference")).to_contain_text("The tokens of the two texts are not at the same places")
@@ -83,7 +72,7 @@ def test_a_word_that_is_in_one_text_alone_is_chosen_there_alone(page: Page, read
     expect(page.locator("[data-view=sentence] h2")).to_have_text("L1H0 · cards")
     expect(figures.nth(0).locator("[aria-selected=true]")).to_have_count(0)
     expect(figures.nth(0).locator("figcaption")).to_contain_text("“cards” is not in this text.")
-    shown = {row[0]: row[2] for row in numbers(page, "sentence")}
+    shown = {row[0]: row[2] for row in table(page, "sentence")}
     assert float(shown["of"]) == pytest.approx(read(CARDS)["L1H0"]["cards", "of"], abs=2e-5)
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
@@ -103,7 +92,7 @@ def test_a_changed_word_has_the_differences_of_compare(page: Page, read: Callabl
     expect(view(page, "sentence").locator("h2")).to_have_text(f"{head} · {query}")
     expect(view(page, "pattern").locator("canvas")).to_have_count(3)
     grown = float(second[head]["tower", "gold"] - first[head]["tower", "cards"])
-    cells = {(row[0], row[1]): row[2:] for row in numbers(page, "pattern")}
+    cells = {(row[0], row[1]): row[2:] for row in table(page, "pattern")}
     assert float(cells["tower", "cards"][2].replace("−", "-")) == pytest.approx(grown, abs=2e-5)
 
 

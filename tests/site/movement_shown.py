@@ -4,7 +4,8 @@ from urllib.parse import urlencode
 
 import pytest
 import torch
-from playwright.sync_api import Locator, Page, expect
+from page_views import cells, table
+from playwright.sync_api import Page, expect
 from site_worker import answers
 
 from regard.effects.plane import Plane
@@ -17,11 +18,6 @@ def angle(vector: torch.Tensor, other: torch.Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(vector.double(), other.double(), dim=0).acos().rad2deg())
 
 
-def cells(rows: Locator) -> list[list[str]]:
-    rows.first.wait_for()
-    return rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
-
-
 def check_movement(tab: Page, address: str, exact: Trace, kind: str, token: int) -> None:
     """Let a site read a text, and compare the movement of a token in each layer with Python's numbers.
 
@@ -31,12 +27,13 @@ def check_movement(tab: Page, address: str, exact: Trace, kind: str, token: int)
     """
     wanted = exact.movement(token, kind)
     view = tab.locator("[data-view=movement]")
+    choice = {"text": exact.text, "head": f"L{wanted.layers[0]}H0", "kind": kind, "query": token, "moved-by": "heads"}
+    tab.goto("about:blank")
+    tab.goto(f"{address}#{urlencode(choice)}")
+    tokens = exact.source if kind == "encoder" else exact.target
+    expect(tab.locator("[data-view=sentence] .arcs .word")).to_have_count(len(tokens))
     for place, layer in enumerate(wanted.layers):
-        choice = {"text": exact.text, "head": f"L{layer}H0", "kind": kind, "query": token, "moved-by": "heads"}
-        tab.goto("about:blank")
-        tab.goto(f"{address}#{urlencode(choice)}")
-        tokens = exact.source if kind == "encoder" else exact.target
-        expect(tab.locator("[data-view=sentence] .arcs .word")).to_have_count(len(tokens))
+        view.get_by_role("button", name=f"L{layer}", exact=True).click()
         expect(view.locator("h2")).to_contain_text(f"L{layer} · {tokens[token].text}")
         change = wanted.after[place] - wanted.before[place]
         for button, vectors in (("heads", wanted.by_head[place]), ("source tokens", wanted.by_source[place])):
@@ -49,9 +46,8 @@ def check_movement(tab: Page, address: str, exact: Trace, kind: str, token: int)
                 assert row[0] == name
                 assert float(row[1]) == pytest.approx(float(vectors[number].norm()), abs=6e-4)
                 assert float(row[2].removesuffix("°")) == pytest.approx(angle(vectors[number], change), abs=0.06)
-    view.locator(".numbers summary").click()
     parts = "before", "attention", "feed_forward", "rest", "after"
-    for place, row in enumerate(cells(view.locator(".numbers tbody tr"))):
+    for place, row in enumerate(table(tab, "movement")):
         assert row[0] == f"L{wanted.layers[place]}"
         lengths = [float(getattr(wanted, part)[place].norm()) for part in parts]
         assert [float(cell) for cell in row[1:6]] == pytest.approx(lengths, abs=1e-4, rel=1e-5)

@@ -3,23 +3,11 @@
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from page_views import columns, numbers
+from playwright.sync_api import Page, expect
 
 from regard.tracing.trace import Trace
 from regard.views.page.outputs import N_SHOWN
-
-
-def columns(steps: Locator, table: str) -> dict[str, list[str]]:
-    """Return the cells of a table of the steps, by the names of its columns."""
-    names = steps.locator(f"table.{table} thead th").all_text_contents()
-    rows = steps.locator(f"table.{table} tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
-    )
-    return {name: [row[place].replace("−", "-") for row in rows] for place, name in enumerate(names)}
-
-
-def numbers(texts: list[str]) -> list[float]:
-    return [float(text) for text in texts]
 
 
 def check_output(tab: Page, address: str, exact: Trace, name: str) -> None:
@@ -37,12 +25,12 @@ def check_output(tab: Page, address: str, exact: Trace, name: str) -> None:
     expect(steps.locator("table.steps tbody th")).to_have_text([token.text for token in shown.keys])
     of_heads = exact.contributions(1, layer, *kind).vectors.double().sum(dim=1)
     own, others = of_heads[shown.number, :N_SHOWN], of_heads.sum(dim=0)[:N_SHOWN] - of_heads[shown.number, :N_SHOWN]
-    seen = columns(steps, "dimensions:not(.lengths)")
+    seen = columns(steps.locator("table.dimensions:not(.lengths)"))
     assert numbers(seen[place[2:]]) == pytest.approx(own.tolist(), abs=1e-4)
     assert numbers(seen["other heads"]) == pytest.approx(others.tolist(), abs=1e-4)
     output = exact.states[shown.kind][layer].attention[1, :N_SHOWN]
     assert numbers(seen["sum"]) == pytest.approx(output.tolist(), abs=1e-4)
     lengths = of_heads.norm(dim=1).sort(descending=True).values
-    assert numbers(columns(steps, "lengths")["length"]) == pytest.approx(lengths.tolist(), abs=1e-4)
-    added = numbers(columns(steps, "steps")["length added"])
+    assert numbers(columns(steps.locator("table.lengths"))["length"]) == pytest.approx(lengths.tolist(), abs=1e-4)
+    added = numbers(columns(steps.locator("table.steps"))["length added"])
     assert added == pytest.approx(shown.contributions(1).lengths.tolist(), abs=1e-4)

@@ -9,6 +9,7 @@ import pytest
 from axe import violations
 from movement_shown import check_movement
 from output_steps import check_output
+from page_views import cells, table, weights
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
 from site_worker import answers
@@ -57,15 +58,6 @@ def page(tab: Page, served, requests) -> Page:
     return tab
 
 
-def numbers(page: Page, view: str) -> list[list[str]]:
-    """Return the cells of the table for screen readers of a view, as rows of texts."""
-    table = page.locator(f"[data-view={view}] .numbers")
-    if table.get_attribute("open") is None:
-        table.locator("summary").click()
-    expect(table.locator("tbody tr").first).to_be_visible()
-    return [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
-
-
 def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
     page: Page, served, requests, model: LoadedModel
 ) -> None:
@@ -81,9 +73,8 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
         page.get_by_label("Head", exact=True).select_option(str(head))
         for word in ("looks", "river"):
             page.locator(".word", has_text=word).click()
-            rows = numbers(page, "sentence")
             exact = wanted[f"L{layer}H{head}"][word].tolist()
-            assert [float(row[-1]) for row in rows] == pytest.approx(exact, abs=2e-5)
+            assert weights(page) == pytest.approx(exact, abs=2e-5)
             page.keyboard.press("Escape")
     names = ("", "worker.js", "model.onnx", "model.outputs", "runtime.deflate", "tokenizer.json")
     asked = [url.partition("?")[0] for url in requests if not url.startswith("blob:")]
@@ -150,7 +141,7 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
     assert float(shown.removeprefix("The output changes by at most ").rstrip(".")) == pytest.approx(
         exact.output, abs=1e-4
     )
-    rows = [row.locator("th, td").all_inner_texts() for row in page.locator(".effect tbody tr").all()]
+    rows = cells(page.locator(".effect tbody tr"))
     wanted = [(name, token, moved) for name, token, moved in exact.largest(6) if moved > 1e-4]
     for row, (name, token, _) in zip(rows, wanted, strict=False):
         assert (row[0], token if name == silenced else row[1]) == (name, token)
@@ -216,7 +207,11 @@ def test_a_file_that_is_missing_is_named_and_loaded_when_it_is_back(page: Page) 
     expect(status).to_have_text("")
 
 
-def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served) -> None:
+def test_the_page_says_how_close_its_weights_are_and_loads_only_from_its_own_server(page: Page, served) -> None:
+    expect(page.locator(".precision")).to_contain_text("with ONNX Runtime in float32")
+    shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
+    assert shown == pytest.approx(served.site.models[0].difference.weights, rel=0.1)
+    assert shown < 1e-5
     with urllib.request.urlopen(served.address) as answer:
         policy = answer.read().decode().split('Content-Security-Policy" content="')[1].split('"')[0]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -239,16 +234,6 @@ def test_the_page_may_load_only_from_its_own_folder_s_server(page: Page, served)
     elsewhere = served.address.replace("127.0.0.1", "localhost")
     assert page.evaluate(in_worker, served.address) == "loaded"
     assert page.evaluate(in_worker, elsewhere) == "refused"
-
-
-def test_the_page_says_how_close_its_weights_are(page: Page, served) -> None:
-    expect(page.locator(".precision")).to_contain_text("with ONNX Runtime in float32")
-    shown = float(page.locator(".precision").inner_text().removesuffix(".").rpartition(" ")[2])
-    assert shown == pytest.approx(served.site.models[0].difference.weights, rel=0.1)
-    assert shown < 1e-5
-
-
-def test_axe_finds_nothing_that_keeps_anybody_out(page: Page) -> None:
-    for name in ("sentence", "heads", "what-if"):
-        numbers(page, name)
-    assert violations(page) == []
+    table(page, "what-if")
+    assert violations(page, ".top") == []  # the field for the text; tests of pages in files search the other views
+    assert violations(page, "[data-view=what-if]") == []

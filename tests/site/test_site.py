@@ -30,7 +30,6 @@ from regard.site import translator_model as translating
 from regard.site.check import Difference, check_graph
 from regard.site.exported import Exported
 from regard.site.folder import check_empty, write_site
-from regard.site.graph import write_model
 from regard.site.runtime import FILE, INCLUDED, SHA256, VERSION, read_given, runtime
 from regard.site.spm_check import check_vocabulary
 from regard.site.tokenizer import tokenizer_tables
@@ -43,14 +42,9 @@ FRONT = Path(__file__).parents[2] / "front"
 
 
 @pytest.fixture(scope="module")
-def graph(small: Path, tmp_path_factory) -> tuple[LoadedModel, Path]:
-    """The small model, and its graph."""
-    loaded = load(str(small))
-    path = tmp_path_factory.mktemp("graph") / "model.onnx"
-    read = regard.trace(loaded.model, "It rains.", tokenizer=loaded.tokenizer)
-    layers = {layer: step.pattern for layer, step in read.attended["encoder"].items()}
-    write_model(loaded.model, "encoder", layers, 64, path)
-    return loaded, path
+def graph(small: Path, served) -> tuple[LoadedModel, Path]:
+    """The small model, and the graph in its site."""
+    return load(str(small)), served.folder / "model.onnx"
 
 
 def test_the_graph_gives_the_model_s_queries_keys_and_values(graph):
@@ -98,8 +92,8 @@ def test_changes_alone_are_compared_too(graph, monkeypatch):
     assert "does not attend as the model itself does" in refusal(InputError, check_graph, path, loaded, 64)
 
 
-def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel):
-    tables = tokenizer_tables(minilm.tokenizer, 0)
+def test_the_tables_of_letters_say_what_the_tokenizer_does(minilm: LoadedModel, served):
+    tables = json.loads((served.folder / "tokenizer.json").read_text(encoding="utf-8"))
     backend = minilm.tokenizer.backend_tokenizer
     inside = {name: {c for a, b in tables[name] for c in range(a, b + 1)} for name in ("dropped", "spaced", "apart")}
     for letter in "aÉñßİ漢豈뱀ᄇ!…«、\x00\u200b\u0301\ufeff１Ⅷ":

@@ -9,6 +9,7 @@ from axe import violations
 from compared_candidates import compare_candidates
 from movement_shown import check_movement
 from output_steps import check_output
+from page_views import table, view, weights
 from playwright.sync_api import Locator, Page, expect
 from site_texts import TEXTS
 from site_worker import answers
@@ -54,23 +55,12 @@ def page(tab: Page, translating) -> Page:
     tab.emulate_media(color_scheme="light")
     tab.goto("about:blank")
     tab.goto(translating.address)
-    expect(view(tab).locator(".arcs path")).not_to_have_count(0)
+    expect(alignment(tab).locator(".arcs path")).not_to_have_count(0)
     return tab
 
 
-def view(page: Page, name: str = "alignment") -> Locator:
-    return page.locator(f"[data-view={name}]")
-
-
-def numbers(page: Page, name: str) -> list[list[str]]:
-    """Return the cells of the table for screen readers of a view, as rows of texts."""
-    table = view(page, name).locator(".numbers")
-    if table.get_attribute("open") is None:
-        table.locator("summary").click()
-    expect(table.locator("tbody tr").first).to_be_visible()
-    return table.locator("tbody tr").evaluate_all(
-        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
-    )
+def alignment(page: Page) -> Locator:
+    return view(page, "alignment")
 
 
 def translated(python: Translator, text: str) -> Translation:
@@ -102,13 +92,13 @@ def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page
     text = "no cat ran to a dog"
     page.get_by_label("Text").fill(text)
     exact = translated(python, text)
-    expect(view(page).locator(".word[data-side=source] bdi").last).to_have_text("dog", timeout=PATIENCE)
-    rows = view(page).locator(".candidates tbody tr")
+    expect(alignment(page).locator(".word[data-side=source] bdi").last).to_have_text("dog", timeout=PATIENCE)
+    rows = alignment(page).locator(".candidates tbody tr")
     assert rows.locator("button").all_inner_texts() == [one.text or "∅" for one in exact.candidates]
     scores = [float(cell.replace("−", "-")) for cell in rows.locator("td").all_inner_texts()]
     flat = [number for one in exact.candidates for number in (one.score, one.log_probability)]
     assert scores == pytest.approx(flat, abs=1e-4)
-    shown = [[float(cell) for cell in row[1:]] for row in numbers(page, "alignment")]
+    shown = [[float(cell) for cell in row[1:]] for row in table(page, "alignment")]
     for row, exact_row in zip(shown, exact.alignment.weights.tolist(), strict=True):
         assert row == pytest.approx(exact_row, abs=1e-4)
     for kind, head in (("encoder", "L0H3"), ("decoder", "L1H1"), ("cross", "L0H2")):
@@ -116,8 +106,7 @@ def test_a_typed_sentence_is_translated_and_every_view_has_python_s_weights(page
         page.get_by_label("Layer", exact=True).select_option(head[1])
         page.get_by_label("Head", exact=True).select_option(head[3])
         view(page, "sentence").locator("[role=option]").nth(2).click()
-        weights = [float(row[-1]) if row[-1] != "masked" else 0.0 for row in numbers(page, "sentence")]
-        assert weights == pytest.approx(exact.trace[f"{kind} {head}"].row(2).tolist(), abs=1e-4)
+        assert weights(page) == pytest.approx(exact.trace[f"{kind} {head}"].row(2).tolist(), abs=1e-4)
         page.keyboard.press("Escape")
 
 
@@ -132,23 +121,23 @@ def test_a_token_moves_as_in_python(tab: Page, translating, python: Translator, 
 
 def test_hovering_a_word_shows_its_weights_and_an_alternative_is_aligned_too(page: Page, python: Translator) -> None:
     page.get_by_label("Text").fill("a dog sat")
-    expect(view(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
+    expect(alignment(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
     exact = translated(python, "a dog sat").candidates[1]
-    view(page).locator(".candidates tbody button").nth(1).click()
-    words = view(page).locator(".word[data-side=target]")
+    alignment(page).locator(".candidates tbody button").nth(1).click()
+    words = alignment(page).locator(".word[data-side=target]")
     assert words.locator("bdi").all_inner_texts() == list(exact.alignment.target_words)
     words.first.hover()
     weights = exact.alignment.weights[0].tolist()
-    shown = view(page).locator(".word[data-side=source] small").all_inner_texts()
+    shown = alignment(page).locator(".word[data-side=source] small").all_inner_texts()
     assert [float(text) for text in shown] == pytest.approx([one for one in weights if one >= 0.005], abs=0.006)
 
 
 def test_arabic_words_do_not_reverse_the_sentence_that_names_them(page: Page) -> None:
     page.get_by_label("Text").fill("الثعبان")
-    words = view(page).locator(".word[data-side=source]")
+    words = alignment(page).locator(".word[data-side=source]")
     expect(words).to_have_count(1, timeout=PATIENCE)
     words.hover()
-    expect(view(page).locator(".caption").first).to_contain_text("“\u2068الثعبان\u2069” is aligned most with")
+    expect(alignment(page).locator(".caption").first).to_contain_text("“\u2068الثعبان\u2069” is aligned most with")
 
 
 def test_what_cannot_be_translated_is_said(page: Page) -> None:
@@ -187,25 +176,25 @@ def test_a_model_and_a_translator_share_a_site(
     written = write_site(tmp_path / "site", "MiniLM", translator=byte_translator, course=False)
     tab.goto(serve_folder(tmp_path / "site"))
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(13)
-    assert view(tab).count() == 0
+    assert alignment(tab).count() == 0
     precision = tab.locator(".precision")
     first, second = (f"{model.difference.weights:.1e}".replace("e-0", "e-") for model in written.models)
     expect(precision).to_contain_text(f"by more than {first}.")
     tab.get_by_label("Text").fill("the cat sat on a mat")  # the first text is too long for the translator
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(8, timeout=PATIENCE)
     tab.get_by_label("Model").select_option("en-de")
-    expect(view(tab).locator(".candidates tbody tr")).to_have_count(5, timeout=PATIENCE)
+    expect(alignment(tab).locator(".candidates tbody tr")).to_have_count(5, timeout=PATIENCE)
     expect(precision).to_contain_text(f"by more than {second}.")
     tab.get_by_label("Model").select_option("small")
-    expect(view(tab)).to_have_count(0, timeout=PATIENCE)
+    expect(alignment(tab)).to_have_count(0, timeout=PATIENCE)
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(8)
 
 
 def test_axe_finds_nothing_and_the_page_fits_a_narrow_window(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 800})
     page.get_by_label("Text").fill("the cat ran")
-    expect(view(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
+    expect(alignment(page).locator(".word[data-side=source]")).to_have_count(3, timeout=PATIENCE)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
     for name in ("alignment", "sentence"):
-        numbers(page, name)
+        table(page, name)
     assert violations(page) == []

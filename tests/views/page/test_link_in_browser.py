@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 from page_state import assert_link_restores
+from page_views import view
 from playwright.sync_api import Locator, Page
 
-import regard
-from regard.tracing.model_loading import LoadedModel
 from regard.translation.search.beam import Beam
 from regard.translation.translator import Translator
 
@@ -18,7 +17,18 @@ CHOICES: dict[str, list[Callable[[Page], object]]] = {
         lambda page: page.get_by_label("Head", exact=True).select_option("5"),
         lambda page: view(page, "sentence").locator(".word").nth(5).click(),
         lambda page: page.get_by_label("Colour scale").select_option("log"),
+        lambda page: button(page, "sentence", "columns").click(),
+        lambda page: button(page, "heads", "patterns").click(),
         lambda page: view(page, "heads").locator("select").select_option("entropy"),
+        lambda page: button(page, "pattern", "circles").click(),
+        lambda page: button(page, "pattern", "queries →").click(),
+        lambda page: button(page, "pattern", "larger cells").click(),
+        lambda page: button(page, "movement", "source tokens").click(),
+        lambda page: button(page, "movement", "this layer").click(),
+        lambda page: view(page, "what-if").get_by_role("slider").press("ArrowRight"),
+        lambda page: view(page, "what-if").locator("td button").first.click(),
+        lambda page: view(page, "steps").locator(".stages button").nth(1).click(),
+        lambda page: view(page, "steps").locator("tbody th button").nth(2).click(),
         lambda page: page.get_by_label("Language").select_option("ko"),
     ],
     "average": [
@@ -28,31 +38,16 @@ CHOICES: dict[str, list[Callable[[Page], object]]] = {
         lambda page: page.get_by_label("hide special tokens").check(),
         lambda page: page.get_by_label("whole words").check(),
     ],
-    "drawn": [
-        lambda page: button(page, "sentence", "columns").click(),
-        lambda page: button(page, "heads", "patterns").click(),
-        lambda page: button(page, "pattern", "circles").click(),
-        lambda page: button(page, "pattern", "queries →").click(),
-        lambda page: button(page, "pattern", "larger cells").click(),
-        lambda page: button(page, "movement", "source tokens").click(),
-        lambda page: button(page, "movement", "this layer").click(),
-    ],
-    "what if": [
-        lambda page: view(page, "what-if").get_by_role("slider").press("ArrowRight"),
-        lambda page: view(page, "what-if").locator("td button").first.click(),
-        lambda page: view(page, "steps").locator(".stages button").nth(1).click(),
-        lambda page: view(page, "steps").locator("tbody th button").nth(2).click(),
-    ],
 }
 
 CHOICES_OF_A_TRANSLATION: dict[str, list[Callable[[Page], object]]] = {
-    "pieces": [
+    "source piece": [
         lambda page: page.get_by_label("Attention", exact=True).select_option("encoder"),
         lambda page: button(page, "alignment", "pieces").click(),
-        lambda page: button(page, "alignment", "matrix").click(),
         lambda page: view(page, "alignment").locator(".candidates button").nth(1).click(),
+        lambda page: view(page, "alignment").locator(".word[data-side=source]").nth(2).click(),
+        lambda page: button(page, "alignment", "matrix").click(),
     ],
-    "source word": [lambda page: view(page, "alignment").locator(".word[data-side=source]").nth(2).click()],
     "translated word": [
         lambda page: view(page, "alignment").locator(".candidates button").nth(1).click(),
         lambda page: view(page, "alignment").locator(".word[data-side=target]").nth(1).click(),
@@ -60,20 +55,8 @@ CHOICES_OF_A_TRANSLATION: dict[str, list[Callable[[Page], object]]] = {
 }
 
 
-def view(page: Page, name: str) -> Locator:
-    return page.locator(f"[data-view={name}]")
-
-
 def button(page: Page, of: str, name: str) -> Locator:
     return view(page, of).get_by_role("button", name=name, exact=True)
-
-
-@pytest.fixture(scope="module")
-def written(minilm: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a sentence, with the movement of its tokens."""
-    text = "The snake is very dangerous because it has a venom."
-    kept = regard.trace(minilm.model, text, tokenizer=minilm.tokenizer, keep=("hidden",))
-    return kept.html(tmp_path_factory.mktemp("link") / "page.html", token="it", head="L3H1")
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +67,10 @@ def translated(translator: Translator, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
-def test_a_link_restores_what_was_chosen(tab: Page, written: Path, choices: list[Callable[[Page], object]]) -> None:
+def test_a_link_restores_what_was_chosen(tab: Page, kept_page: Path, choices: list[Callable[[Page], object]]) -> None:
     tab.set_viewport_size({"width": 1280, "height": 900})
     tab.goto("about:blank")
-    tab.goto(written.as_uri())
+    tab.goto(kept_page.as_uri())
     assert_link_restores(tab, choices)
 
 

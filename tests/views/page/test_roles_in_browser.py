@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import torch
+from page_views import numbers, table, view
 from playwright.sync_api import Page, expect
 
 from regard import Trace
@@ -13,35 +13,23 @@ from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 
 
-@pytest.fixture(scope="module")
-def repeated(minilm: LoadedModel) -> Trace:
-    """A trace of a text with repeated words, so that every role has keys."""
-    return trace(minilm.model, "The snake saw the snake, and the snake hid.", tokenizer=minilm.tokenizer)
+def test_the_roles_of_heads_are_python_s(opened: Callable[..., Page], minilm: LoadedModel, tmp_path: Path) -> None:
+    repeated = trace(minilm.model, "The snake saw the snake, and the snake hid.", tokenizer=minilm.tokenizer)
+    page = opened(repeated.html(tmp_path / "page.html"))  # so that every role has keys
+    rows, wanted = opened_rows(page), repeated.roles()
+    assert [row[0] for row in rows] == list(wanted.heads)
+    shown = torch.tensor([numbers(row[4:]) for row in rows], dtype=torch.float64)
+    torch.testing.assert_close(shown, wanted.means[: len(KEY_ROLES)].T, atol=6e-5, rtol=0)
+    page.get_by_label("Sort by").select_option("previous")
+    means = wanted.means[KEY_ROLES.index("previous")]
+    best = wanted.heads[int(means.argmax())]
+    expect(view(page, "heads").locator("figcaption").first).to_have_text(f"{best}{float(means.max()):.4f}")
 
 
 def opened_rows(page: Page) -> list[list[str]]:
-    heads = page.locator("[data-view=heads]")
-    heads.locator(".numbers summary").click()
-    expect(heads.locator(".numbers tbody")).not_to_contain_text("…")
-    cells = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
-    return list(heads.locator(".numbers tbody tr").evaluate_all(cells))
-
-
-def test_the_roles_of_heads_are_python_s(opened: Callable[..., Page], repeated: Trace, tmp_path: Path) -> None:
-    rows = opened_rows(opened(repeated.html(tmp_path / "page.html")))
-    wanted = repeated.roles()
-    assert [row[0] for row in rows] == list(wanted.heads)
-    shown = torch.tensor([[float(cell.replace("−", "-")) for cell in row[4:]] for row in rows], dtype=torch.float64)
-    torch.testing.assert_close(shown, wanted.means[: len(KEY_ROLES)].T, atol=6e-5, rtol=0)
-
-
-def test_heads_are_sorted_by_a_role(opened: Callable[..., Page], repeated: Trace, tmp_path: Path) -> None:
-    page = opened(repeated.html(tmp_path / "page.html"))
-    opened_rows(page)  # every head is summarised
-    page.get_by_label("Sort by").select_option("previous")
-    means = repeated.roles().means[KEY_ROLES.index("previous")]
-    best = repeated.roles().heads[int(means.argmax())]
-    expect(page.locator("[data-view=heads] figcaption").first).to_have_text(f"{best}{float(means.max()):.4f}")
+    table(page, "heads")
+    expect(view(page, "heads").locator(".numbers tbody")).not_to_contain_text("…")  # every head is summarised
+    return table(page, "heads")
 
 
 def test_a_role_without_keys_has_no_number_and_cross_attention_no_roles(
@@ -51,4 +39,4 @@ def test_a_role_without_keys_has_no_number_and_cross_attention_no_roles(
     assert {tuple(row[8:]) for row in rows} == {("–", "–", "–")}  # no special token, and no word twice
     page = opened(translated.html(tmp_path / "cross.html"))
     assert {len(row) for row in opened_rows(page)} == {4}
-    expect(page.locator("[data-view=heads] optgroup")).to_have_count(0)
+    expect(view(page, "heads").locator("optgroup")).to_have_count(0)

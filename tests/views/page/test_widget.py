@@ -114,23 +114,6 @@ def test_where_no_widget_can_be_shown_there_is_a_picture(snake: Trace) -> None:
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_the_reader_and_python_choose_in_turn(opened_widget: Callable[..., Page], snake: Trace) -> None:
-    widget = snake.widget(token="it", head="L3H1")
-    page = opened_widget(widget)
-    inner = page.frame_locator("iframe")
-    title = inner.locator("[data-view=sentence] h2")
-    expect(title).to_have_text("L3H1 · it")
-    inner.locator("[data-view=sentence] .word").filter(has_text="snake").first.click()
-    page.wait_for_function("() => window.saved?.address.includes('query=2')")
-    widget.address = page.evaluate("() => window.saved.address")
-    assert (widget.head.name, widget.token) == ("L3H1", snake.tokens[2])
-    widget.select("L2H0", token="venom")
-    page.evaluate("address => model.set('address', address)", widget.address)
-    expect(title).to_have_text("L2H0 · venom")
-    page.evaluate("() => { window.remove(); document.querySelector('iframe').remove(); }")  # leaves nothing behind
-    page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
-
-
 def shown(frame: FrameLocator) -> dict[str, object]:
     """What a page in a notebook shows, and how its switches are set."""
     return {
@@ -155,21 +138,33 @@ FLIPPED = {"hidden": True, "circles": "true", "queries": "true", "temperature": 
 """What `shown` returns after `flip_switches`, but for the title."""
 
 
-def test_two_widgets_in_one_notebook_have_their_own_state(opened_widget: Callable[..., Page], snake: Trace) -> None:
-    first, second = snake.widget(token="it", head="L3H1"), snake.widget(token="venom", head="L2H0")
-    page = opened_widget(first, second)
+def test_widgets_and_python_choose_in_turn_and_each_widget_has_its_own_state(
+    opened_widget: Callable[..., Page], snake: Trace
+) -> None:
+    widget, second = snake.widget(token="it", head="L3H1"), snake.widget(token="venom", head="L2H0")
+    page = opened_widget(widget, second)
     one, other = page.frame_locator("iframe >> nth=0"), page.frame_locator("iframe >> nth=1")
     expect(other.locator("[data-view=sentence] h2")).to_have_text("L2H0 · venom")
-    before = shown(other)
+    before, title = shown(other), one.locator("[data-view=sentence] h2")
+    expect(title).to_have_text("L3H1 · it")
+    one.locator("[data-view=sentence] .word").filter(has_text="snake").first.click()
+    page.wait_for_function("() => window.saved?.address.includes('query=2')")
+    widget.address = page.evaluate("() => window.saved.address")
+    assert (widget.head.name, widget.token) == ("L3H1", snake.tokens[2])
+    widget.select("L2H0", token="venom")
+    page.evaluate("address => model.set('address', address)", widget.address)
+    expect(title).to_have_text("L2H0 · venom")
     flip_switches(one)
     one.get_by_label("Layer", exact=True).select_option("4")
-    page.wait_for_function("() => models[0].get('address').includes('L4H1')")
-    assert shown(one) == FLIPPED | {"title": "L4H1 · it"}
+    page.wait_for_function("() => models[0].get('address').includes('L4H0')")
+    assert shown(one) == FLIPPED | {"title": "L4H0 · venom as you changed it"}
     assert shown(other) == before
     assert "L2H0" in page.evaluate("() => models[1].get('address')")
     other.get_by_label("Layer", exact=True).select_option("5")
     page.wait_for_function("() => models[1].get('address').includes('L5H0')")
-    assert shown(one) == FLIPPED | {"title": "L4H1 · it"}
+    assert shown(one) == FLIPPED | {"title": "L4H0 · venom as you changed it"}
+    page.evaluate("() => { window.remove(); document.querySelector('iframe').remove(); }")  # leaves nothing behind
+    page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
 
 
 def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
@@ -192,15 +187,15 @@ def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
     one.get_by_label("Layer", exact=True).select_option("2")
     expect(other.locator("[data-view=sentence] h2")).to_have_text("L2H1 · snake")
     assert shown(other) == usual | {"title": "L2H1 · snake"}
-    assert shown(one) == FLIPPED | {"title": "L2H1 · snake", "hidden": False, "temperature": "0.2"}
+    assert shown(one) == FLIPPED | {"title": "L2H1 · snake as you changed it", "hidden": False, "temperature": "0.2"}
     other.get_by_label("Layer", exact=True).select_option("3")  # where the first one was: it is told again
-    expect(one.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake")
+    expect(one.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake as you changed it")
     for layer in ("2", "3"):  # away from what it was told, and back to it
         one.get_by_label("Layer", exact=True).select_option(layer)
         expect(other.locator("[data-view=sentence] h2")).to_have_text(f"L{layer}H1 · snake")
     page.evaluate("() => model.set('address', 'head=L0H5&query=7&locked=1')")  # as Python chooses
-    for frame in (one, other):
-        expect(frame.locator("[data-view=sentence] h2")).to_have_text("L0H5 · it")
+    for frame, changed in ((one, " as you changed it"), (other, "")):
+        expect(frame.locator("[data-view=sentence] h2")).to_have_text(f"L0H5 · it{changed}")
     assert shown(other) == usual | {"title": "L0H5 · it"}
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from axe import violations
-from playwright.sync_api import Locator, Page, expect
+from page_views import cells, number, view
+from playwright.sync_api import Page, expect
 from refusals import refusal
 
-import regard
+from regard import Trace
 from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.examples import NAMES
 from regard.by_hand.inputs_file import built_in_inputs
@@ -21,8 +22,6 @@ from regard.errors import InputError
 from regard.tracing.model_loading import LoadedModel
 from regard.views.page.worked import write_worked_page
 
-SNAKE = "The snake is very dangerous because it has a venom."
-
 
 @pytest.fixture
 def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
@@ -30,40 +29,40 @@ def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
 
     def show(worked: WorkedAttention, address: str = "#step=7", **window: object) -> Page:
         page = opened(write_worked_page(worked, tmp_path / "steps.html"), address=address, **window)
-        expect(view(page).locator("table.steps tbody tr")).not_to_have_count(0)
+        expect(view(page, "steps").locator("table.steps tbody tr")).not_to_have_count(0)
         return page
 
     return show
 
 
-def view(page: Page) -> Locator:
-    return page.locator("[data-view=steps]")
-
-
-def number(text: str) -> float:
-    return float(text.replace("−", "-").replace("∞", "inf"))
-
-
 def columns(page: Page, table: str) -> np.ndarray:
-    """The numbers of a table, an array [columns rows]; an empty cell is NaN."""
-    shown_rows = view(page).locator(f"table.{table} tbody tr")
-    shown_rows.first.wait_for()
-    rows = shown_rows.evaluate_all("rows => rows.map(row => [...row.cells].slice(1).map(cell => cell.textContent))")
-    return np.array([[number(cell) if cell else np.nan for cell in row] for row in rows]).T
+    """The numbers of a table of the steps, an array [columns rows]; an empty cell is NaN."""
+    rows = cells(view(page, "steps").locator(f"table.{table} tbody tr"))
+    return np.array([[number(cell) if cell else np.nan for cell in row[1:]] for row in rows]).T
 
 
 def step(page: Page, name: str) -> None:
-    view(page).locator(".stages").get_by_role("button", name=name).click()
+    view(page, "steps").locator(".stages").get_by_role("button", name=name).click()
 
 
-def test_it_opens_at_the_first_step_and_next_goes_through_all(shown: Callable[..., Page]) -> None:
+def test_it_opens_at_the_first_step_and_the_steps_are_played_and_gone_through(shown: Callable[..., Page]) -> None:
     page = shown(work_out(built_in_inputs("self-attention"), 0), address="")
-    buttons = view(page).locator(".stages button")
+    buttons, current = view(page, "steps").locator(".stages button"), view(page, "steps").locator("[aria-current=step]")
     expect(buttons.first).to_have_attribute("aria-current", "step")
-    for _ in range(buttons.count() - 1):
-        view(page).get_by_role("button", name="next").click()
+    for name in ("1 · query · key", "2 · scale", "3 · exp"):
+        view(page, "steps").get_by_role("button", name="next ›").click()
+        expect(current).to_have_text(name)
+    view(page, "steps").get_by_role("button", name="‹ back").click()
+    expect(current).to_have_text("2 · scale")
+    view(page, "steps").get_by_role("button", name="play").click()
+    expect(current).to_have_text("3 · exp")
+    for _ in range(3, buttons.count() - 1):
+        view(page, "steps").get_by_role("button", name="next ›").click()
     expect(buttons.last).to_have_attribute("aria-current", "step")
-    expect(view(page).get_by_role("button", name="next")).to_be_disabled()
+    expect(view(page, "steps").get_by_role("button", name="next")).to_be_disabled()
+    page.locator(".queries").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".queries [aria-selected=true]")).to_have_text("x2")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,14 +84,14 @@ def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> No
     hidden = [masked] if "masked" in stages else []
     wanted = [stages["products"][last], *scaled, *hidden, exponentials, stages["weights"][last]]
     np.testing.assert_allclose(seen, wanted, atol=6e-5)
-    sums = view(page).locator("table.steps tfoot td").all_inner_texts()
+    sums = view(page, "steps").locator("table.steps tfoot td").all_inner_texts()
     assert [number(text) for text in sums if text] == pytest.approx([exponentials.sum(), 1], abs=6e-5)
     np.testing.assert_allclose(columns(page, "dimensions")[2], stages["context"][last], atol=6e-5)
     if "W_o" in numbers.matrices:
         step(page, "output")
         np.testing.assert_allclose(columns(page, "dimensions")[0], worked["output"].matrix[last], atol=6e-5)
     else:
-        expect(view(page).get_by_role("button", name="output")).to_have_count(0)
+        expect(view(page, "steps").get_by_role("button", name="output")).to_have_count(0)
     if "x" in numbers.matrices:
         step(page, "0 · project")
         strongest = int(stages["weights"][last].argmax())
@@ -104,9 +103,9 @@ def test_the_steps_of_every_example(shown: Callable[..., Page], name: str) -> No
 
 def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> None:
     page = shown(work_out(built_in_inputs("self-attention"), 1))
-    line = view(page).locator(".cell-sum")
+    line = view(page, "steps").locator(".cell-sum")
     expect(line).to_have_text("Point at a number, or tap it, to see how it is computed.")
-    cells = view(page).locator("table.steps tbody tr").nth(2).locator("td")
+    cells = view(page, "steps").locator("table.steps tbody tr").nth(2).locator("td")
     cells.nth(0).hover()
     q, k = (work_out(built_in_inputs("self-attention"))[name].matrix for name in "QK")
     products = " + ".join(f"{a:.4f} · {b:.4f}" for a, b in zip(q[1], k[2], strict=True))
@@ -115,7 +114,7 @@ def test_a_number_tells_which_sum_it_came_from(shown: Callable[..., Page]) -> No
     expect(line).to_have_text("6.9282 = 12.0000 · 0.5774")
     step(page, "0 · project")
     x, w = (built_in_inputs("self-attention").matrices[name] for name in ("x", "W_q"))
-    view(page).locator("table.dimensions tbody tr").first.locator("td").first.hover()
+    view(page, "steps").locator("table.dimensions tbody tr").first.locator("td").first.hover()
     terms = " + ".join(f"{a:g} · {b:g}" for a, b in zip(x[1], w[:, 0], strict=True))
     expect(line).to_have_text(f"{q[1, 0]:.4f} = {terms}")
 
@@ -136,24 +135,9 @@ def test_a_mask_a_bias_a_softcap_a_temperature_and_a_sink(shown: Callable[..., P
     np.testing.assert_allclose(seen[-1][:3], weights, atol=6e-5)
     np.testing.assert_allclose(seen[4][:3], worked["masked"].matrix[1] / 2, atol=6e-5)
     assert np.isneginf(seen[4][1])
-    expect(view(page).locator("tr.others")).to_contain_text("sink")
+    expect(view(page, "steps").locator("tr.others")).to_contain_text("sink")
     page.locator(".queries .word").first.click()
     np.testing.assert_allclose(columns(page, "steps")[-1][:3], worked["weights"].matrix[0], atol=6e-5)
-
-
-def test_the_steps_are_played_and_gone_through(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(built_in_inputs("self-attention"), 0))
-    step(page, "0 · project")
-    for name in ("1 · query · key", "2 · scale", "3 · exp"):
-        view(page).get_by_role("button", name="next ›").click()
-        expect(view(page).locator("[aria-current=step]")).to_have_text(name)
-    view(page).get_by_role("button", name="‹ back").click()
-    expect(view(page).locator("[aria-current=step]")).to_have_text("2 · scale")
-    view(page).get_by_role("button", name="play").click()
-    expect(view(page).locator("[aria-current=step]")).to_have_text("3 · exp")
-    page.locator(".queries").focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.locator(".queries [aria-selected=true]")).to_have_text("x2")
 
 
 def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
@@ -161,19 +145,20 @@ def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
     worked = work_out(ExampleInputs(title="<script>alert(1)</script>", matrices=matrices), 0)
     page = shown(worked)
     expect(page.locator("h1")).to_have_text("<script>alert(1)</script>")
-    expect(view(page).get_by_role("button", name="0 · project")).to_have_count(0)
+    expect(view(page, "steps").get_by_role("button", name="0 · project")).to_have_count(0)
     np.testing.assert_allclose(columns(page, "steps")[-1], worked["weights"].matrix[0], atol=6e-5)
 
 
 def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
-    shown: Callable[..., Page], minilm: LoadedModel
+    shown: Callable[..., Page], minilm: LoadedModel, kept: Trace
 ) -> None:
-    numbers, query = model_inputs(minilm.model, SNAKE, head="L3H1", token="it", tokenizer=minilm.tokenizer)
+    numbers, query = model_inputs(minilm.model, kept.text, head="L3H1", token="it", tokenizer=minilm.tokenizer)
     page = shown(work_out(numbers, query))
     step(page, "output")
-    expect(view(page).locator(".say")).to_have_text("The context times W_o gives 384 numbers: the output of attention.")
-    trace = regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, keep=("hidden",))
-    added = trace["L3H1"].contributions("it").vectors.sum(dim=0)
+    expect(view(page, "steps").locator(".say")).to_have_text(
+        "The context times W_o gives 384 numbers: the output of attention."
+    )
+    added = kept["L3H1"].contributions("it").vectors.sum(dim=0)
     np.testing.assert_allclose(columns(page, "dimensions")[0], added, atol=6e-5)
 
 
@@ -185,18 +170,14 @@ def test_temperature_0_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_axe_finds_nothing_and_it_fits_a_narrow_window(shown: Callable[..., Page]) -> None:
+def test_axe_finds_nothing_and_it_fits_a_narrow_window_and_is_korean_too(shown: Callable[..., Page]) -> None:
     page = shown(work_out(built_in_inputs("multi-head"), 0), width=360)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
-    for name in ("0 · project", "exp", "output"):
+    for name, part in (("0 · project", "html"), ("exp", "[data-view=steps]"), ("output", "[data-view=steps]")):
         step(page, name)
-        assert violations(page) == []
-
-
-def test_it_is_korean_too(shown: Callable[..., Page]) -> None:
-    page = shown(work_out(built_in_inputs("multi-head"), 0))
+        assert violations(page, part) == []
     page.get_by_label("Language").select_option("ko")
-    expect(view(page).locator("h2")).to_have_text("한 단계씩 · x1")
+    expect(view(page, "steps").locator("h2")).to_have_text("한 단계씩 · x1")
     for name in ("0 · 투영", "출력"):
         step(page, name)
-        assert not set(view(page).locator(".say").inner_text().split()) & {"the", "of", "and"}
+        assert not set(view(page, "steps").locator(".say").inner_text().split()) & {"the", "of", "and"}
