@@ -352,7 +352,7 @@ def test_a_stage_that_is_not_there_is_refused():
 def test_they_introduce_themselves():
     worked = worked_example("multi-head")
     assert repr(worked) == (
-        "WorkedAttention('Multi-head attention: 4 x 8 split over four heads', queries=4, keys=4, heads=4, stages=38)"
+        "WorkedAttention('Multi-head attention: 4 × 8 split over four heads', queries=4, keys=4, heads=4, stages=38)"
     )
     assert repr(worked["scores_1"]) == "Stage(scores_1 = products_1 / √d_k, d_k = 2, 4 tokens × 4 tokens)"
 

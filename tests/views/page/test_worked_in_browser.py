@@ -156,7 +156,7 @@ def test_a_head_of_a_model_ends_with_what_w_o_makes_of_its_context(
     page = shown(work_out(numbers, query))
     step(page, "output")
     expect(view(page, "steps").locator(".say")).to_have_text(
-        "The context times W_o gives 384 numbers: the output of attention."
+        "The context times W_O gives 384 numbers: the output of attention."
     )
     added = kept["L3H1"].contributions("it").vectors.sum(dim=0)
     np.testing.assert_allclose(columns(page, "dimensions")[0], added, atol=6e-5)

@@ -42,7 +42,7 @@ def test_self_attention_in_80_columns():
         == """\
 Self-attention: three tokens look at each other
 Small whole numbers that are easily checked by hand: three embeddings of width
-4, parameters of 4 x 3.
+4, parameters of 4 × 3.
 
 ── Given ───────────────────────────────────────────────────────────────────────
 
