@@ -50,7 +50,7 @@ def explain(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write a page for any browser that shows the computation step by step."),
+        typer.Option("--html", help="Write a page with the computation step by step; its ⤓ saves PNG or SVG."),
     ] = None,
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.
