@@ -31,34 +31,36 @@ def test_an_index_names_a_tile_and_the_axes_that_fall_away():
         (
             (0, 0, 0, 0, 0),
             IndexError,
-            "a pattern has four axes (batch, head, query, key); got 5 indices: (0, 0, 0, 0, 0).",
+            "a pattern has four axes (batch, head, query, key); got 5 indices.",
         ),
         (
             (..., 0, ...),
             IndexError,
-            "a pattern has four axes (batch, head, query, key); got 3 indices: (Ellipsis, 0, Ellipsis).",
+            "a pattern has four axes (batch, head, query, key); got 3 indices.",
         ),
         (
             ([0], [1]),
             TypeError,
-            "a pattern takes one list of positions in an index, not several (([0], [1])); "
+            "a pattern takes one list of positions in an index, not several (batch, head); "
             "use slices for the other axes, or index pattern.dense().",
         ),
         (
             True,
             TypeError,
-            "a pattern is not indexed by booleans (batch=True); give positions, e.g. flags.nonzero().",
+            "a pattern is not indexed by booleans; the batch index is True. Give positions, "
+            "e.g. flags.nonzero().flatten().",
         ),
         (
             (0, [True, False, True]),
             TypeError,
-            "a pattern is not indexed by booleans (head=[True, False, True]); give positions, e.g. flags.nonzero().",
+            "a pattern is not indexed by booleans; the head index is [True, False, True]. Give positions, "
+            "e.g. flags.nonzero().flatten().",
         ),
         (
             torch.tensor([True, False]),
             TypeError,
-            "a pattern is not indexed by booleans (batch=tensor([ True, False])); "
-            "give positions, e.g. flags.nonzero().",
+            "a pattern is not indexed by booleans; the batch index is <bool [2]>. Give positions, "
+            "e.g. flags.nonzero().flatten().",
         ),
         (
             (0, 0, slice(None, None, -1)),

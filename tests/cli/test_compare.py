@@ -6,6 +6,8 @@ import re
 import pytest
 from cli_runner import invoke, output, refused
 
+from regard.views.terminal.comparison import percent_cell
+
 SNAKE = "The snake is very dangerous because it has a venom."
 
 pytestmark = pytest.mark.usefixtures("minilm_once")
@@ -40,6 +42,12 @@ def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
     assert failed.exit_code == 1
     assert re.fullmatch(r"regard: L\dH\d+ at \S+: 0\.\d+ > 0\.001\n", failed.stderr)
     assert invoke(*arguments, "--at-most", "0.9").exit_code == 0
+
+
+def test_the_grid_rounds_as_the_list_does():
+    for share, percent in ((1.0, " 100 "), (0.996, " 100 "), (0.994, "  99 "), (0.0, "   0 ")):
+        assert percent_cell(share, is_first=False).plain == percent
+    assert percent_cell(1.0, is_first=True).plain == "[100]"
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -19,10 +19,14 @@ def texts(tmp_path):
 
 def test_a_file_of_texts(tmp_path, texts):
     paths = [tmp_path / name for name in ("heads.csv", "heads.png")]
-    text = output("scan", texts, "--out", paths[0], "--png", paths[1])
+    ran = invoke("scan", texts, "--out", paths[0], "--png", paths[1])
+    text = ran.stdout
+    assert ran.exit_code == 0
+    assert "regard: 1 blank line left out.\n" in ran.stderr
     assert text.startswith("MiniLM · 3 texts · 25 tokens\n")
     assert "\n  the previous token" in text
-    assert " P99 " in text.split("\n  L0 ")[1].split("\n")[0]
+    assert " L0H2 1.00 " in text
+    assert text.split("\n  L0 ")[1].split("\n")[0].split("=17")[1].startswith("  P100 N14 ")
     assert text.endswith("".join(f"wrote {path}\n" for path in paths))
     rows = list(csv.DictReader(paths[0].read_text().splitlines()))
     assert len(rows) == 72

@@ -86,8 +86,7 @@ def test_traces_of_other_texts_and_models_are_refused(snake):
         snake, model="GPT-2", attended={"decoder": snake.attended["encoder"]}, target=snake.source, source=()
     )
     assert refusal(InputError, regard.compare, snake, renamed) == (
-        "MiniLM has attention of the kind encoder and GPT-2 of the kind decoder; compare models of the same "
-        "architecture."
+        "MiniLM has encoder attention, and GPT-2 has decoder attention; compare models of the same architecture."
     )
     fewer = replace(snake, attended={"encoder": {n: step for n, step in snake.attended["encoder"].items() if n < 4}})
     assert refusal(InputError, regard.compare, snake, fewer) == (

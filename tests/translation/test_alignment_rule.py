@@ -52,10 +52,10 @@ def test_what_the_model_does_not_have(cross):
 def test_a_rule_in_words():
     assert str(AlignmentRule()) == "the last layer but one, mean over heads, the step that predicts the piece"
     assert str(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875)) == (
-        "layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word without "
-        "which the model predicts the piece worst"
+        "layer 2, head 5, the step that reads the piece; 88 % of the target pieces measured have their largest "
+        "weight on the source word without which the model predicts the piece worst"
     )
     assert str(AlignmentRule(agreement=0.45)).endswith(
-        ": for 45 % of the pieces measured they name the word without which the model predicts the "
-        "piece worst; they are unreliable"
+        "; 45 % of the target pieces measured have their largest weight on the source word without "
+        "which the model predicts the piece worst; the alignments are unreliable"
     )

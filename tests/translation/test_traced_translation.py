@@ -67,8 +67,8 @@ def test_a_trace_keeps_vectors_only_on_request(translator):
     assert translation.trace.states is None
     assert set(translation.page_trace.states) == {"encoder", "decoder", "cross"}
     assert refusal(InputError, translation.trace.movement, 2, kind="encoder") == (
-        "movement needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head and "
-        "tokens: an average over heads, and words, have no such vectors."
+        "movement needs the vectors of the layers, which this trace does not have; make the trace with "
+        "keep=('hidden',), and do not join its words."
     )
     assert refusal(InputError, translator.trace, translation, keep=("outputs",)) == (
         "keep=('outputs',): besides patterns, a trace can only keep=('hidden',)."

@@ -33,7 +33,8 @@ def scan(
 ) -> None:
     """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.
 
-    Of a text that is too long for the model, only the beginning is read, with a remark.
+    Blank lines are left out, and of a text that is too long for the model, only the beginning is read. Remarks say how
+    many there are.
 
     [bold]Examples[/bold]
 
@@ -56,6 +57,8 @@ def scan(
     roles = result.roles()
     from regard.tracing.tokens.readable_tokens import note_on_tokens
 
+    if n_blank := result.n_lines - result.n_texts:
+        print_remark(f"{counted(n_blank, 'blank line')} left out.")
     if result.n_truncated:
         print_remark(f"{counted(result.n_truncated, 'text')} longer than the model reads; only the beginning was used.")
     print_remark(note_on_tokens(result.model, result.n_known, result.n_words))

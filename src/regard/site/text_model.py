@@ -114,7 +114,7 @@ def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
         model_trace: a trace of the model, of any text.
     """
     if model_trace.kinds not in (("encoder",), ("decoder",)):
-        return f"has attention of the kind {' and '.join(model_trace.kinds)}"
+        return f"has {', '.join(model_trace.kinds)} attention"
     if not model._can_set_attn_implementation():
         return "computes its attention without the attention interface of transformers"
     if model_trace.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:

@@ -165,11 +165,11 @@ def check_comparable(trace: Trace, other: Trace) -> None:
     for one in (trace, other):
         if not isinstance(one, Trace):
             raise TypeError(f"compare takes two traces; got {type_name(one)}.")
-    kinds = [" and ".join(one.kinds) for one in (trace, other)]
+    kinds = [", ".join(one.kinds) for one in (trace, other)]
     if kinds[0] != kinds[1]:
         raise InputError(
-            f"{trace.model} has attention of the kind {kinds[0]} and {other.model} of the kind {kinds[1]}; compare "
-            "models of the same architecture."
+            f"{trace.model} has {kinds[0]} attention, and {other.model} has {kinds[1]} attention; compare models of "
+            "the same architecture."
         )
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))

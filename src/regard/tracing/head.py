@@ -103,11 +103,16 @@ class Head:
         """Return the vector that each key adds to a query in this head: weight · value · W_O, and its norm.
 
         Raises:
-            InputError: there is no such token, or the trace did not keep the output projection.
+            InputError: there is no such token, this is an average over heads, or the trace did not keep the output
+                projection.
 
         Source: Kobayashi et al. 2020, "Attention is not only a weight", section 3.
         """
-        if self.projection is None or self.head is None:
+        if self.head is None:
+            raise InputError(
+                f"contributions are those of one head; {self.name} is an average over the heads of a layer."
+            )
+        if self.projection is None:
             raise not_kept("contributions")
         position = token_position(query, self.queries)
         of_layer = contributions(self.pattern, position, self.projection)
@@ -133,8 +138,8 @@ class Head:
 def not_kept(method: str) -> InputError:
     """Return the InputError for a method that needs keep=("hidden",), in a trace that was made without it."""
     return InputError(
-        f"{method} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
-        "and tokens: an average over heads, and words, have no such vectors."
+        f"{method} needs the vectors of the layers, which this trace does not have; make the trace with "
+        "keep=('hidden',), and do not join its words."
     )
 
 

@@ -81,16 +81,14 @@ class AlignmentRule:
         """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
 
         >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
-        layer 2, head 5, the step that reads the piece: for 88 % of the pieces measured they name the word without
-        which the model predicts the piece worst
+        layer 2, head 5, the step that reads the piece; 88 % of the target pieces measured have their largest weight on
+        the source word without which the model predicts the piece worst
         """
         if self.agreement is None:
             return self.source
-        measured = (
-            f"for {100 * self.agreement:.0f} % of the pieces measured they name the word without which the model "
-            "predicts the piece worst"
-        )
-        return f"{self.source}: {measured}{'' if self.agreement >= RELIABLE else '; they are unreliable'}"
+        measured = f"{100 * self.agreement:.0f} % of the target pieces measured have their largest weight on"
+        unreliable = "" if self.agreement >= RELIABLE else "; the alignments are unreliable"
+        return f"{self.source}; {measured} the source word without which the model predicts the piece worst{unreliable}"
 
 
 def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:

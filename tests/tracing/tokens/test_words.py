@@ -87,8 +87,7 @@ def test_the_average_is_a_head_of_its_own(tower):
         "no layer 9 to average: layers run from 0 to 5; nearest: 5."
     )
     assert refusal(InputError, head.contributions, "is") == (
-        "contributions needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
-        "and tokens: an average over heads, and words, have no such vectors."
+        "contributions are those of one head; L3average is an average over the heads of a layer."
     )
 
 
@@ -151,8 +150,8 @@ def test_what_words_cannot_do_is_refused(tower, minilm, tmp_path):
         "call them when it is loaded."
     )
     assert refusal(InputError, words.movement, "Montmartre") == (
-        "movement needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
-        "and tokens: an average over heads, and words, have no such vectors."
+        "movement needs the vectors of the layers, which this trace does not have; make the trace with "
+        "keep=('hidden',), and do not join its words."
     )
     assert refusal(InputError, tower.words, "Eifel Tower") == (
         "no words 'Eifel Tower' in the text, or only parts of words; the nearest words are Tower, Eiffel."

@@ -158,8 +158,8 @@ def test_what_was_not_kept_is_refused(minilm, snake):
         ("contributions", lambda: snake.contributions("it", 3)),
     ):
         assert refusal(InputError, call) == (
-            f"{what} needs the vectors of the layers; make the trace with keep=('hidden',), and give a single head "
-            "and tokens: an average over heads, and words, have no such vectors."
+            f"{what} needs the vectors of the layers, which this trace does not have; make the trace with "
+            "keep=('hidden',), and do not join its words."
         )
     assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
         "keep=('values',): besides patterns, a trace can only keep=('hidden',)."

@@ -1,5 +1,7 @@
 """All heads side by side: every cell is its weight, in its place."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -133,3 +135,8 @@ def test_the_target_s_side_is_explained(handmade):
     assert said in caption(heads_figure(both))
     assert said in caption(figure(both, focus_on(both)))
     assert said not in caption(heads_figure(target))
+
+
+def test_without_a_text_the_title_ends_with_the_number_of_heads(handmade):
+    written = texts(heads_figure(replace(handmade("a b c", n_layers=2, n_heads=3), text="")))
+    assert "encoder · 2 layers × 3 heads" in written

@@ -1,6 +1,7 @@
 """Indexing of patterns: an index such as `pattern[0, :, -1]` is converted to the tile (block of weights) it selects."""
 
 import operator
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +41,10 @@ class Selection:
         """
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
         entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
-        if sum(not isinstance(entry, int | slice) for entry in entries) > 1:
+        lists = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]
+        if len(lists) > 1:
             raise TypeError(
-                f"a pattern takes one list of positions in an index, not several ({index!r}); "
+                f"a pattern takes one list of positions in an index, not several ({', '.join(lists)}); "
                 "use slices for the other axes, or index pattern.dense()."
             )
         axes = zip(entries, AXES, grid.shape, strict=True)
@@ -64,7 +66,7 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
     gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     given = len(entries) - len(gaps)
     if given > 4 or len(gaps) > 1:
-        raise IndexError(f"a pattern has four axes (batch, head, query, key); got {len(entries)} indices: {entries!r}.")
+        raise IndexError(f"a pattern has four axes (batch, head, query, key); got {len(entries)} indices.")
     gap = gaps[0] if gaps else len(entries)
     return [*entries[:gap], *[slice(None)] * (4 - given), *entries[gap + 1 :]]
 
@@ -78,7 +80,8 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
     entries = torch.as_tensor(entry, device="cpu") if is_list else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
         raise TypeError(
-            f"a pattern is not indexed by booleans ({axis}={entry!r}); give positions, e.g. flags.nonzero()."
+            f"a pattern is not indexed by booleans; the {axis} index is {index_label(entry)}. Give positions, "
+            "e.g. flags.nonzero().flatten()."
         )
     if isinstance(entry, int):
         position = counted_from_start(entry, axis, size)
@@ -91,7 +94,15 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
         counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
-    raise TypeError(f"{entry!r} is not a {axis} index; a pattern takes ints, slices and lists of positions.")
+    raise TypeError(f"{index_label(entry)} is not a {axis} index; a pattern takes ints, slices and lists of positions.")
+
+
+def index_label(entry: Any) -> str:
+    """Return an entry of an index for a message: the dtype and shape of an array or a tensor, else a short repr."""
+    if isinstance(entry, np.ndarray | Tensor) and entry.ndim:
+        dtype = str(entry.dtype).removeprefix("torch.")
+        return f"<{dtype} {list(entry.shape)}>"
+    return repr(entry) if isinstance(entry, Tensor) else reprlib.repr(entry)
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:

@@ -211,9 +211,9 @@ def notes(mosaic: Mosaic) -> list[str]:
     rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
     return [
-        "Each square is a head: rows are queries, columns are keys, the first token top left.",
+        "Each panel is a head: rows are queries, columns are keys, the first token top left.",
         *[f"In each, {pooled}."] * ((rows, columns) != (n_queries, n_keys)),
-        "Darkness grows with the root of the weight.",
+        "Darkness grows with the square root of the weight.",
         *["Grey: hidden by the mask."] * (not all(bool(layer.allowed.all()) for layer in mosaic.cells)),
     ]
 
@@ -228,7 +228,7 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, INNER_WIDTH, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
     shortened_text = page.fonts.shortened(single_line(trace.text), 10.5, INNER_WIDTH - 3)
-    text = f"{heads[0].kind} · {heads_label} · {shortened_text}"
+    text = " · ".join(filter(None, (heads[0].kind, heads_label, shortened_text)))
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 
 

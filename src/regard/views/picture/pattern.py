@@ -148,11 +148,11 @@ class Drawing:
         axes_note = "rows are queries, columns are keys"
         if (rows, columns) != (n_queries, n_keys):
             cells = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-            notes = [f"Pattern: {cells}; darkness grows with the root of the weight; {axes_note}."]
+            notes = [f"Pattern: {cells}; darkness grows with the square root of the weight; {axes_note}."]
         elif fits_circles(self.weights):
             notes = [f"Circles: area = weight; {axes_note}."]
         else:
-            notes = [f"Pattern: darkness grows with the root of the weight; {axes_note}."]
+            notes = [f"Pattern: darkness grows with the square root of the weight; {axes_note}."]
         return notes + ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
 
     def draw(self, page: Page, left: float, top: float) -> None:

@@ -86,15 +86,15 @@ def grid(comparison: Comparison) -> Columns:
         chosen = [first is not None and name == first[0] for name in names_of_heads]
         cells = zip(shares, chosen, strict=True)
         rows.append([Text() if math.isnan(share) else percent_cell(share, is_first) for share, is_first in cells])
-    return Columns(names, [f"H{head}".center(4) for head in range(comparison.heads.shape[1])], rows, gap=0)
+    return Columns(names, [f"H{head}".center(5) for head in range(comparison.heads.shape[1])], rows, gap=0)
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a fraction as a percentage, four terminal cells wide; above 99 it is shown as 99.
+    """Return a fraction as a percentage, five terminal cells wide.
 
     Args:
         is_first: whether this is the head in which the traces first differ; its percentage is in brackets.
     """
-    percent = f"{min(99, round(100 * share)):2d}"
+    percent = f"{round(100 * share):3d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -26,6 +26,8 @@ PHRASES = {
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
 """For each role, such as "previous" (attends to the previous token), the character that stands for it in the grid."""
 
+MAIN_ROLE = "the main role is the one in which the head exceeds the mean of all heads most"
+
 N_LISTED = 4
 """The number of heads that are listed for each role."""
 
@@ -55,8 +57,8 @@ def view(roles: Roles, title: str) -> RenderableType:
         Text("the heads that look most at"),
         Padding.indent(table(roles), 2),
         "",
-        Text("every head: the role most above the mean of all heads, and its percentage"),
-        Text(legend, style="dim"),
+        Text("every head: its main role, and its attention on keys of this role in percent"),
+        Text(f"{legend}; {MAIN_ROLE}", style="dim"),
         Padding.indent(head_map(roles), 2),
     )
 
@@ -79,13 +81,14 @@ def head_map(roles: Roles) -> Columns:
     """Return a grid of layers × heads, with a letter and a percentage for each head.
 
     The letter is the head's role, a kind of key, such as P for the previous token. The percentage is the share of the
-    head's attention on keys of this kind; above 99 it is shown as 99.
+    head's attention on keys of this kind.
     """
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
         share = float(roles[role][roles.heads.index(head)])
-        cell = Text.assemble(f" {LETTERS[role]}", (f"{min(99, round(100 * share)):2d}", colour(share)), " ")
+        percent = f"{round(100 * share):2d}"
+        cell = Text.assemble(f" {LETTERS[role]}", (percent, colour(share)), " " * (3 - len(percent)))
         layers.setdefault(head.partition("H")[0], []).append(cell)
     width = max(map(len, layers.values()))
     rows = [cells + [Text()] * (width - len(cells)) for cells in layers.values()]
