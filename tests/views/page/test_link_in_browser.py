@@ -24,7 +24,6 @@ CHOICES: dict[str, list[Callable[[Page], object]]] = {
         lambda page: button(page, "pattern", "queries →").click(),
         lambda page: button(page, "pattern", "larger cells").click(),
         lambda page: button(page, "movement", "source tokens").click(),
-        lambda page: button(page, "movement", "this layer").click(),
         lambda page: view(page, "what-if").get_by_role("slider").press("ArrowRight"),
         lambda page: view(page, "what-if").locator("td button").first.click(),
         lambda page: view(page, "steps").locator(".stages button").nth(1).click(),

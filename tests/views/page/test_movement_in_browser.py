@@ -85,6 +85,48 @@ def test_the_token_and_the_layer_are_those_of_the_other_views(
     expect(movement).to_contain_text("Choose a token")
 
 
+@pytest.mark.parametrize(("width", "by"), [(1280, "heads"), (390, "source tokens")])
+def test_names_do_not_overlap_and_arrows_fill_the_picture(
+    opened: Callable[..., Page], kept_page: Path, width: int, by: str
+) -> None:
+    page = opened(kept_page, width=width)
+    view(page, "movement").get_by_role("button", name=by).click()
+    for layer in range(6):
+        view(page, "movement").get_by_role("button", name=f"L{layer}", exact=True).click()
+        expect(view(page, "movement").locator("h2")).to_contain_text(f"L{layer}")
+        boxes = (
+            view(page, "movement")
+            .locator("svg.plane text")
+            .evaluate_all(
+                """names => names.map(name => {
+                    const { left, top, right, bottom } = name.getBoundingClientRect();
+                    return [left, top, right, bottom];
+                })"""
+            )
+        )
+        assert len(boxes) > 10
+        overlaps = [
+            (one, other)
+            for i, one in enumerate(boxes)
+            for other in boxes[:i]
+            if min(one[2], other[2]) - max(one[0], other[0]) > 1 and min(one[3], other[3]) - max(one[1], other[1]) > 4
+        ]  # a line of text is a little higher than its letters
+        assert overlaps == []
+        sides = (
+            view(page, "movement")
+            .locator(".arrow")
+            .evaluate_all(
+                """arrows => {
+                const boxes = arrows.map(arrow => arrow.querySelector("path")?.getBoundingClientRect()).filter(Boolean);
+                const from = name => Math.min(...boxes.map(box => box[name]));
+                const to = name => Math.max(...boxes.map(box => box[name]));
+                return [to("right") - from("left"), to("bottom") - from("top")];
+            }"""
+            )
+        )
+        assert max(sides) > 180  # pixels
+
+
 def test_the_tokens_of_a_translator_move(opened: Callable[..., Page], translator: Translator, tmp_path: Path) -> None:
     translation = translator.translate(["the cat sat on a mat"])[0]
     page = opened(translation.html(tmp_path / "page.html", head="cross L1H1"))

@@ -1,0 +1,37 @@
+// Places for names beside points of a drawing, so that no name lies over another name or over a point
+
+import { theme } from "./colours";
+
+const [SIZE, ASCENT] = [12, 10]; // the height of a name and the part of it above the baseline, in pixels; so are all lengths
+
+type Box = [left: number, top: number, right: number, bottom: number];
+
+export interface NamePlacer {
+  take: (at: readonly [number, number], radius: number) => void; // no name may lie over this circle
+  /** Where a name at a distance from a point begins, and its baseline; null = there is no room for it. Later names keep off it. */
+  place: (text: string, at: readonly [number, number], distance: number) => { x: number; y: number } | null;
+}
+
+/** Return a `NamePlacer` for a drawing of this size. */
+export function namePlacer(width: number, height: number): NamePlacer {
+  const taken: Box[] = [];
+  const context = new OffscreenCanvas(1, 1).getContext("2d")!;
+  context.font = `${SIZE}px ${theme("--sans")}`;
+  const isFree = ([left, top, right, bottom]: Box) =>
+    left >= 2 && top >= 2 && right <= width - 2 && bottom <= height - 2 && !taken.some((one) => left < one[2] && right > one[0] && top < one[3] && bottom > one[1]);
+  return {
+    take: ([x, y], radius) => void taken.push([x - radius, y - radius, x + radius, y + radius]),
+    place: (text, [x, y], distance) => {
+      const long = context.measureText(text).width;
+      const [near, half] = [0.7 * distance, SIZE / 2];
+      const corners = [ // the left top corners of the places to try: right, above, left, below, and between these
+        [x + distance, y - half], [x - long / 2, y - distance - SIZE], [x - distance - long, y - half], [x - long / 2, y + distance],
+        [x + near, y - near - SIZE], [x + near, y + near], [x - near - long, y - near - SIZE], [x - near - long, y + near],
+      ];
+      const found = corners.map(([left, top]): Box => [left, top, left + long, top + SIZE]).find(isFree);
+      if (!found) return null;
+      taken.push(found);
+      return { x: found[0], y: found[1] + ASCENT };
+    },
+  };
+}

@@ -1,0 +1,160 @@
+// The picture of a token's movement: hidden vectors, projected onto a plane. At the left the way of the token's vector through all
+// layers, at the right the parts of its move in one layer, enlarged.
+
+import { useSize } from "../../parts/boxes";
+import { namePlacer, type NamePlacer } from "../../parts/names";
+import { chooseHead, head, kind, query, queryLabels } from "../../state/state";
+import { words } from "../../words";
+import { moves, pointAfter, type Arrow, type Move, type Point } from "./moves";
+
+const HEIGHT = 360; // all lengths are in pixels
+const MARGIN = 34;
+const TIP = 9; // the length of an arrow's tip
+const LEAST_BESIDE = 520; // if the picture is narrower than this, the layer is drawn below the way
+const WAY_SHARE = 0.42; // the share of the picture's width that the way has beside the layer
+
+/** An arrow with its name, colour and dashes ("" = solid). `choose`: what a click on its name does; `near`: true = the arrow of the chosen head or key. */
+export interface NamedArrow extends Arrow {
+  text: string;
+  colour: string;
+  dashes: string;
+  choose?: () => void;
+  near?: boolean;
+}
+
+/** The drawing of one plane: turns a point of the plane into pixels, and finds places for names. */
+interface Plane extends NamePlacer {
+  toPixels: (point: Point) => Point;
+}
+
+/** Both drawings. `arrows`: the parts of the move, of which each begins where the one before it ends. */
+export function Picture({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
+  const say = words();
+  const [box, { width }] = useSize<HTMLDivElement>();
+  const all = moves.value!;
+  const beside = width >= LEAST_BESIDE;
+  const wayWidth = Math.round(beside ? WAY_SHARE * width : width);
+  const layer = beside ? { x: wayWidth, y: 0, width: width - wayWidth } : { x: 0, y: HEIGHT, width };
+  return (
+    <div ref={box}>
+      <svg class="plane" height={beside ? HEIGHT : 2 * HEIGHT} role="img" aria-label={say.movementPicture(queryLabels.value[query.value!], all.length)}>
+        <svg width={wayWidth} height={HEIGHT}><Way all={all} move={move} width={wayWidth} /></svg>
+        <svg {...layer} height={HEIGHT}><Parts move={move} arrows={arrows} width={layer.width} /></svg>
+        <path class="border" d={beside ? `M${wayWidth} 0V${HEIGHT}` : `M0 ${HEIGHT}H${width}`} />
+      </svg>
+      <div class="layers" role="group" aria-label={say.movementLayer}>
+        {kind.value.layers.map(({ layer }) => (
+          <button type="button" key={layer} aria-pressed={layer === move.layer} onClick={() => chooseHead(layer, head.value)}>L{layer}</button>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The way through all layers, and the vectors of other tokens after the shown layer. A click on a layer's point shows its move. */
+function Way({ all, move, width }: { all: Move[]; move: Move; width: number }) {
+  const near = move.nearest.map(([token]) => pointAfter(move.layer, token));
+  const plane = planeOf([...all.flatMap((one) => [one.before, one.after]), ...near], width);
+  const { toPixels, take, place } = plane;
+  const stops = [{ text: words().inputVector, at: toPixels(all[0].before), of: null }, ...all.map((one) => ({ text: `L${one.layer}`, at: toPixels(one.after), of: one }))];
+  stops.forEach(({ at }) => take(at, 5));
+  const title = place(words().wholeWay, ...TITLE);
+  const named = [...stops].sort((a, b) => Number(b.of === move) - Number(a.of === move)).map((stop) => ({ ...stop, name: place(stop.text, stop.at, 8) }));
+  return (
+    <>
+      <text {...title}>{words().wholeWay}</text>
+      {all.map((one) => <path class="way" key={one.layer} d={line(toPixels(one.before), toPixels(one.after))} />)}
+      <g class="move"><ArrowPath from={toPixels(move.before)} to={toPixels(move.after)} width={2} /></g>
+      <OtherTokens move={move} plane={plane} width={width} />
+      {named.map(({ text, at: [cx, cy], of, name }) => (
+        <g key={text} class={`stop${of === move ? " shown" : ""}${of ? "" : " start"}`} onClick={() => of && chooseHead(of.layer, head.value)}>
+          <circle cx={cx} cy={cy} r={of === move ? 6 : of ? 5 : 4} />
+          {name && <text {...name}>{text}</text>}
+        </g>
+      ))}
+    </>
+  );
+}
+
+/** The parts of the move in one layer, each an arrow with its name. */
+function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; width: number }) {
+  const tips = [move.before];
+  for (const { reach } of arrows) tips.push([tips.at(-1)![0] + reach[0], tips.at(-1)![1] + reach[1]]);
+  const plane = planeOf([...tips, move.after], width);
+  const { toPixels, take, place } = plane;
+  const places = tips.map(toPixels);
+  const end = toPixels(move.after);
+  const title = place(`L${move.layer}`, ...TITLE);
+  [places[0], end].forEach((at) => take(at, 6));
+  for (const [i, to] of places.slice(1).entries()) for (let part = 0; part <= 1; part += 1 / 16) take(between(places[i], to, part), 2); // names lie over no arrow
+  const names = arrows.map(({ text }, i) => place(text, between(places[i], places[i + 1], 0.5), 7));
+  return (
+    <>
+      <text {...title}>{`L${move.layer}`}</text>
+      <OtherTokens move={move} plane={plane} width={width} />
+      {arrows.map((arrow, i) => (
+        <g key={i} class="arrow" fill={arrow.colour} stroke={arrow.colour}>
+          <title>{`${arrow.text} ${arrow.length.toFixed(3)}, ${arrow.angle.toFixed(1)}°`}</title>
+          <ArrowPath from={places[i]} to={places[i + 1]} width={arrow.near ? 3.5 : 2} dashes={arrow.dashes} />
+          {names[i] && <text {...names[i]} style={{ fill: arrow.colour }}>{arrow.text}</text>}
+        </g>
+      ))}
+      <circle class="from" cx={places[0][0]} cy={places[0][1]} r="4" />
+      <g class="stop shown start"><circle cx={end[0]} cy={end[1]} r="6" /></g>
+    </>
+  );
+}
+
+/** Points for the vectors of the other tokens after the layer, with names as far as there is room, the nearest tokens first. */
+function OtherTokens({ move, plane: { toPixels, take, place }, width }: { move: Move; plane: Plane; width: number }) {
+  const near = new Set(move.nearest.map(([token]) => token));
+  const isInView = ([x, y]: Point) => x > 4 && y > 4 && x < width - 4 && y < HEIGHT - 4;
+  const others = queryLabels.value
+    .map((text, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)), size: near.has(i) ? 3.5 : 2 }))
+    .filter(({ i, at }) => i !== query.value && isInView(at))
+    .sort((a, b) => b.size - a.size);
+  others.forEach(({ at, size }) => take(at, size));
+  return (
+    <g class="other">
+      {others.map(({ text, i, at, size }) => {
+        const name = place(text, at, 5);
+        return (
+          <g key={i}>
+            <title>{text}</title>
+            <circle cx={at[0]} cy={at[1]} r={size} />
+            {name && <text {...name}>{text}</text>}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+const TITLE = [[2, 14], 8] as const; // where the title of a drawing is placed, and its distance from there
+const between = ([x, y]: Point, to: Point, part: number): Point => [x + part * (to[0] - x), y + part * (to[1] - y)];
+const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
+
+/** A line with a triangle at its end. */
+function ArrowPath({ from, to, width, dashes = "" }: { from: Point; to: Point; width: number; dashes?: string }) {
+  const long = Math.hypot(to[0] - from[0], to[1] - from[1]);
+  if (long < 1) return null;
+  const [along, across] = [(to[0] - from[0]) / long, (to[1] - from[1]) / long];
+  const size = Math.min(TIP, long);
+  const [backX, backY] = [to[0] - size * along, to[1] - size * across];
+  const half = 0.45 * size;
+  return (
+    <>
+      <path d={line(from, [backX, backY])} stroke-width={width} stroke-dasharray={dashes || undefined} />
+      <path d={`M${to.join(" ")}L${backX - half * across} ${backY + half * along}L${backX + half * across} ${backY - half * along}Z`} stroke="none" />
+    </>
+  );
+}
+
+/** A plane in which all given points are in view. Both axes have the same scale. */
+function planeOf(points: Point[], width: number): Plane {
+  const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const size = Math.max(1e-9, Math.min(Math.max(1, width - 2 * MARGIN) / Math.max(right - left, 1e-9), (HEIGHT - 2 * MARGIN) / Math.max(high - low, 1e-9)));
+  const toPixels = ([x, y]: Point): Point => [width / 2 + (x - (left + right) / 2) * size, HEIGHT / 2 - (y - (low + high) / 2) * size];
+  return { toPixels, ...namePlacer(width, HEIGHT) };
+}
