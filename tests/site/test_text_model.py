@@ -1,5 +1,7 @@
 """Tests of which encoders and causal language models a site runs, and of every refusal."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from causal_models import GPT2, byte_tokenizer
@@ -85,6 +87,12 @@ def test_other_models_are_refused(minilm: LoadedModel, model, reason):
     loaded = LoadedModel(type(built := model(len(minilm.tokenizer)).eval()).__name__, built, minilm.tokenizer)
     trace = regard.trace(built, "It rains.", tokenizer=minilm.tokenizer)
     assert refusal(InputError, check_supported, loaded, trace) == reason + ADVICE
+
+
+def test_a_model_of_several_kinds_of_attention_is_refused(minilm: LoadedModel):
+    trace = regard.trace("MiniLM", "It rains.")
+    both = replace(trace, attended=dict.fromkeys(("encoder", "cross"), trace.attended["encoder"]))
+    assert refusal(InputError, check_supported, minilm, both) == f"MiniLM has encoder, cross attention{ADVICE}"
 
 
 def test_a_model_that_a_browser_cannot_load_is_refused(small, monkeypatch):

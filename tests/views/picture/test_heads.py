@@ -140,3 +140,10 @@ def test_the_target_s_side_is_explained(handmade):
 def test_without_a_text_the_title_ends_with_the_number_of_heads(handmade):
     written = texts(heads_figure(replace(handmade("a b c", n_layers=2, n_heads=3), text="")))
     assert "encoder · 2 layers × 3 heads" in written
+
+
+def test_the_caption_says_what_a_panel_and_its_darkness_are(handmade):
+    assert caption(heads_figure(handmade("a b"))).startswith(
+        "Each panel is a head: rows are queries, columns are keys, the first token top left. "
+        "Darkness grows with the square root of the weight."
+    )
