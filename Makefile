@@ -10,7 +10,7 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 	$(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(python))))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check front docs format benchmark sanitize clean
+.PHONY: help demo test check front docs screenshots format benchmark sanitize clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ front: ## check the front end's types and bundle it into the package (needs node
 
 docs: $(READY) $(KERNELS) ## build the documentation into site/, a page for each kind of attention
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+screenshots: $(READY) $(KERNELS) ## take the pictures of docs/explorer.md again, after `make demo` (needs chromium)
+	@$(BIN)/python docs/screenshots.py
 
 format: $(READY) ## put the code into the house's form
 	@$(BIN)/ruff check --fix .

@@ -172,5 +172,11 @@ def test_the_site_loads_nothing_from_elsewhere(site):
 
 @pytest.mark.slow
 def test_nothing_that_is_made_lies_beside_the_pages(site):
-    kept = {path.name for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html")}
+    pictures = (path for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html"))
+    kept = {path.name for path in pictures if path.parent != DOCS / "explorer"}
     assert kept == {"alignment.png", "snake.png", "eye.svg"}
+
+
+def test_every_screenshot_is_shown():
+    shown = set(re.findall(r"\(explorer/([a-z-]+\.png)\)", (DOCS / "explorer.md").read_text()))
+    assert shown == {path.name for path in (DOCS / "explorer").iterdir()}

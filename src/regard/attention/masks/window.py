@@ -1,7 +1,6 @@
 """Masks that allow keys near the query's position: all such keys (`Window`), or every n-th such key (`Dilated`)."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 
@@ -28,15 +27,10 @@ class Window(RangeMask):
     """
 
     before: int
-    after: int = cast("int", None)
+    after: int
     offset: int | None = None
 
     def __post_init__(self) -> None:
-        if self.after is None:
-            raise TypeError(
-                f"Window({self.before}) has no after; give the numbers of keys before and after the query, such as "
-                f"Window({self.before}, 0)."
-            )
         check_integers("Window", before=self.before, after=self.after, offset=self.offset)
         check_not_negative("Window", before=self.before, after=self.after)
 
