@@ -25,9 +25,9 @@ export function Panel({ view, title, caption, tools, wide = false, changed = fal
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
         <h2>
-          {title}{" "}
-          {second.value && !both && <span class="of-trace">{traceName(0)}</span>}
-          {weightsChanged.value && view !== "what-if" && <span class={`of-trace${changed ? " as-changed" : ""}`}>{changed ? say.asChanged : say.asInModel}</span>}
+          {title}
+          {second.value && !both && <> <span class="of-trace">{traceName(0)}</span></>}
+          {weightsChanged.value && view !== "what-if" && <> <span class={`of-trace${changed ? " as-changed" : ""}`}>{changed ? say.asChanged : say.asInModel}</span></>}
         </h2>
         {tools && <div class="tools">{tools}</div>}
       </div>

@@ -64,10 +64,12 @@ export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();
   const keysOf = twoTexts.value ? null : keysOfRoles(queryTokens.value);
+  const of = trace.value;
   function* all(): Generator<"new" | "wait" | "mayPause"> {
     for (const ofLayer of layers) {
       while (!decoded.value.get(ofLayer)) yield "wait";
       for (let headIndex = 0; headIndex < ofLayer.heads; headIndex++) {
+        if (trace.value !== of) return; // another trace is shown, whose layers are decoded anew
         summaries.set(summaryName(ofLayer, headIndex), yield* summarise(decoded.value.get(ofLayer)!, headIndex, keysOf));
         yield "new";
       }
