@@ -1,0 +1,59 @@
+"""Draw one number for every head: sentences, a grid of layers × heads, a list of heads, and the colour scale."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from regard.views.picture.canvas import MARGIN, WIDTH, blank_page
+from regard.views.picture.fonts import fonts_for
+from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_list, draw_scale
+
+LARGEST_CELL = 0.3
+"""The largest side of a cell of the grid, in inches."""
+
+LIST_WIDTH = 2.6
+"""The width of the list of heads beside the grid, with the space between, in inches."""
+
+TALLEST_GRID = 9.0
+"""The largest height of the grid, in inches."""
+
+
+def every_head_figure(
+    numbers: Float[Tensor, "layers heads"],
+    layers: Sequence[tuple[str, int]],
+    texts: Sequence[str],
+    listed: tuple[str, Sequence[tuple[str, str, float, bool]]],
+    label: str,
+    signed: bool = False,
+) -> tuple[Figure, Axes]:
+    """Return the figure, and the axes of the grid, in which a head has the square from (head, row of its layer).
+
+    Args:
+        numbers: the number of each head; NaN = the head has none.
+        layers: for each row, the kind of attention and the number of the layer. If there are several kinds, a sentence
+            names the rows.
+        texts: the sentences above the grid.
+        listed: the title and the rows of the list, as in `draw_list`.
+        label: what the numbers are, beside the colour scale.
+        signed: whether the scale begins at minus the largest number, not at 0.
+    """
+    n_layers, n_heads = numbers.shape
+    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)
+    if len({kind for kind, _ in layers}) > 1:
+        texts = [*texts, "Rows, from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in layers) + "."]
+    fonts = fonts_for("".join(texts))
+    lines = [line for text in texts for line in fonts.lines(text, 8.5, WIDTH - 2 * MARGIN)]
+    above = LINE_HEIGHT * len(lines) + 0.5
+    page = blank_page(2 * MARGIN + above + max(side * n_layers + 0.5, LINE_HEIGHT * (1 + len(listed[1]))), fonts)
+    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE_HEIGHT)
+    left, top, largest = MARGIN + NUMBERS_WIDTH, MARGIN + above, numbers.abs().nan_to_num(0.0).max().item() or 1.0
+    smallest = -largest if signed else 0.0
+    axes = draw_grid(page, left, top, numbers.numpy(), [n for _, n in layers], side, "heads", largest, smallest)
+    if listed[1]:
+        beside = left + side * n_heads + 0.5
+        draw_list(page, beside, top, WIDTH - MARGIN - beside, *listed)
+    draw_scale(page, left, top + side * n_layers + 0.16, label, largest, smallest)
+    return page.figure, axes
