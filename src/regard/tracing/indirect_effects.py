@@ -85,7 +85,7 @@ class OutputDistance:
                 f"the outputs of the clean run and of the corrupted run have shapes {shapes[0]} and {shapes[1]}, which "
                 "have no distance; give metric=…, a function of the output."
             )
-        return -float((output.cpu().double() - self.clean.cpu().double()).norm())
+        return 0.0 - float((output.cpu().double() - self.clean.cpu().double()).norm())  # 0, not -0, for no distance
 
     def __repr__(self) -> str:
         return "OutputDistance()"
