@@ -6,9 +6,7 @@ at a time, so that memory grows linearly with the number of tokens. The weights 
 in float64 if the input is float64 or its scores overflow float32.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -352,20 +350,6 @@ class Pattern(ThroughDense):
                 f"query, [batch heads queries], where batch and heads may be 1."
             )
         return sum_over_queries(self.call, vector)
-
-    def figure(
-        self,
-        path: str | Path,
-        queries: Sequence[str] | None = None,
-        keys: Sequence[str] | None = None,
-        *,
-        batch: int = 0,
-        heads: Sequence[int] | None = None,
-    ) -> Path:
-        """Write a picture of the weights to a file, and return its path; see `regard.draw` for the arguments."""
-        from regard.views.picture.weights import draw
-
-        return draw(self, path, queries, keys, batch=batch, heads=heads)
 
 
 def present(answer: Answer | None) -> Answer:

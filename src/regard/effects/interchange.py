@@ -19,7 +19,7 @@ from regard.errors import InputError
 
 @runtime_checkable
 class TracedRun(Protocol):
-    """What an `Interchange` needs of a `Trace`."""
+    """The fields of a `Trace` that an `Interchange` reads."""
 
     @property
     def attended(self) -> Mapping[str, Mapping[int, Attended]]:

@@ -61,7 +61,8 @@ class Lesson:
     token: str | None = None
     """The query token that is shown first, by its text in the sentence; None = chosen by `focus_on`."""
     terminal: str | None = None
-    """What the terminal prints of the attention (see `terminal.py`); None = all matrices, or the largest weights."""
+    """The name of the part of the attention that the terminal prints (see `terminal.py`); None = all matrices, or the
+    largest weights."""
 
 
 def lesson(name: str) -> Lesson:

@@ -102,7 +102,7 @@ def test_the_steps_of_a_decoder_are_joined_by_cat(normal: Callable[..., Tensor],
     joined = torch.cat(steps, dim=2)
     torch.testing.assert_close(joined, attend(query, key, key).pattern.dense())
     assert regard.draw(joined, tmp_path / "a.svg", ["a", "b", "c"], WORDS).read_text().count("Circles: area") == 1
-    steps[0].figure(tmp_path / "b.png", keys=WORDS)
+    regard.draw(steps[0], tmp_path / "b.png", keys=WORDS)
     assert min(matplotlib.image.imread(tmp_path / "b.png").shape[:2]) > 100
 
 

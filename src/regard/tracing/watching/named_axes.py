@@ -74,7 +74,7 @@ class Regrouping:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an operation does that moves numbers and changes none: the axes of its result, and regrouped axes."""
+    """An operation that moves numbers and changes none, described by the axes of its result and by regrouped axes."""
 
     axes: Axes
     regroupings: tuple[Regrouping, ...] = ()

@@ -38,7 +38,7 @@ Number = int | float
 """A number among the arguments of an operation: 1 as well as 1.0."""
 
 Found = Product | WeightedSum | None
-"""What a product is recognised as: scores, contexts, or neither."""
+"""The origin of the result of a product: `Product` = scores, `WeightedSum` = contexts, None = neither."""
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
