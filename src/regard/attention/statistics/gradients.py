@@ -1,6 +1,6 @@
 """Gradients of statistics: the backward pass computes the weights again, one block of queries at a time.
 
-The forward pass is the same with and without gradients, so an engine's kernels compute the statistics in both cases.
+The statistics themselves are computed as without gradients, by the kernels of an engine if one supports the call.
 """
 
 from dataclasses import replace
