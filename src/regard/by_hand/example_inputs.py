@@ -44,7 +44,7 @@ class ExampleInputs:
     """The matrices and settings of one attention layer, or of one head, from which a worked example is computed.
 
     Attributes:
-        matrices: the matrices by their names in `MATRICES`.
+        matrices: by their names in `MATRICES`.
         tokens: the names of the queries; None = x1, x2, …
         memory_tokens: the names of the keys, if the keys are other tokens than the queries; None = m1, m2, …
         n_heads: the number of heads over which the columns of Q, K and V are split.
@@ -55,9 +55,8 @@ class ExampleInputs:
             None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest, shared by equal ones.
         sinks: for each head, one more score in every softmax, which belongs to no key; None = no sinks.
-        title: the title of the worked example.
-        source: a text that says where the matrices come from.
-        notes: notes to print with the matrices, a line each.
+        source: says where the matrices come from.
+        notes: are printed with the matrices, a line each.
 
     Raises:
         InputError: a matrix is missing, or the matrices include both x and Q, or their sizes do not fit together.
@@ -95,12 +94,11 @@ class ExampleInputs:
 
     @property
     def keys_from(self) -> str:
-        """The name of the given matrix with a row for each key: "memory", "x", or, if Q, K and V are given, "K"."""
+        """The name of the given matrix with a row for each key: "memory", "x" or, if Q, K and V are given, "K"."""
         return next(name for name in ("memory", "x", "K") if name in self.matrices)
 
     @property
     def is_cross_attention(self) -> bool:
-        """Whether keys and queries are different tokens, as in cross-attention."""
         return "memory" in self.matrices or self.memory_tokens is not None or self.n_queries != self.n_keys
 
     @property
@@ -121,22 +119,13 @@ class ExampleInputs:
 
     @property
     def keep(self) -> Bool[np.ndarray, "queries keys"] | None:
-        """The mask as a matrix, True = may attend; None if every query may attend to every key."""
+        """The mask as a matrix, True = may attend; None = every query may attend to every key."""
         if isinstance(self.mask, str):
             return np.tri(self.n_queries, self.n_keys, dtype=bool)
         return self.mask
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "ExampleInputs":
-        """Return a copy of the inputs with another temperature, a causal mask, or both.
-
-        Args:
-            temperature: the new temperature; None = the same as before.
-            causal: True = in addition to the mask, no query attends to later tokens; False = the same mask.
-
-        Raises:
-            InputError: the temperature is not allowed (see `checked_temperature`), or `causal` is True although the
-                keys are other tokens than the queries.
-        """
+        """Return a copy with another temperature, with a causal mask besides its own mask, or with both."""
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
         if causal:
@@ -146,12 +135,10 @@ class ExampleInputs:
 
 
 def numbered_tokens(letter: str, count: int) -> tuple[Token, ...]:
-    """Return `count` tokens, named by a letter and a number, such as x1, x2, …."""
     return tuple(Token(text=f"{letter}{n}", piece=f"{letter}{n}") for n in range(1, count + 1))
 
 
 def checked_temperature(temperature: float) -> float:
-    """Return the temperature; raise InputError if it is below 0, infinite, NaN, or so small that scores overflow."""
     try:
         check_temperature(temperature)
     except ValueError as error:
@@ -163,7 +150,6 @@ def checked_temperature(temperature: float) -> float:
 
 
 def check_names(given: Collection[str]) -> None:
-    """Raise InputError unless the names of the given matrices include either x, W_q, W_k and W_v, or Q, K and V."""
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
@@ -177,7 +163,6 @@ def check_names(given: Collection[str]) -> None:
 
 
 def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
-    """Raise InputError unless the sizes of the matrices fit, so that every product of the computation exists."""
     size = {name: tuple(matrix.shape) for name, matrix in matrices.items()}
     embedding = "one for each number of a token's embedding"
     if "x" in size:
@@ -208,13 +193,10 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless a matrix has the numbers of rows and columns that another matrix requires.
+    """Raise InputError unless the matrix `name` has the rows and columns that the matrix `other` requires.
 
     Args:
-        size: the rows and columns of each matrix, by name.
-        name: the matrix to check.
-        other: the matrix whose size requires these numbers of rows and columns, for the message.
-        rows, columns: the numbers of rows and columns that the matrix `name` must have; None = any number.
+        rows, columns: the required numbers; None = any number.
         why: the reason for these numbers, for the message.
     """
     given = size[name]
@@ -228,7 +210,6 @@ def check_size(
 
 
 def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
-    """Raise InputError unless n_heads divides the numbers of columns of Q, K and V."""
     names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
     widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
     possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
@@ -241,7 +222,6 @@ def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
 
 
 def check_tokens(inputs: ExampleInputs) -> None:
-    """Raise InputError unless `tokens` and `memory_tokens` have one name for each query and for each key."""
     if inputs.memory_tokens is not None and inputs.keys_from == "x":
         raise InputError("memory_tokens names the rows of memory, but there is no memory; give it, or leave them out.")
     x = "x" if "x" in inputs.matrices else "Q"
@@ -257,10 +237,6 @@ def check_tokens(inputs: ExampleInputs) -> None:
 
 
 def check_mask(inputs: ExampleInputs) -> None:
-    """Raise InputError unless the mask has a row for each query and a column for each key, or is "causal".
-
-    A causal mask needs queries and keys to be the same tokens.
-    """
     wanted = (inputs.n_queries, inputs.n_keys)
     if isinstance(inputs.mask, np.ndarray) and inputs.mask.shape != wanted:
         raise InputError(
@@ -275,7 +251,6 @@ def check_mask(inputs: ExampleInputs) -> None:
 
 
 def check_n_weights(inputs: ExampleInputs) -> None:
-    """Raise InputError if the heads together have more than `MOST_WEIGHTS` weights."""
     weights = inputs.n_heads * inputs.n_queries * inputs.n_keys
     if weights > MOST_WEIGHTS:
         raise InputError(

@@ -22,7 +22,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """The matrices of one head of attention, one for each step (the formulas are at the top of this file)."""
+    """The matrices of one head of attention, one for each equation at the top of this file."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]
@@ -52,10 +52,8 @@ def head_steps(
     Args:
         scale: the factor of the dot products of queries and keys; None = 1 / √d_key.
         softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
-        bias: is added to the scores; None = no bias.
         keep: the mask, True = the query may attend to the key; None = every query may attend to every key.
-        temperature: the divisor of the scores; 0 = all weight on the largest score, in equal shares if several are the
-            largest.
+        temperature: the divisor of the scores; 0 = all weight on the largest score, shared by equal ones.
         sink: one more score in the softmax of every query, which belongs to no key; None = no sink.
     """
     products = query @ key.T
@@ -84,8 +82,6 @@ def head_steps(
 def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
     """Return the softmax of each row of scores; a row of only -∞, without a sink, gives weights 0.
 
-    A sink is one more score in each row. The weight of the sink is not returned.
-
     >>> softmax(np.log([[1.0, 2.0, 1.0]]))
     array([[0.25, 0.5 , 0.25]])
     """
@@ -96,9 +92,7 @@ def softmax(scores: Matrix, sink: float | None = None) -> Matrix:
 
 
 def softmax_at_temperature_0(scores: Matrix, sink: float | None = None) -> Matrix:
-    """Return the softmax of each row at temperature 0: equal weights on its largest scores, 0 on all others.
-
-    A sink is one more score in each row. The weight of the sink is not returned.
+    """Return equal weights on the largest scores of each row, and 0 on all others.
 
     >>> softmax_at_temperature_0(np.array([[2.0, 1.0, 2.0]]))
     array([[0.5, 0. , 0.5]])
@@ -110,10 +104,6 @@ def softmax_at_temperature_0(scores: Matrix, sink: float | None = None) -> Matri
 
 
 def largest_of_each_row(scores: Matrix, sink: float | None) -> Float[np.ndarray, "rows 1"]:
-    """Return the largest score of each row, or the sink if the sink is larger.
-
-    Softmax subtracts this number before the exponential, so that nothing overflows. For a row without any finite score,
-    it is 0 instead of -∞.
-    """
+    """Return the largest score of each row, or the sink if the sink is larger; 0 for a row of only -∞."""
     largest = scores.max(axis=1, keepdims=True, initial=-np.inf if sink is None else sink)
     return np.where(np.isneginf(largest), 0.0, largest)

@@ -38,11 +38,6 @@ KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "sca
 
 
 def read_inputs(path: Path) -> ExampleInputs:
-    """Read the inputs of a worked example from a TOML file.
-
-    Raises:
-        InputError: the file cannot be read, or a value in it is invalid; the message names the file or the value.
-    """
     try:
         text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
@@ -60,20 +55,13 @@ def read_inputs(path: Path) -> ExampleInputs:
 
 
 def built_in_inputs(name: str) -> ExampleInputs:
-    """Return the inputs of a built-in example; raise InputError if there is no example of this name."""
     return parse_inputs(examples.text(name), f"{name}.toml", name)
 
 
 def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
     """Return the inputs of a worked example from TOML text.
 
-    Args:
-        text: the text of a file.
-        file: the name of the file, for messages.
-        title: the title of the example, if the text has none.
-
-    Raises:
-        InputError: the text is not TOML, or a key or value in it cannot be used.
+    `file` is the file's name, for messages; `title` is the title of the example if the text has none.
     """
     try:
         given = tomllib.loads(text)
@@ -98,12 +86,7 @@ def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
 
 
 def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
-    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row.
-
-    Args:
-        name: the key of the value, such as "x" or "b_q".
-        rows: the value.
-    """
+    """Return a value of a TOML file as a matrix; the list of numbers of a bias becomes a matrix of one row."""
     if name in BIASES:
         if not isinstance(rows, list) or not rows or any(isinstance(entry, list) for entry in rows):
             raise InputError(f"{name} must be one row of numbers, like [1, 0, 2].")
@@ -112,7 +95,7 @@ def read_matrix(name: str, rows: Any) -> Float[np.ndarray, "rows columns"]:
 
 
 def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "queries keys"] | None:
-    """Return the mask of a TOML file, "causal" or a boolean matrix; None if the file has none."""
+    """Return the mask of a TOML file, "causal" or a boolean matrix, True = may attend; None if the file has none."""
     if "mask" not in given:
         return None
     if isinstance(given["mask"], str):
@@ -121,7 +104,6 @@ def read_mask(given: dict[str, Any]) -> Literal["causal"] | Bool[np.ndarray, "qu
 
 
 def named_mask(name: str) -> Literal["causal"]:
-    """Return the name of a mask if it is "causal", the only mask that has a name; raise InputError for other names."""
     if name != "causal":
         raise InputError(
             f"no mask {name!r}; there is causal (no attention to later tokens), or in a file rows of true and false."
@@ -130,15 +112,9 @@ def named_mask(name: str) -> Literal["causal"]:
 
 
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
-    """Return the rows of a matrix in a TOML file, with each entry converted by `read`.
+    """Return the rows of the matrix `name` in a TOML file, with each entry converted by `read`.
 
-    Args:
-        name: the key of the matrix, for messages.
-        rows: the value of this key.
-        read: converts one entry; its second argument says where the entry is, such as "x, row 1, column 2".
-
-    Raises:
-        InputError: `rows` is not a list of lists of equal lengths, or `read` refuses an entry.
+    The second argument of `read` says where the entry is, for its message, such as "x, row 1, column 2".
     """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
@@ -154,11 +130,6 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
 
 
 def read_number(cell: Any, place: str) -> float:
-    """Return an entry of a TOML file as a float; raise InputError unless it is a finite number.
-
-    Args:
-        place: where the entry is in the file, for the message, such as "x, row 1, column 2".
-    """
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         raise InputError(f"{place}: {shortened(cell)} is not a number.")
     if isinstance(cell, int) and cell.bit_length() > 1023:
@@ -169,26 +140,12 @@ def read_number(cell: Any, place: str) -> float:
 
 
 def read_flag(cell: Any, place: str) -> bool:
-    """Return an entry of a TOML file as a bool; raise InputError unless it is true or false.
-
-    Args:
-        place: where the entry is in the file, for the message, such as "mask, row 1, column 2".
-    """
     if not isinstance(cell, bool):
         raise InputError(f"{place}: {shortened(cell)} is not true or false (true = may attend).")
     return cell
 
 
 def read_count(name: str, given: dict[str, Any]) -> int:
-    """Return the integer under a key of a TOML file; 1 if the key is missing.
-
-    Args:
-        name: the key.
-        given: the content of the file, by key.
-
-    Raises:
-        InputError: the value is not an integer of at least 1.
-    """
     value = given.get(name, 1)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} = {shortened(value)} must be a whole number from 1.")
@@ -196,11 +153,6 @@ def read_count(name: str, given: dict[str, Any]) -> int:
 
 
 def read_text(name: str, given: dict[str, Any]) -> str:
-    """Return the text under the key `name` of a TOML file; an empty text if the key is missing.
-
-    Raises:
-        InputError: the value is not a text.
-    """
     value = given.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} = {shortened(value)} must be a text in quotes.")
@@ -208,11 +160,6 @@ def read_text(name: str, given: dict[str, Any]) -> str:
 
 
 def read_tokens(name: str, given: dict[str, Any]) -> tuple[Token, ...] | None:
-    """Return the list of words under the key `name` of a TOML file as tokens; None if the key is missing.
-
-    Raises:
-        InputError: the value is not a list of texts, or a text is empty.
-    """
     if name not in given:
         return None
     texts = given[name]

@@ -14,7 +14,7 @@ from regard.tracing.watching.layer_states import is_linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
-    """One call of a linear layer, recorded while a model ran: its input `source`, and output = source W + b."""
+    """One call of a linear layer: output = source W + b."""
 
     layer: nn.Module
     source: Tensor
@@ -25,10 +25,7 @@ class LinearCall:
 class Projection:
     """The part of a linear layer that computed the queries, keys or values of one head: source @ parameters + bias.
 
-    Attributes:
-        source: the input of the layer.
-        parameters: the columns of the layer's matrix W that belong to the head.
-        bias: the numbers of the layer's bias that belong to the head; None = the layer has no bias.
+    `bias` None = the layer has no bias.
     """
 
     source: Float[Tensor, "tokens d_model"]
@@ -38,7 +35,6 @@ class Projection:
 
 @contextmanager
 def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
-    """Record all calls of the linear layers among `modules` in the with-block; yield the list of the recorded calls."""
     calls: list[LinearCall] = []
 
     def record(layer: nn.Module, inputs: Any, output: Any) -> None:
@@ -54,14 +50,9 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Find the linear layer, and the columns of its output, that computed a head's queries, keys or values.
+    """Return the input of a linear layer and those of its columns that computed `part`; None if there are none.
 
-    Args:
-        part: the queries, the keys or the values of the head.
-        calls: the recorded calls of linear layers.
-
-    Returns:
-        The input of the layer and the parameters of these columns; None if no output has columns equal to `part`.
+    `part` is the queries, keys or values of a head.
     """
     n_tokens, d_head = part.shape
     for candidate in calls:
@@ -81,15 +72,9 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
 def find_output_parameters(
     context: Float[Tensor, "tokens d_head"], head: int, calls: Sequence[LinearCall]
 ) -> Float[Tensor, "d_head d_model"] | None:
-    """Find the linear layer whose input is the contexts of all heads; return the rows of its W for one head.
+    """Return the rows of W_O for one head, in float64, from the linear layer whose input is the contexts of all heads.
 
-    The result is in float64. It is None if no linear layer has `context` in those columns of its input that
-    belong to the head.
-
-    Args:
-        context: the context of the head, its weights @ value.
-        head: the number of the head, from 0.
-        calls: the recorded calls of linear layers.
+    None if no linear layer has `context`, that of the head, in the head's columns of its input.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)
@@ -126,7 +111,7 @@ def float64_projection(layer: nn.Module, source: Tensor, columns: slice) -> Proj
 
 
 def reproduces(projection: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether a projection gives the queries, keys or values `part`, except for rounding in `dtype`."""
+    """Return whether a projection gives `part` (queries, keys or values), except for rounding in `dtype`."""
     bias = torch.zeros(()) if projection.bias is None else projection.bias
     # Rounding errors grow with the sum of the absolute values of all terms.
     magnitude = projection.source.abs() @ projection.parameters.abs() + bias.abs()

@@ -55,11 +55,8 @@ def model_inputs(
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
-        head: the head's name, such as "L3H1"; None = the head with the most salient weight: a large weight on a
-            distant key to which other queries give little weight (see `focus_on`).
+        head: the head's name, such as "L3H1"; None = the head with the most salient weight (see focus.py).
         token: the query token; None = the query with the most salient weight.
-        target: the text that the decoder of an encoder-decoder model reads.
-        tokenizer: None = the tokenizer of the model's name or folder.
         truncate: cut a text that is too long; False = raise InputError.
 
     Raises:
@@ -79,17 +76,12 @@ def model_inputs(
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:
-    """Return a title with the names of the model and of the head."""
     kind = f"{focus.head.kind} " if len(model_trace.kinds) > 1 else ""
     return f"{model_trace.model} · {kind}{focus.head.name}"
 
 
 def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> ExampleInputs:
-    """Return the head in `focus` (a head and a query) as inputs of a worked example.
-
-    The inputs are x with the parameters W_q, W_k and W_v if recorded calls of linear layers computed the head's
-    queries, keys and values; otherwise Q, K and V. W_o is left out if no linear layer takes the contexts of the heads.
-    """
+    """Return the head in `focus` as inputs of a worked example (see the beginning of this file)."""
     head = focus.head
     if head.head is None:
         raise InputError(f"{head.name} is an average of heads, which is not computed from a query; name a head.")
@@ -119,15 +111,9 @@ def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> Exampl
 
 
 def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, Matrix] | None:
-    """Return x, W_q, W_k, W_v and biases by name, if Q, K and V of a head were all computed by linear layers.
+    """Return x, W_q, W_k, W_v and the biases by name, and "memory" if the input of K and V is not that of Q.
 
-    Here x is the input of the linear layer of Q. If K and V have another input, the dict also has it, as "memory". The
-    result is None if a projection is None, or if the inputs of K and V differ; the worked example then starts from the
-    numbers of Q, K and V instead of x.
-
-    Args:
-        projections: for each of the names "Q", "K" and "V": the part of a linear layer that computed this matrix;
-            None = no such layer was found.
+    None if no linear layer was found for Q, K or V, or if the inputs of K and V differ.
     """
     query, key, value = (projections[name] for name in "QKV")
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
@@ -143,7 +129,6 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
 
 def direct_note(projections: dict[str, Projection | None]) -> str:
-    """Return a note that explains why the worked example starts from Q, K and V and not from x."""
     not_found = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
     if not_found:
@@ -156,11 +141,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 
 
 def head_scores(head: Head) -> dict[str, Any]:
-    """Return scale, softcap and bias of a head as keyword arguments of `ExampleInputs`.
-
-    Raises:
-        InputError: the head's scores are not scaled dot products.
-    """
+    """Return scale, softcap and bias of a head as keyword arguments of `ExampleInputs`."""
     score = head.pattern.score
     if not isinstance(score, ScaledDot):
         raise InputError(
@@ -177,7 +158,7 @@ def head_scores(head: Head) -> dict[str, Any]:
 
 
 def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
-    """Return the mask of a head, True = may attend; None if every query may attend to every key."""
+    """Return the mask of a head, True = may attend; None = every query may attend to every key."""
     if head.pattern.mask is None:
         return None
     keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()

@@ -26,11 +26,9 @@ class QuerySteps:
     Attributes:
         before: the query's row of each matrix before the exponential, by the matrix's name, such as "scores".
         formulas: the formula of each matrix in `before`, by the matrix's name.
-        largest: the largest score of the row, which is subtracted before the exponential.
-        exponentials: the exponential for each key.
+        largest: is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
         total: the sum of the exponentials, that of the sink included.
-        weights: the weight of each key.
     """
 
     before: dict[str, Float[np.ndarray, " keys"]]
@@ -43,10 +41,9 @@ class QuerySteps:
 
 
 def query_steps(worked: WorkedAttention) -> QuerySteps:
-    """Return how the weights of one query are computed, key by key: products, scores, exponentials, weights.
+    """Return how the weights of the marked query are computed, key by key, in an example of one head.
 
-    Args:
-        worked: a worked example of one head with a temperature above 0. `worked.query` is the index of the query.
+    The temperature must be above 0.
     """
     assert worked.query is not None
     stages = {stage.name: stage for stage in worked.stages if stage.name in BEFORE_EXPONENTIAL}

@@ -16,15 +16,9 @@ from regard.translation.translator import Translator
 def translate_or_score(
     translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
 ) -> Translation:
-    """Translate a text, or score a given translation of it; return the `Translation`.
+    """Translate a text, or score the given translation `target`.
 
-    Args:
-        target: the given translation; None = the translator translates the text.
-        truncate: cut a text that is too long; False = raise InputError.
-        n_best: the largest number of candidate translations, if `target` is None.
-
-    Raises:
-        InputError: the text has no word, or is too long and `truncate` is False.
+    `truncate`: cut a text that is too long; False = raise InputError. `n_best` is the largest number of candidates.
     """
     check_text(text)
     if target is not None:
@@ -43,19 +37,12 @@ def translator_inputs(
 ) -> tuple[ExampleInputs, int]:
     """Return the inputs of a worked example of one head of a translator, and the position of the query.
 
-    The encoder of the translator reads the text, and the decoder reads the translation.
-
     Args:
         head: the head's name, "L3H1" for cross-attention, "encoder L3H1" or "decoder L3H1" for self-attention; None =
-            the head with the most salient weight: a large weight on a distant key to which other queries give little
-            weight (see `focus_on`).
+            the head with the most salient weight (see focus.py).
         token: the query token; None = the query with the most salient weight.
         target: the translation; None = the translator translates the text.
         truncate: cut a text that is too long; False = raise InputError.
-
-    Raises:
-        InputError: the text has no word or is too long, the head or the token does not exist, or the attention is not a
-            softmax of scaled dot products.
     """
     translation = translate_or_score(translator, text, target, truncate)
     modules = translator.model.modules() if isinstance(translator.model, nn.Module) else ()

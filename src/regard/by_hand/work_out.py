@@ -22,11 +22,7 @@ from regard.tracing.tokens.token_reference import TokenReference, token_position
 def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> WorkedAttention:
     """Compute a worked example: every matrix of attention, step by step, from its inputs.
 
-    Args:
-        token: the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
-
-    Raises:
-        InputError: the token does not exist, or a number overflows float64.
+    `token` is the query whose row is marked in every matrix, and whose weighted values are shown; None = no query.
 
     >>> work_out(built_in_inputs("self-attention"))["products"].matrix
     array([[ 2.,  4.,  4.],
@@ -48,23 +44,11 @@ def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> Work
 
 
 def worked_example(name: str, token: TokenReference | None = None) -> WorkedAttention:
-    """Return a built-in example with every matrix computed.
-
-    Args:
-        name: one of the names in by_hand/examples.
-        token: the query whose row is marked in every matrix; None = no query.
-
-    Raises:
-        InputError: there is no example of this name, or the example has no such token.
-    """
     return work_out(built_in_inputs(name), token)
 
 
 def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
-    """Return the matrices Q, K and V by name: as they are given, or else computed as in example_inputs.py.
-
-    They are computed from x, W_q, W_k, W_v and the biases; K and V from `memory` instead of x if it is given.
-    """
+    """Return the matrices Q, K and V by name: as they are given, or else computed as in example_inputs.py."""
     matrices = inputs.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}
@@ -76,7 +60,6 @@ def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
 
 
 def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    """Return the matrices of every step for each head, computed from the head's columns of Q, K and V (`projected`)."""
     columns = [np.split(projected[name], inputs.n_heads, axis=1) for name in ("Q", "K", "V")]
     biases: Any = (None,) * inputs.n_heads
     if inputs.bias is not None:
@@ -102,11 +85,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
 
 
 def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
-    """Return the given matrices except W_o, as `Stage`s in the order in which the computation uses them.
-
-    Args:
-        query: the row to mark; None = no row.
-    """
+    """Return the given matrices except W_o, in the order of `MATRICES`; the row `query` is marked, None = no row."""
     queries, keys = inputs.query_texts, inputs.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -131,12 +110,7 @@ def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
 
 
 def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas, as `Stage`s; an empty list if Q, K and V are given.
-
-    Args:
-        projected: Q, K and V by name.
-        query: the row of Q to mark; None = no row.
-    """
+    """Return Q, K and V with their formulas; no stage if Q, K and V are given."""
     if "Q" in inputs.matrices:
         return []
     section, n_tokens = "Queries, keys and values", inputs.n_queries
@@ -158,12 +132,7 @@ def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query:
 
 
 def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str, Any]:
-    """Return the names of the rows of Q, K or V, and the marked row of Q, as keyword arguments of `Stage`.
-
-    Args:
-        name: "Q", "K" or "V".
-        query: the row of Q to mark; None = no row.
-    """
+    """Return the names of the rows of Q, K or V, and the marked row of Q, as keyword arguments of `Stage`."""
     if name == "Q":
         return {"rows": inputs.query_texts, "marked": query}
     return {"rows": inputs.key_texts, "keys": "rows"}
@@ -173,9 +142,7 @@ def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str,
 class HeadStages:
     """The matrices of one head in a worked example, from the head's columns of Q, K and V to its context.
 
-    Attributes:
-        head: the head's number, counted from 1; None if there is only one head.
-        query: the row of the marked query; None = no query is marked.
+    `head` is the head's number from 1, or None if there is only one; `query` is the marked row, None = no row.
     """
 
     inputs: ExampleInputs
@@ -184,7 +151,6 @@ class HeadStages:
     query: int | None
 
     def stages(self) -> list[Stage]:
-        """Return the matrices of the head in the order of the computation."""
         queries, keys = self.inputs.query_texts, self.inputs.key_texts
         axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
         stages = self.head_columns()
@@ -208,7 +174,7 @@ class HeadStages:
         return [*stages, context]
 
     def head_columns(self) -> list[Stage]:
-        """Return the head's columns of Q, K and V; an empty list if there is only one head, which has all columns."""
+        """Return the head's columns of Q, K and V; no stage if there is only one head, which has all columns."""
         if self.head is None:
             return []
         parts = {"Q": self.steps.query, "K": self.steps.key, "V": self.steps.value}
@@ -223,7 +189,6 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
-        """Return, as text, the formula that computes the scores from the products of queries and keys."""
         inputs, products = self.inputs, self.name("products")
         if inputs.scale is None:
             formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
@@ -255,12 +220,7 @@ class HeadStages:
 
 
 def output_stages(inputs: ExampleInputs, contexts: Sequence[Matrix], query: int | None) -> list[Stage]:
-    """Return the last matrices, which all heads share, as `Stage`s: the concatenated contexts, W_o and the output.
-
-    Args:
-        contexts: the context of each head.
-        query: the row to mark; None = no row.
-    """
+    """Return the matrices that all heads share: the contexts side by side, W_o and the output."""
     section = "Output" if inputs.n_heads == 1 else "The heads together"
     rows: dict[str, Any] = {"rows": inputs.query_texts, "marked": query}
     stages, context = [], np.concatenate(contexts, axis=1)
@@ -277,7 +237,7 @@ def output_stages(inputs: ExampleInputs, contexts: Sequence[Matrix], query: int 
 
 
 def columns_text(head: int, width: int) -> str:
-    """Return as text which columns of Q, K or V belong to a head with `width` columns; heads and columns count from 1.
+    """Return which columns of Q, K or V belong to a head with `width` columns; heads and columns count from 1.
 
     >>> columns_text(2, 4), columns_text(2, 1)
     ('columns 5–8', 'column 2')

@@ -24,8 +24,8 @@ class Stage:
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty = no names.
-        keys: "rows" if the rows are the keys, "columns" if the columns are; None = neither.
-        marked: the row to highlight, that of the query whose steps are shown; None = no row.
+        keys: which of the two are keys; None = neither.
+        marked: the row of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
     """
@@ -55,10 +55,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WorkedAttention:
-    """A worked example of attention, with all its matrices; worked["weights"] is the `Stage` of this name.
+    """A worked example of attention; worked["weights"] is the `Stage` of this name.
 
     Attributes:
-        inputs: the given matrices and settings, from which all other matrices were computed.
         stages: the matrices in the order of the computation.
         query: the position of the marked query; None = no query is marked.
     """
@@ -83,7 +82,6 @@ class WorkedAttention:
 
     @property
     def sink_notes(self) -> list[str]:
-        """A list with a note on the sink, a score in every softmax that belongs to no key; empty = no sink."""
         sinks, temperature = self.inputs.sinks, self.inputs.temperature
         if sinks is None:
             return []
@@ -98,9 +96,9 @@ class WorkedAttention:
 
     @property
     def strongest(self) -> tuple[int, ...]:
-        """The positions of the keys, ordered by the marked query's weight on them, largest first; () without a query.
+        """The keys on which the marked query has the largest weights, summed over the heads, largest first.
 
-        The weights are summed over the heads.
+        () without a query.
         """
         if self.query is None:
             return ()

@@ -77,7 +77,6 @@ Change = Cut | Silence | Sharpen | Interchange
 
 
 def check_list_of_changes(changes: object) -> None:
-    """Raise TypeError if one change is given in place of a list of changes."""
     if isinstance(changes, Change):
         raise TypeError(f"changes is {changes!r}; it takes a list: changes=[{changes!r}].")
 
@@ -94,10 +93,10 @@ class LayerChanges:
     """The changes to the attention of one layer.
 
     Attributes:
-        edges: the keys that queries cannot attend to (see `Edge`); queries and keys are positions in the whole text.
-        temperatures: by a head's number in the layer, the temperature by which the scores of this head are divided.
-            The temperature under the key None divides the scores of every head, in addition to the head's own.
-        interchanges: the heads whose outputs are those of another run, by the head's number in the layer; None = all.
+        edges: see `Edge`; queries and keys are positions in the whole text.
+        temperatures: the divisors of the scores, by the number of the head; that under the key None is for every head,
+            in addition to the head's own.
+        interchanges: each with the number of its head; None = all heads.
     """
 
     edges: tuple[Edge, ...]
@@ -109,10 +108,8 @@ class LayerChanges:
     ) -> tuple[Score, Mask | None, Normaliser]:
         """Return the score, mask and normaliser of an attention call, with the changes of this layer applied.
 
-        Args:
-            grid: the numbers of batch items, heads, queries and keys of the call.
-            first_query: the position in the text of the first query of the call; above 0 if the model generates
-                token by token, since a call then has only the newest query.
+        `first_query` is the position in the text of the first query of the call; it is above 0 if the model generates
+        token by token, since a call then has only the newest query.
         """
         for head in (*(edge[0] for edge in self.edges), *self.temperatures, *(head for head, _ in self.interchanges)):
             if head is not None and head >= grid.heads:
@@ -131,7 +128,7 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False for each query and key that one of `edges` names (see `Edge`), and True for all others."""
+    """A mask that is False exactly on `edges`."""
 
     edges: tuple[Edge, ...]
 
@@ -148,8 +145,6 @@ class WithoutEdges(Mask):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SharpenedScore(Score):
-    """A score whose values are those of `score`, divided by one temperature for each head."""
-
     score: Score
     temperatures: Float[Tensor, " heads"]
 
@@ -183,10 +178,7 @@ HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.
 class HeadSet:
     """The heads that a name selects: "L3H1" one head, "L3" a layer, "cross" all cross-attention.
 
-    Attributes:
-        kind: "encoder", "decoder" or "cross"; None = every kind.
-        layer: the layer's number; None = every layer.
-        head: the head's number in the layer; None = every head.
+    A field that is None selects every kind ("encoder", "decoder", "cross"), every layer or every head.
     """
 
     kind: str | None = None
@@ -195,7 +187,6 @@ class HeadSet:
 
     @classmethod
     def of(cls, name: str) -> "HeadSet":
-        """Return the heads that a name selects: "L3H1", "L3", "cross", "cross L3H1" or "cross L3"."""
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
             raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
@@ -203,25 +194,16 @@ class HeadSet:
         return cls(kind and kind.lower(), *(None if number is None else int(number) for number in numbers))
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
-        """Return whether at least one of these heads is in a layer, given the layer's kind of attention and number."""
         return self.kind in (None, kind) and self.layer in (None, layer)
 
 
 def heads_of(change: Change) -> list[HeadSet]:
-    """Return the heads that a change names, a `HeadSet` for each name."""
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    """Return those of the changes that apply to one layer.
-
-    Args:
-        changes: changes whose tokens are given by position, not by text.
-        kind: the layer's kind of attention: "encoder", "decoder" or "cross".
-        layer: the layer's number.
-    """
     edges: list[Edge] = []
     temperatures: dict[int | None, float] = {}
     interchanges: list[tuple[int | None, Interchange]] = []

@@ -23,14 +23,13 @@ class OutputProjection(Described):
 
     Attributes:
         weight: the matrix W_O, split into one matrix for each head.
-        bias: the vector that is added to the product with W_O; None = nothing is added.
+        bias: is added to the product with W_O; None = no bias.
     """
 
     weight: Float[Tensor, "heads d_value d_model"]
     bias: Float[Tensor, " d_model"] | None
 
     def __call__(self, context: Float[Tensor, "1 heads queries d_value"]) -> Float[Tensor, "queries d_model"]:
-        """Return the projection of the contexts of all heads: the output of multi-head attention."""
         output = torch.einsum("hqv,hvd->qd", context[0], self.weight)
         return output if self.bias is None else output + self.bias
 
@@ -51,11 +50,9 @@ class Contributions(Described):
 def value_vectors(
     pattern: Pattern, weight: Float[Tensor, "heads d_value d_model"]
 ) -> Float[Tensor, "heads keys d_model"]:
-    """Return value · W_O for each key in each head: the vector that the key adds to a query's token if its weight is 1.
+    """Return value · W_O for each key in each head: what the key adds to a query's vector if its weight is 1.
 
-    Args:
-        pattern: the attention pattern of a layer, with one batch item.
-        weight: the matrix W_O of each head; the result has its number type and is on its device.
+    `weight` is W_O; `pattern` has one batch item.
     """
     group = pattern.n_heads // pattern.value.shape[1]  # the number of query heads that share a value head
     return torch.einsum("hkv,hvd->hkd", pattern.value[0].repeat_interleave(group, dim=0).to(weight), weight)
@@ -63,13 +60,7 @@ def value_vectors(
 
 @torch.no_grad()
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
-    """Return the vectors that the keys add to the token of one query, for each head of a layer.
-
-    Args:
-        pattern: the attention pattern of the layer, with one batch item.
-        query: the position of the query.
-        projection: the output projection of the layer's attention.
-    """
+    """Return the vectors that the keys add to one query, in each head of a layer; `pattern` has one batch item."""
     weights = pattern[0, :, query].to(projection.weight)
     vectors = weights[:, :, None] * value_vectors(pattern, projection.weight)
     return Contributions(vectors, vectors.norm(dim=-1))

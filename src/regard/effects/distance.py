@@ -18,8 +18,8 @@ class PatternDistance:
     """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: for each query, half the sum over the keys of |weight - other weight|, from 0 to 1.
-        largest: for each query, the largest |weight - other weight| over the keys.
+        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1.
+        largest: the largest |weight - other weight| over the keys.
     """
 
     total_variation: Float[Tensor, "batch heads queries"]
@@ -32,8 +32,7 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
     >>> import torch
     >>> from regard import Causal, attend
     >>> x = torch.zeros(1, 1, 4, 2)
-    >>> distance = pattern_distance(attend(x, x, x).pattern, attend(x, x, x, mask=Causal()).pattern)
-    >>> distance.total_variation
+    >>> pattern_distance(attend(x, x, x).pattern, attend(x, x, x, mask=Causal()).pattern).total_variation
     tensor([[[0.7500, 0.5000, 0.2500, 0.0000]]])
     """
     variations, largest = [], []

@@ -19,19 +19,16 @@ from regard.errors import InputError
 
 @runtime_checkable
 class TracedRun(Protocol):
-    """The fields of a `Trace` that an `Interchange` reads."""
+    """The fields of a `Trace` that an `Interchange` reads; this room knows no traces."""
 
     @property
-    def attended(self) -> Mapping[str, Mapping[int, Attended]]:
-        """Every attention call, by kind ("encoder", "decoder", "cross") and layer number."""
+    def attended(self) -> Mapping[str, Mapping[int, Attended]]: ...
 
     @property
-    def images(self) -> tuple[Any, ...]:
-        """The pictures that the model read."""
+    def images(self) -> tuple[Any, ...]: ...
 
     @property
-    def joined(self) -> Any:
-        """None, unless the tokens are words that consist of several tokens of the model."""
+    def joined(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class Interchange:
         return [(token, token) for token in tokens]
 
     def last_token(self, n_tokens: int) -> int:
-        """Return the last position in this run whose output is replaced, in a run of `n_tokens` tokens."""
+        """Return the last position whose output is replaced, in a run of `n_tokens` tokens."""
         return n_tokens - 1 if self.token_pairs is None else max(int(here) for here, _ in self.token_pairs)
 
     def positions(self, first_query: int, n_queries: int, n_others: int) -> list[tuple[int, int]]:
@@ -163,8 +160,7 @@ def interchanged(
     Like `attend`, this function can be replaced by a TorchFunctionMode, so that a recorder notices the new outputs.
 
     Args:
-        interchanges: the changes, each with the number of its head; None = all heads of the layer.
-        kind, layer: the layer's kind of attention and number.
+        interchanges: each with the number of its head; None = all heads of the layer.
         first_query: the position in the text of the first query of the call.
     """
     if not interchanges:

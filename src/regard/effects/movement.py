@@ -71,13 +71,7 @@ class Movement(Described):
 
 
 def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how each layer changes the vector of one token.
-
-    Args:
-        patterns: the self-attention patterns by layer number, with one batch item.
-        states: the vectors of all tokens before, inside and after each of these layers.
-        token: the position of the token.
-    """
+    """Return how each layer changes the vector of the token at a position; each pattern has one batch item."""
     added = [
         contributions(pattern, token, state.projection).vectors
         for pattern, state in zip(patterns.values(), states, strict=True)

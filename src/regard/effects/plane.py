@@ -28,7 +28,7 @@ class Plane:
         middle: the mean of the vectors from which the plane was computed.
         axes: two orthogonal unit vectors.
         shares: for each axis, the variance of these vectors along the axis, divided by their total variance.
-        n_left_out: the number of vectors that were too long to be used for computing the plane.
+        n_left_out: the number of vectors that were too long (see `TOO_LONG`).
     """
 
     middle: Float[Tensor, " d_model"]
@@ -38,7 +38,6 @@ class Plane:
 
     @classmethod
     def through(cls, vectors: Float[Tensor, "vectors d_model"]) -> "Plane":
-        """Return the plane of the first two principal components of some vectors."""
         if not bool(vectors.isfinite().all()):
             raise InputError(
                 "the vectors of the tokens overflow their number type, so they have no plane; load the model in "
@@ -58,12 +57,8 @@ class Plane:
         return cls(middle.to(vectors), (axes * signs).to(vectors), (shares[0], shares[1]), n_left_out)
 
     def points(self, vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the coordinates of vectors in the plane, whose origin is `middle` (the mean vector)."""
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the two coordinates of differences between vectors, along the axes of the plane.
-
-        `middle` is not subtracted, since a difference of two vectors does not depend on the origin.
-        """
+        """Return the two coordinates of differences between vectors, which do not depend on `middle`."""
         return differences.to(self.axes) @ self.axes.T

@@ -74,14 +74,10 @@ class LayerArrows:
 
 @torch.no_grad()
 def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: int) -> LayerArrows:
-    """Return the movement of all tokens in one layer, as arrows in a plane.
+    """Return the movement of all tokens in one layer, as arrows in a plane; `pattern` has one batch item.
 
-    Args:
-        pattern: the self-attention pattern of the layer, with one batch item.
-        state: the vectors of all tokens before, inside and after the layer.
-        plane: the plane onto which vectors are projected.
-        n_longest: for each token, this number of heads have an arrow of their own: those that add the longest vectors
-            to the token. The sum of the other heads' vectors is one more arrow. The same holds for key tokens.
+    The `n_longest` heads that add the longest vectors to a token have an arrow each, and all other heads together one
+    more; likewise for the key tokens.
     """
     change = state.after - state.before
     key_vectors = value_vectors(pattern, state.projection.weight)
@@ -155,13 +151,9 @@ def with_sum_of_others(
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
 ) -> Longest:
-    """Append to `longest`, for each token, the sum of all other vectors, and to `names` -1 for this sum; return both.
+    """Append the sum of the vectors that are not in `longest`, under the name -1, unless `longest` has all of them.
 
-    Args:
-        longest: for each token, the longest vectors that are added to it.
-        names: for each of these vectors, the index of the head or key token that adds it.
-        total: for each token, the sum of all vectors that are added to it.
-        n_all: how many vectors are added to each token in all; if `longest` has all of them, there is no sum.
+    `total` is the sum of all `n_all` vectors that are added to each token.
     """
     if names.shape[1] == n_all:
         return longest, names
@@ -187,9 +179,9 @@ def angle_between(a: Float[Tensor, "*#shape d_model"], b: Float[Tensor, "*#shape
 def nearest_tokens(
     vectors: Float[Tensor, "tokens d_model"],
 ) -> tuple[Int[Tensor, "tokens nearest"], Float[Tensor, "tokens nearest"]]:
-    """Return, for each token, the positions of the `N_NEAREST` other tokens with the most similar vectors.
+    """Return the positions of the `N_NEAREST` other tokens with the most similar vectors, for each token.
 
-    Similar means a small angle between the two vectors. The second result is these angles in degrees.
+    Similar means a small angle between the vectors; the second result is these angles in degrees.
     """
     unit = vectors.double() / vectors.double().norm(dim=-1, keepdim=True).clamp(min=1e-300)
     # -2 is below every cosine, so no token becomes its own neighbour

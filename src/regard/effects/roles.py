@@ -31,9 +31,7 @@ ROLES = (*KEY_ROLES, "distance", "entropy")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoleSums:
-    """How much each head attends to keys of each role, such as the previous token, summed over queries.
-
-    The sums of several texts can be added.
+    """How much each head attends to keys of each role, summed over queries, so that several texts can be added.
 
     Attributes:
         sums: for each role and head, the sum over queries of the weight on the keys of the role; for the roles
@@ -48,18 +46,12 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the mean over queries, `sums` / `n_queries`; NaN for a role if no query has a key of this role."""
+        """Return the mean over queries; NaN for a role if no query has a key of this role."""
         return self.sums / self.n_queries[:, None]
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return how much each head attends to the previous token, the first token, …, summed over the queries of a text.
-
-    Args:
-        pattern: a self-attention pattern with one batch item.
-        texts: the text of each token.
-        special: whether each token is a special token such as [SEP].
-    """
+    """Return the sums of a self-attention pattern with one batch item; `texts` and `special` describe its tokens."""
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)
@@ -84,10 +76,8 @@ def key_roles(
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
     """Yield, for each role in `KEY_ROLES`, a matrix that is True where a key has this role for a query.
 
-    Args:
-        tokens: for each token, a number; tokens with the same text have the same number.
-        separators: True for the special tokens.
-        queries: the positions of the queries.
+    Tokens with the same text have the same number in `tokens`; `separators` is True for special tokens; `queries` are
+    positions.
     """
     keys, query = torch.arange(len(tokens)), queries[:, None]
     yield keys == query - 1
@@ -102,6 +92,5 @@ def key_roles(
 
 
 def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:
-    """Return a number for each token; tokens with the same text have the same number."""
     numbers: dict[str, int] = {}
     return torch.tensor([numbers.setdefault(text, len(numbers)) for text in texts], dtype=torch.long)

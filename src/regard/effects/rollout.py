@@ -113,16 +113,14 @@ def check_flow(flow: object) -> None:
 def rollout(
     patterns: Sequence[Pattern], states: Sequence[LayerStates | None], token: int, flow: Flow
 ) -> Float[Tensor, " tokens"]:
-    """Return the attention rollout of a token: which fraction of its final vector comes from each input token.
+    """Return which fraction of a token's final vector comes from each input token; the fractions sum to 1.
 
-    The fractions sum to 1. The rollout is one row of the product of the flows of all layers. Only this row is
-    computed, so no matrix is stored.
+    This is one row of the product of the flows of all layers, computed without any matrix of tokens × tokens.
 
     Args:
         patterns: the self-attention patterns of all layers, from the first to the last, with one batch item.
-        states: the vectors of the tokens in each layer; all None if the flow uses only attention weights.
+        states: the vectors of the tokens in each layer; all None if `flow` needs none.
         token: the position of the token.
-        flow: the rule for the flow of a layer, such as `HeadMean()`.
     """
     shares = torch.zeros(patterns[-1].shape[2], dtype=torch.float64)
     shares[token] = 1.0

@@ -10,7 +10,6 @@ NAMES = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tok
 
 
 def text(name: str) -> str:
-    """Return the text of an example's TOML file; raise InputError if there is no example of this name."""
     if name not in NAMES:
         close = nearest(name, list(NAMES))
         raise InputError(f"no example {name!r}; nearest: {', '.join(close)}. All of them: {', '.join(NAMES)}.")
