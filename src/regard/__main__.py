@@ -50,7 +50,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def end_process(status: int | str | None) -> NoReturn:
-    """End the process with an exit status, without Python's usual clean-up, which takes PyTorch almost a second."""
+    """End the process without Python's usual clean-up, which takes PyTorch almost a second."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()

@@ -15,9 +15,6 @@ def atomic_replace(path: Path) -> Iterator[Path]:
 
     If the block raises, or the process exits, the file at `path` is unchanged and the temporary file is deleted. If
     `path` exists and is not a regular file (a pipe, a terminal, /dev/null), `path` itself is yielded.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -42,20 +39,13 @@ def atomic_replace(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a text (as UTF-8) or bytes to a file, completely or not at all.
-
-    Raises:
-        OSError: the file cannot be written; an existing file is unchanged.
-    """
+    """Write a text (as UTF-8) or bytes to a file, completely or not at all."""
     with atomic_replace(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sync_folder(folder: Path) -> None:
-    """Write a folder's list of file names to the disk, so that a new name survives a power cut.
-
-    This does nothing on operating systems that cannot do it.
-    """
+    """Write a folder's list of file names to the disk, if the system can, so that a new name survives a power cut."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

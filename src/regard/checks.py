@@ -4,7 +4,7 @@ from regard.errors import nearest
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise ValueError, with `name` in the message, unless a value is a whole number of at least `least`.
+    """Raise ValueError unless a value is a whole number of at least `least`.
 
     >>> check_count("n_layers", 0)
     Traceback (most recent call last):
@@ -16,13 +16,12 @@ def check_count(name: str, value: object, least: int = 1) -> None:
 
 
 def check_probability(name: str, value: float) -> None:
-    """Raise ValueError, with `name` in the message, unless a value is at least 0 and below 1."""
     if not 0 <= value < 1:
         raise ValueError(f"{name}={value} must be a probability of at least 0 and below 1.")
 
 
 def check_choice(name: str, value: str, choices: list[str]) -> None:
-    """Raise ValueError, with `name` in the message, unless a value is one of the choices.
+    """Raise ValueError unless a value is one of the choices.
 
     >>> check_choice("cell", "gruu", ["lstm", "gru"])
     Traceback (most recent call last):

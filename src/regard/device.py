@@ -6,13 +6,7 @@ from regard.errors import InputError, nearest
 
 
 def device_named(name: str | torch.device | None) -> torch.device:
-    """Return the torch device with a name such as "cpu" or "cuda:1".
-
-    Args:
-        name: None = CUDA if PyTorch finds it on this machine, else MPS, else the CPU.
-
-    Raises:
-        InputError: there is no device with this name, or PyTorch does not find it on this machine.
+    """Return the torch device with a name such as "cpu" or "cuda:1"; None = CUDA if available, else MPS, else the CPU.
 
     >>> device_named("cpu")
     device(type='cpu')

@@ -30,8 +30,8 @@ class TooLongError(InputError):
     """A text is longer than a model reads.
 
     Args:
-        problem: the part of the message that says how long the text is, and how long it may be.
-        remedy: the part of the message that says what to do, other than to pass truncate=True.
+        problem: how long the text is, and how long it may be.
+        remedy: what to do, other than to pass truncate=True.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -87,13 +87,7 @@ def first_paragraph(error: Exception) -> str:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import and return a module that is installed only with an extra of regard, such as regard[translation].
-
-    Args:
-        extra: the name of the extra, or several names with commas between.
-
-    Raises:
-        InputError: the module is not installed.
+    """Import a module that only an extra of regard installs; `extra` names the extra, or several with commas between.
 
     >>> import_extra("json", "translation").loads("[1]")
     [1]
@@ -108,10 +102,7 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def require_packages(packages: Sequence[str], extra: str) -> None:
-    """Raise InputError unless all packages are installed; the message names the missing packages and the pip command.
-
-    Args:
-        extra: the extras of regard that install the packages, with commas between.
+    """Raise InputError unless all packages are installed; `extra` names the extras of regard that install them.
 
     >>> require_packages(["json", "no_such_package", "nor_this"], "export,translation")
     Traceback (most recent call last):

@@ -13,22 +13,12 @@ SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: the content is not JSON that `parse_json` accepts.
-    """
+    """Return the content of a JSON file; raise OSError or ValueError if it cannot be read, as `parse_json` does."""
     return parse_json(path.read_bytes())
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value that a JSON text describes.
-
-    Raises:
-        ValueError: the text is not JSON, its brackets are nested more deeply than Python can read, or a string in it
-            has a lone surrogate, which UTF-8 cannot encode.
-    """
+    """Parse JSON; raise ValueError for damaged text, too deep nesting, and a lone surrogate in a string."""
     try:
         value = json.loads(content)
     except RecursionError as error:

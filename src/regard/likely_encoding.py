@@ -66,13 +66,7 @@ def ends_within_character(data: bytes) -> bool:
 
 
 def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
-    """Return the proportion of frequent letters among the letters outside ASCII in a text.
-
-    Args:
-        data: the text in bytes; if it is not in the encoding `codec`, 0 is returned.
-        codec: Python's name of the encoding.
-        is_frequent: returns whether a letter is frequent.
-    """
+    """Return the share of frequent letters among the letters outside ASCII; 0 if `data` is not encoded in `codec`."""
     try:
         text = data.decode(codec)
     except UnicodeDecodeError:

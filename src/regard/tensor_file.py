@@ -21,11 +21,7 @@ CHECKSUM = "sha256"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write tensors and metadata to a safetensors file, completely or not at all.
-
-    Raises:
-        InputError: the file cannot be written; an existing file is unchanged.
-    """
+    """Write tensors and metadata to a safetensors file, completely or not at all."""
     save = import_extra("safetensors.torch", "translation").save_file
     from safetensors import SafetensorError
 
@@ -45,11 +41,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file that `write_tensors` wrote; return its tensors and its metadata by name, without the checksum.
-
-    Raises:
-        InputError: the file cannot be read, is damaged, or was not written by `write_tensors`.
-    """
+    """Read a file that `write_tensors` wrote; return its tensors, and its metadata without the checksum."""
     with open_tensor_file(path) as file:
         metadata = dict(file.metadata() or {})
         stored_checksum = metadata.pop(CHECKSUM, None)
@@ -65,11 +57,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def tensor_shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor in a safetensors file, by the tensor's name, without reading the tensors.
-
-    Raises:
-        InputError: the file cannot be read, or is damaged.
-    """
+    """Return the shape of each tensor in a safetensors file, by the tensor's name, without reading the tensors."""
     with open_tensor_file(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (the file is not a mapping)
 
@@ -91,10 +79,7 @@ def open_tensor_file(path: Path) -> Iterator[Any]:
 
 
 def content_checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """Return the SHA-256, in hexadecimal, of all metadata and of every tensor's name, dtype, shape and bytes.
-
-    The tensors must be contiguous and on the CPU.
-    """
+    """Return the SHA-256, in hexadecimal, of metadata and contiguous tensors on the CPU."""
     digest = hashlib.sha256(repr(sorted(metadata.items())).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -72,10 +72,9 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The target pieces that represent their words, and the attention weights of these pieces on the source words.
+        """The pieces that represent target words, as indices, and a row for each: its weights on the source words.
 
-        The target pieces are given by their indices, one for each row of the weights. The weight on a source word is
-        the sum over the pieces that represent it (see `representative_pieces`).
+        The weight on a source word is the sum over the pieces that represent it (see `representative_pieces`).
         """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         columns = representative_pieces(self.source_pieces, self.source_word_of)
@@ -121,11 +120,11 @@ class Alignment:
 def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list[int]:
     """Return the indices of the subword pieces that represent their words in an alignment.
 
-    A word is represented by its pieces with letters, digits or symbols; a word without such pieces by its pieces of
-    punctuation; a word of white space alone by all its pieces.
+    A word is represented by its pieces with letters, digits or symbols; a word without such pieces by its punctuation;
+    a word of white space alone by all its pieces.
 
     Args:
-        word_of: for each piece except EOS, the index of the word that it belongs to.
+        word_of: for each piece except EOS, the index of its word.
 
     >>> representative_pieces(["▁Tom", "'", "s", ".", "▁", "…", "</s>"], [0, 0, 0, 0, 1, 1])
     [0, 2, 5]
@@ -138,7 +137,7 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
 
 
 def representation_rank(text: str) -> int:
-    """Return how well a piece with this text represents its word: 0 = no text, 1 = only punctuation, 2 = other text."""
+    """Rank a piece with this text as representative of its word: 0 = no text, 1 = only punctuation, 2 = other text."""
     if not text:
         return 0
     return 1 if all(category(letter).startswith("P") for letter in text) else 2

@@ -24,10 +24,9 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 from regard.text.vocabulary import EOS
 from regard.translation.alignment_rule import AlignmentRule
-from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import decoded_batches, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS
-from regard.translation.model_protocol import TranslatingModel
+from regard.translation.model_protocol import TranslatingModel, evaluation_mode
 from regard.translation.translation import Translation
 
 MOST_PAIRS, MOST_WORDS = 100, 24
@@ -41,13 +40,12 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the alignment rule that most often aligns a target piece with the source word that the piece needs most.
+    """Return the alignment rule with the largest agreement, the default rule if no piece needs a word.
 
-    If no piece needs a word by at least `CLEAR_NEED`, the default rule is returned. In a tie, the mean over heads is
-    preferred to a single head.
+    In a tie, the mean over heads is preferred to a single head.
 
     Args:
-        translations: source texts with their target texts, such as dev pairs; the first `MOST_PAIRS` that have 2 to
+        translations: source texts with their target texts, such as dev pairs; the first `MOST_PAIRS` with 2 to
             `MOST_WORDS` source words are used.
     """
     return max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
@@ -58,11 +56,7 @@ def measured_rules(
 ) -> list[AlignmentRule]:
     """Return every alignment rule of the model with its measured agreement; the default rule is the first.
 
-    There is a rule for each decoder layer, head (or mean over heads) and decoder step: the step that predicts a target
-    piece, or the next step, which reads the piece. A piece needs a source word if it is much less probable when the
-    word is removed (see `CLEAR_NEED`). The agreement of a rule is measured on the pieces that need a word: the share of
-    them that the rule aligns with the word that they need most. If no piece needs a word, the result is the default
-    rule alone, without an agreement. `choose_rule` says which translations are used.
+    If no target piece needs a word, the result is the default rule alone, without an agreement.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
@@ -83,7 +77,7 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield an alignment rule for each layer, head and decoder step, given each layer's cross-attention pattern.
+    """Yield an alignment rule for each layer, head (or mean over heads) and decoder step.
 
     The last layer but one, the default, comes first. Rules with the mean over heads come before rules with one head.
     """
@@ -103,10 +97,7 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return, for each translation, how much each target piece needs each source word.
-
-    The need is the log-probability of the target piece minus its log-probability without the word, in nats.
-    """
+    """Return, for each translation, how much each target piece needs each source word, in nats."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
     erasures = [
@@ -125,9 +116,8 @@ def piece_needs(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return a dict from each target piece to the source word that it needs most, both as indices.
-
-    Pieces whose largest need is below `CLEAR_NEED` are left out.
+    """Return the source word that each target piece needs most, as indices; a piece with no need of `CLEAR_NEED` has
+    none.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -96,9 +96,7 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
 
     Args:
         path: the path of translator.json, for messages.
-        config: the config of the translator's model.
-        values: the fields of the rule; empty, which gives the default rule, if an earlier version of regard wrote the
-            folder.
+        values: the fields of the rule; empty, which gives the default rule, in a folder of an earlier version.
     """
     several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
     n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)

@@ -25,16 +25,15 @@ FEWEST_TEXTS = 20
 """A calibration is made only if there are at least this many dev texts."""
 
 FEWEST_IN_GROUP = 5
-"""The smallest number of dev texts in a group. Each group gives one point of the calibration: mean score, mean chrF."""
+"""The smallest number of dev texts in a group."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """A function from the score of a translation to its expected chrF, measured on the dev texts.
+    """A function from the score of a translation, its mean log-probability, to its expected chrF, fitted to dev texts.
 
     Attributes:
-        mean_log_probability: the mean score of each group of dev texts, in rising order; a score is the mean
-            log-probability of the pieces of a translation.
+        mean_log_probability: the mean score of each group of dev texts, in rising order.
         chrf: the mean chrF of each group's translations, from 0 to 100, in rising order.
     """
 
@@ -43,12 +42,7 @@ class Calibration:
 
     @classmethod
     def of(cls, mean_log_probabilities: Sequence[float], chrf: Sequence[float]) -> "Calibration | None":
-        """Return the calibration fitted to translations of dev texts; None if there are fewer than `FEWEST_TEXTS`.
-
-        Args:
-            mean_log_probabilities: for each translation, the mean log-probability of its pieces.
-            chrf: for each translation, its chrF against the reference, from 0 to 100.
-        """
+        """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
         # The highest chrF first among equal log-probabilities, so that rising_groups puts these texts into one group
@@ -61,7 +55,7 @@ class Calibration:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
-        """Return the calibration in a translator's `extra`; None = there is none, or its values are invalid."""
+        """Return the calibration in a translator's `extra`; None = missing or invalid."""
         stored = extra.get("calibration")
         if not isinstance(stored, dict):
             return None
@@ -71,15 +65,15 @@ class Calibration:
         return cls(mean_log_probability=tuple(scores), chrf=tuple(chrf))
 
     def expected_chrf(self, mean_log_probability: float) -> float:
-        """Return the chrF that dev translations with this mean log-probability have on average, from 0 to 100."""
+        """Return the mean chrF, from 0 to 100, of dev translations with this mean log-probability."""
         return float(np.interp(mean_log_probability, self.mean_log_probability, self.chrf))
 
 
 def rising_groups(texts: Iterable[tuple[float, float]]) -> list[list[tuple[float, float]]]:
-    """Divide texts into groups whose mean chrF rises from group to group (isotonic regression).
+    """Divide texts, sorted by score, into groups whose mean chrF rises from group to group (isotonic regression).
 
     Args:
-        texts: the score (mean log-probability) and the chrF of each text, sorted by the score.
+        texts: the score (mean log-probability) and the chrF of each text.
 
     >>> rising_groups([(-3.0, 10.0), (-2.0, 50.0), (-1.0, 30.0), (0.0, 60.0)])
     [[(-3.0, 10.0)], [(-2.0, 50.0), (-1.0, 30.0)], [(0.0, 60.0)]]
@@ -98,7 +92,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join groups of fewer than `FEWEST_IN_GROUP` texts with neighbours, as far as there are neighbours."""
+    """Join groups of fewer than `FEWEST_IN_GROUP` texts with a neighbour, if there is one."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:
@@ -112,7 +106,7 @@ def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[
 
 
 def is_rising(values: object) -> TypeGuard[Sequence[float]]:
-    """Return whether a value is a list of finite floats in rising order, and not empty."""
+    """Return whether a value is a nonempty list of finite floats in rising order."""
     return (
         isinstance(values, (list, tuple))
         and bool(values)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 BATCH_TOKENS = 2048
-"""The default of `batch_tokens`, the largest number of tokens in a batch, padding counted."""
+"""The default of the largest number of tokens in a batch, padding counted."""
 
 
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Dividing a text that is too long for the model into sentences, and joining the translations of the sentences."""
+"""Divide a text that is too long for the model into sentences, and join the translations of the sentences."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,19 +10,16 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
-"""Matches the gap between two sentences: white space after . ! ? or …; after 。！？ the gap may be empty."""
+"""The gap between two sentences: white space after . ! ? or …; after 。！？ the gap may be empty."""
 
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""Matches the gap between two clauses: white space after , ; or :; after 、，；： the gap may be empty."""
+"""The gap between two clauses: white space after , ; or :; after 、，；： the gap may be empty."""
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
-    """Divide a text into sentences, and each sentence that is too long into parts of as many clauses as fit.
+    """Divide a text into sentences, and a sentence that is too long into parts of as many clauses as fit.
 
-    Returns the sentences and parts in order; None = one clause alone is too long.
-
-    Args:
-        fits: returns whether a text is short enough.
+    None = one clause alone is too long.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']
@@ -37,7 +34,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | No
 
 
 def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses with spaces into the longest parts that `fits` accepts; None = one clause is too long."""
+    """Join adjacent clauses with spaces into the longest parts that fit; None = a clause is too long."""
     parts = list[str]()
     for clause in filter(None, clauses):
         if parts and fits(f"{parts[-1]} {clause}"):
@@ -52,8 +49,7 @@ def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[st
 def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     """Join the translations of the parts of a text into one translation of the whole text.
 
-    The score and the log-probability are the sums over the parts. The k-th candidate is joined from the k-th candidate
-    of each part.
+    The score and the log-probability are sums over the parts. The k-th candidate joins the parts' k-th candidates.
     """
     return replace(
         parts[0],
@@ -79,8 +75,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     """Join the word alignments of the parts of a text into one alignment of the whole text.
 
-    A target piece has weight 0 on the source pieces of other parts. Of the EOS pieces, only those of the last part are
-    kept.
+    A target piece has weight 0 on the source pieces of other parts. Only the last part's EOS pieces are kept.
     """
     word_in_text = places_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()
@@ -105,8 +100,8 @@ def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
 def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
     """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
 
-    A Chinese or Japanese text has no spaces between sentences, so that a word of the whole text (divided at white
-    space) may contain words of several parts.
+    Chinese and Japanese have no spaces between sentences, so that one word of the whole text (divided at white space)
+    may contain words of several parts.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

@@ -30,16 +30,15 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents, holds_translator, read_translator
 
 NEVER_PREDICTED = -100.0
-"""The bias of padding's logit, so that padding is never predicted.
+"""The bias of padding's logit: so low that the probability of padding is 0 in float32.
 
-The probability of padding is 0 in float32, but its log-probability is finite. So a loss with label smoothing, which
-sums the log-probabilities of all tokens, is finite.
+Its log-probability is finite, so that a loss with label smoothing, which sums all log-probabilities, is finite too.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class MarianIds:
-    """The ids in a Marian model's config.json: of padding, of the token that starts a target, and of EOS (`end`)."""
+    """Special ids in a Marian model's config.json: of padding, of the start of a target, and of EOS (`end`)."""
 
     pad: int
     start: int
@@ -54,12 +53,7 @@ def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> Tra
 
 
 def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a Marian model and its vocabularies from a folder of transformers.
-
-    Raises:
-        InputError: a file is missing, damaged, or does not fit the others, or the model has a setting that
-            `Transformer` does not have.
-    """
+    """Read a Marian model and its vocabularies from a folder of transformers."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
@@ -90,7 +84,6 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
 
 
 def marian_model(folder: Path) -> Transformer:
-    """Return the Transformer with the parameters of the Marian model in a folder."""
     check_layer_counts(folder)
     try:
         with quiet_transformers(progress=False):
@@ -102,7 +95,7 @@ def marian_model(folder: Path) -> Transformer:
 
 
 def read_json(path: Path, default: Any = None) -> dict[str, Any]:
-    """Read a JSON object from a file; return `default` if the file is missing and a default is given."""
+    """Read a JSON object; return `default` if the file is missing and a default is given."""
     if default is not None and not path.is_file():
         return dict(default)
     try:
@@ -130,15 +123,14 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
-    """Return, for each id of regard's vocabulary, the row of Marian's embedding matrices that belongs to this id.
+    """Return, for each id of regard's vocabulary, the row of Marian's embedding matrices that belongs to it.
 
     The special pieces have other ids in regard than in Marian. None = a new row: padding needs one if Marian has the
     same row for padding and for the start of a target (BOS).
 
     Args:
-        path: the file of the table, for messages.
-        table: the pieces of Marian's vocabulary, by id.
-        ids: Marian's ids of the special pieces.
+        path: the file of `table`, for messages.
+        table: Marian's pieces, by id.
         unknown: the text of the unknown piece.
     """
     if unknown not in table:
@@ -162,7 +154,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
     """Return a copy of a Transformer with the rows of its embedding and output matrices in another order.
 
     Args:
-        source, target: for each id of the new vocabularies, the index of its row in `model`; None = a new row.
+        source, target: for each new id, the index of its row in `model`; None = a new row.
     """
     config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
     orders = {
@@ -183,6 +175,6 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 
 def reorder_rows(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return the rows of a tensor in the order of the indices `order`; None = a row filled with the number `new`."""
+    """Return the rows with the indices `order`; None = a row filled with the number `new`."""
     with_new_row = torch.cat([rows, rows.new_full((1, *rows.shape[1:]), new)])
     return with_new_row[[len(rows) if row is None else row for row in order]]

@@ -5,10 +5,12 @@ A model reads a target either all at once (`model(source, lengths, target)`) or 
 more). Both ways must give the same logits, however many tokens each step reads.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.pattern import Pattern
 
@@ -44,7 +46,7 @@ class DecoderState(Protocol):
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """The output of a decoder step, which reads one or more new target tokens of each row of the batch."""
+    """What a decoder returns for one or more new target tokens of each row of the batch."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
@@ -65,7 +67,7 @@ class DecoderStep(Protocol):
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """The output of a model that has read sources and whole targets in one call."""
+    """What a model returns for sources and whole targets in one call."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:
@@ -113,3 +115,20 @@ class TranslatingModel(Protocol):
             tokens: token ids; the very first token of a target is BOS.
             state: the state that `start` or the previous step returned.
         """
+
+
+@contextmanager
+def evaluation_mode(model: TranslatingModel) -> Iterator[None]:
+    """Turn dropout off in a model, and at the end restore the mode of each of its modules."""
+    modules: list[nn.Module] = [model] if isinstance(model, nn.Module) else []
+    # The loop also visits the modules that it appends. model.modules() gives the same in three times the time
+    for module in modules:
+        modules.extend(filter(None, module._modules.values()))
+    in_training = [module for module in modules if module.training]
+    for module in in_training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in in_training:
+            module.training = True

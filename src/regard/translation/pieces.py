@@ -8,10 +8,10 @@ from regard.text.vocabulary import UNK
 from regard.tracing.tokens.readable_tokens import Token
 
 UNKNOWN = "⁇"
-"""Stands for an unknown piece in the text of a translation, as in SentencePiece."""
+"""Stands for an unknown piece in a translation, as in SentencePiece."""
 
 BYTE = re.compile("<0x([0-9A-F]{2})>")
-"""A regular expression for a piece such as <0xEB>, which stands for one byte of a character without a piece."""
+"""A piece such as <0xEB>, which stands for one byte of a character without a piece."""
 
 
 def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:

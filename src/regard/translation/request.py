@@ -16,14 +16,13 @@ class Request:
 
     Attributes:
         index: the index of the text in the list of texts to translate.
-        source: the text.
-        ids: the ids of the subword pieces of the text, EOS last.
+        ids: the ids of the text's subword pieces, EOS last.
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
-        signed: the clean text with signs such as ⟐ in place of its items: names, numbers and addresses that a
-            translation keeps (see `regard.text.placeholders`).
-        signs: a dict from each item that was replaced to its sign; None = the translator has no placeholders.
+        signed: the clean text, in which signs such as ⟐ stand for names, numbers and addresses (see
+            `regard.text.placeholders`).
+        signs: the sign of each of these items; None = the translator has no placeholders.
     """
 
     index: int
@@ -36,12 +35,11 @@ class Request:
     signs: Mapping[str, str] | None
 
     def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
-        """Return subword pieces, with each sign (such as ⟐) replaced by the name or number that it stands for."""
+        """Replace each sign (such as ⟐) by the name, number or address for which it stands."""
         return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
     @property
     def empty(self) -> bool:
-        """Whether the text has no words."""
         return self.ids == (EOS,)
 
 
@@ -57,7 +55,6 @@ def read_requests(
 
     Args:
         targets: for each text, the beginning of its translation, or its whole translation.
-        placeholders: the rule by which signs replace names, numbers and addresses; None = nothing is replaced.
         limit: the largest number of pieces that the model reads, EOS not counted; further pieces are left out.
     """
     clean = list(map(clean_text, texts))
@@ -83,13 +80,12 @@ def read_requests(
 def check_lengths(
     requests: Iterable[Request], limit: int, first: int, *, may_be_long: bool, target_name: str = "prefix"
 ) -> None:
-    """Raise InputError, with the line number, if a text or a prefix has more pieces than `limit`.
+    """Raise InputError if a text or a prefix has more pieces than `limit`.
 
     Args:
         first: the line number of the text with index 0.
-        may_be_long: True = only the prefixes are checked; False = a text with more pieces raises TooLongError, a
-            kind of InputError.
-        target_name: the word for a prefix in messages: "target" if the prefixes are whole targets.
+        may_be_long: check only the prefixes, not the texts.
+        target_name: what the message calls a prefix.
     """
     for one in requests:
         line, n_pieces = first + one.index, len(one.ids) - 1 + one.left_out
@@ -105,12 +101,7 @@ def check_lengths(
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:
-    """Raise TypeError unless `texts` is a list, or another sequence, of str; a single str is refused too.
-
-    Args:
-        name: the word for a text in the message, such as "the target".
-        first: the line number of the first text, for messages.
-    """
+    """Raise TypeError unless `texts` is a sequence of str; `first` is the number of the first line."""
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)
         raise TypeError(f"{name} of each line must be in a list; got {given}.")
@@ -120,11 +111,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
-    """Raise TypeError unless all texts and targets are str, and ValueError unless there is one target for each text.
-
-    Args:
-        first: the line number of the first text, for messages.
-    """
+    """Raise TypeError unless all texts and targets are str, and ValueError unless each text has one target."""
     check_texts(texts, "the text", first)
     check_texts(targets, "the target", first)
     if len(targets) != len(texts):
@@ -132,11 +119,10 @@ def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) ->
 
 
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """Return a list with a prefix for each text; raise ValueError or TypeError if there is not one str for each.
+    """Return a prefix for each text; raise ValueError or TypeError if there is not one str for each.
 
     Args:
-        prefix: one prefix for all texts, or a list with one prefix for each text; None = no prefix, the same as "".
-        first: the line number of the first text, for messages.
+        prefix: one prefix for all texts, or one for each text; None = "".
     """
     if prefix is None or isinstance(prefix, str):
         return [prefix or ""] * len(texts)

@@ -13,9 +13,8 @@ from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.layer_states import StatesNotFoundError, recording_states
 from regard.tracing.watching.watching import watching
 from regard.transformer.model import Transformer
-from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import forced_decoding
-from regard.translation.model_protocol import ForcedDecoding, TranslatingModel
+from regard.translation.model_protocol import ForcedDecoding, TranslatingModel, evaluation_mode
 from regard.translation.pieces import trace_tokens
 from regard.translation.translation import Translation
 
@@ -34,10 +33,7 @@ def trace_translation(
     Args:
         name: the name of the model in the trace.
         begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
-        keep_hidden: whether to record the vectors before, inside and after each layer too.
-
-    Raises:
-        StatesNotFoundError: keep_hidden is True, and the model is not a Transformer.
+        keep_hidden: also record the vectors before, inside and after each layer; only a Transformer can.
     """
     with evaluation_mode(model), torch.no_grad():
         states = None
@@ -66,10 +62,7 @@ def trace_translation(
 def decode_with_states(
     model: TranslatingModel, translation: Translation, device: torch.device
 ) -> tuple[ForcedDecoding, Mapping[str, Mapping[int, LayerStates]]]:
-    """Run the model on a translation, and return its output and the hidden vectors of every layer.
-
-    The vectors are returned as {kind of attention: {number of the layer: vectors}}.
-    """
+    """Run the model; return its output, and the layers' vectors as {kind of attention: {layer number: vectors}}."""
     if not isinstance(model, Transformer):
         raise StatesNotFoundError(
             f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
@@ -81,10 +74,7 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again, from the queries, keys and values in the pattern.
-
-    A model's output has only patterns, and a trace also needs the context vectors.
-    """
+    """Attend again with a pattern's queries, keys and values: a trace also needs the context vectors."""
     return attend(
         pattern.query, pattern.key, pattern.value, score=pattern.score, mask=pattern.mask, normalise=pattern.normalise
     )

@@ -25,13 +25,13 @@ PERCENT = 99.9
 """The largest length and the largest ratio are this percentile, the smallest ratio is 100 minus this percentile."""
 
 SMALLEST_SHARE = 0.05
-"""A script is among those of the training texts if it has at least this share of their letters."""
+"""The smallest share of letters with which a script is one of those of the training texts."""
 
 SPECIAL_PIECE = re.compile("▁?<.*>")
-"""A regular expression for a piece whose letters are not letters of a text: a byte, a tag, the end of a text."""
+"""A piece whose letters are not letters of a text: a byte, a tag, the end of a text."""
 
 SCRIPT_NAMES = {"CJK": "Chinese characters", "HIRAGANA": "kana", "KATAKANA": "kana"}
-"""The names of scripts in remarks, for scripts whose Unicode name is not the usual one."""
+"""Names of scripts, where the Unicode name is not the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,12 +52,7 @@ class TrainingTexts:
 
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
-        """Return the lengths, length ratios and scripts of the training pairs, from at most MOST_PAIRS of them.
-
-        Args:
-            corpus: the training pairs, as token ids.
-            source: the vocabulary of the sources, from whose pieces their scripts are read.
-        """
+        """Measure at most MOST_PAIRS of the training pairs; `source` is the vocabulary of their sources."""
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)
         ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)
@@ -76,11 +71,7 @@ class TrainingTexts:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "TrainingTexts | None":
-        """Return the lengths and scripts stored with a translator; None = they are missing or invalid.
-
-        Args:
-            extra: the values stored with the translator: `Translator.extra`.
-        """
+        """Return the lengths and scripts in a translator's `extra`; None = missing or invalid."""
         match extra.get("training_texts"):
             case {
                 "longest": int(longest),
@@ -92,10 +83,7 @@ class TrainingTexts:
         return None
 
     def foreign_script(self, text: str) -> str | None:
-        """Return a remark if most letters of a text are in scripts that the training sources hardly have.
-
-        None = they are not, or the scripts of the training sources are not known.
-        """
+        """Return a remark if most letters of a text are in scripts that the training sources hardly have, else None."""
         scripts = Counter(map(script_of, filter(str.isalpha, text)))
         foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
         if not self.scripts or 2 * foreign.total() <= scripts.total():
@@ -117,9 +105,7 @@ class TrainingTexts:
             )
 
     def ratio_remark(self, n_source: int, n_target: int) -> str | None:
-        """Return a remark if a translation is much shorter or longer, compared with its source, than in training.
-
-        None = its length is usual.
+        """Return a remark if a translation is much shorter or longer, for its source, than in training; else None.
 
         Args:
             n_source, n_target: the numbers of pieces of the source and of the translation, EOS counted.

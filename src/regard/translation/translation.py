@@ -231,7 +231,6 @@ def confidence_record(translation: Translation) -> dict[str, Any]:
 
 
 def remark_record(translation: Translation) -> dict[str, Any]:
-    """Return the notes on a translation, such as unknown characters of its source, as a dict for `json.dumps`."""
     return {
         "unknown": list(translation.unknown),
         "missing": list(translation.missing),
@@ -247,7 +246,7 @@ def rounded_chrf(translation: Translation) -> float | None:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return a word alignment as JSON values. The rows of its weight matrices are target words, or target pieces."""
+    """Return a word alignment as JSON values; a row of its weights is a target word, or a target piece."""
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),

@@ -22,12 +22,11 @@ from regard.translation.alignment import Alignment
 from regard.translation.alignment_choice import choose_rule
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration, sentence_chrf
-from regard.translation.evaluation_mode import evaluation_mode
 from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
 from regard.translation.long_texts import join_alignments, join_translations, sentences_that_fit
 from regard.translation.marian_folder import read_any_translator
-from regard.translation.model_protocol import TranslatingModel
+from regard.translation.model_protocol import TranslatingModel, evaluation_mode
 from regard.translation.pieces import UNKNOWN, text_of_pieces
 from regard.translation.request import Request, check_lengths, check_pairs, check_texts, prefix_for_each, read_requests
 from regard.translation.search.beam import Beam
@@ -39,7 +38,7 @@ from regard.translation.translator_folder import write_translator
 from regard.translation.usual import UsualLimits
 
 EMPTY_TEXT = Hypothesis(tokens=(), log_probability=0.0, score=0.0)
-"""The hypothesis for a text without words: an empty translation with probability 1."""
+"""The hypothesis for a text without words."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -239,9 +238,8 @@ class Translator:
         Raises:
             ValueError: the layer or the head of the rule does not exist.
         """
-        weights_of = (rule or self.alignment_rule).weights
         parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read separately
-        weights = piece_weights(self.model, parts, weights_of, self.device, batch_tokens)
+        weights = piece_weights(self.model, parts, rule or self.alignment_rule, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
         found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
         return [
@@ -325,7 +323,6 @@ class Translator:
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:
-        """Encode each text, and its target or the beginning of its target, as a `Request`."""
         vocabularies = self.source_vocabulary, self.target_vocabulary
         return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
 
@@ -343,13 +340,13 @@ class Translator:
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
     ) -> Translation | None:
-        """Divide a text into parts (sentences or clauses) that the model can read, and translate each part.
+        """Translate a text sentence by sentence, or clause by clause where a sentence is too long for the model.
 
-        Returns the joined translations of the parts. If a clause alone is too long for the model, the result has the
-        untranslated text after the mark ⁇. None = the text is one sentence that the model can read.
+        If a clause is too long, the result has the untranslated text after the mark ⁇. None = the text is one sentence
+        that the model can read.
 
         Args:
-            prefix: the text with which the translation of the first part must begin.
+            prefix: the beginning of the first sentence's translation.
             number: the line number of the text.
         """
         parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out)
@@ -363,12 +360,11 @@ class Translator:
         return join_translations(text, found)
 
     def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
-        """Return the first hypothesis as the translation of a text, with all hypotheses as its candidates."""
+        """Return the first hypothesis as a translation whose candidates are all hypotheses."""
         candidates = tuple(self._candidate(request, hypothesis) for hypothesis in hypotheses)
         return replace(candidates[0], candidates=candidates)
 
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
-        """Return one hypothesis as a translation without candidates."""
         written = self.target_vocabulary.pieces(hypothesis.tokens)
         source = self.source_vocabulary.pieces(request.ids)
         if request.unknown:

@@ -35,10 +35,7 @@ VERSION = 3
 """The version of the format; a folder of another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together.
-
-A larger table shows that the config is damaged (see `check_size`).
-"""
+"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
@@ -60,8 +57,6 @@ class TranslatorContents:
     Attributes:
         model: the model, in evaluation mode.
         extra: values stored with the translator, such as the settings of its training.
-        alignment_rule: the cross-attention weights from which word alignments are read; the default rule if the folder
-            has none.
     """
 
     model: TranslatingModel
@@ -92,14 +87,11 @@ def write_translator(
     extra: Mapping[str, Any] | None = None,
     alignment_rule: AlignmentRule = AlignmentRule(),  # noqa: B008 (frozen)
 ) -> Path:
-    """Write a translator into a folder, and return the folder.
-
-    The folder is created if it does not exist; a translator that is already in the folder is replaced.
+    """Write a translator into a folder, and return the folder; a translator that is already there is replaced.
 
     Args:
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
-        extra: values to store with the translator; JSON must be able to represent them. None = no values.
-        alignment_rule: the cross-attention weights from which word alignments are read.
+        extra: values to store with the translator; JSON must be able to represent them.
 
     Raises:
         TypeError: the model is neither a `Transformer` nor a `Recurrent`.
@@ -127,11 +119,7 @@ def write_translator(
 
 
 def read_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a translator from its folder.
-
-    Raises:
-        InputError: there is no translator in the folder, or it is damaged, or its format has another version.
-    """
+    """Read a translator from its folder."""
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
     config = config_from(folder, kind.config, about["config"])
@@ -161,7 +149,6 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
-    """Write the vocabularies to a folder: one file if both are the same object, otherwise two."""
     files = zip(vocabulary_files(source is target), (source, target), strict=True)
     for name, vocabulary in dict(files).items():
         vocabulary.save(folder / name)
@@ -173,7 +160,7 @@ def vocabulary_files(joint: bool) -> tuple[str, str]:
 
 
 def unique_tensors(model: object) -> dict[str, Tensor]:
-    """Return the state dict of a module. A tensor that has several names occurs once, under its first name."""
+    """Return a module's state dict, in which a tensor with several names occurs once, under its first name."""
     assert isinstance(model, nn.Module)
     seen: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -183,7 +170,6 @@ def unique_tensors(model: object) -> dict[str, Tensor]:
 
 
 def kind_of(model: object) -> str:
-    """Return "transformer" or "recurrent", a model's kind in translator.json; raise TypeError for other models."""
     for name, kind in model_kinds().items():
         if type(model) is kind.model:
             return name
@@ -194,19 +180,19 @@ def kind_of(model: object) -> str:
 
 
 def holds_translator(folder: Path) -> bool:
-    """Return whether a folder has a translator.json. It is written last, so the other files are then there too."""
+    """Return whether a folder has a translator.json, which is written last."""
     return (folder / DESCRIPTION_FILE).is_file()
 
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
-    """Return the source and the target vocabulary that `save_vocabularies` wrote; if `joint`, the same object twice."""
+    """Return the source and the target vocabulary; the same object twice if the languages share one."""
     loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(vocabulary_files(joint))}
     source, target = (loaded[name] for name in vocabulary_files(joint))
     return source, target
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Return the contents of a folder's translator.json, in which all but the model's config is checked."""
+    """Read translator.json, and check everything but the model's config."""
     path = folder / DESCRIPTION_FILE
     try:
         about = read_json(path)
@@ -235,7 +221,6 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def missing_translator_error(folder: Path) -> InputError:
-    """Return the error for a path without a translator; its message says if a folder, a file or nothing is there."""
     if folder.is_dir():
         return InputError(
             f"{folder} has no translator: there is no {DESCRIPTION_FILE} in it; give the folder that regard train "
@@ -246,7 +231,7 @@ def missing_translator_error(folder: Path) -> InputError:
 
 
 def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a config of the class `kind` from the values in translator.json; raise InputError if one is not allowed."""
+    """Build a config of the class `kind`; raise InputError if a value is unknown or not allowed."""
     path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
     for name in values:
         if name not in names:
@@ -262,10 +247,10 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 
 
 def read_model(kind: Any, config: Any, path: Path) -> Any:
-    """Build a model of the class `kind` and load its parameters from a file; raise InputError if they do not fit.
+    """Build a model of the class `kind` and load its parameters.
 
-    The shapes in the file are first compared with the shapes of the model on PyTorch's meta device, which allocates no
-    memory: a damaged config could describe a model of any size.
+    The shapes in the file are first compared with those of a model on PyTorch's meta device, which allocates no memory:
+    a damaged config could describe a model of any size.
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
@@ -287,7 +272,6 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
 
 
 def load_parameters(model: nn.Module, path: Path) -> None:
-    """Load the parameters of a model from a file; raise InputError if it is damaged or belongs to another model."""
     tensors, _ = read_tensors(path)
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
     for name, tensor in tensors.items():
@@ -300,10 +284,10 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the config describes a model that is far larger than the tensors in its file of parameters.
+    """Raise InputError if the config describes a model far larger than its file; the model need not be built for this.
 
-    The model is far larger if the config has more layers than `shapes` has tensors, or if the sinusoidal position table
-    has over `MOST_TABLE_NUMBERS` entries more than all tensors together. The check comes before the model is built.
+    The model is far larger if the config has more layers than the file has tensors, or if its sinusoidal position table
+    has over `MOST_TABLE_NUMBERS` numbers more than all tensors together.
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):
@@ -325,7 +309,6 @@ def tensor_shapes(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def check_parameters(path: Path, found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError unless the tensors found in a file have the names and shapes of the model's parameters."""
     mismatch = f"does not fit {DESCRIPTION_FILE} beside it; copy the whole folder again"
     for name in expected.keys() - found.keys():
         raise InputError(f"{path} {mismatch}: the parameter {name} is missing.")

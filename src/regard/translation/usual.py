@@ -60,7 +60,7 @@ class UsualLimits:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
-        """Return the limits in a translator's `extra`; None = they are missing or invalid."""
+        """Return the limits in a translator's `extra`; None = missing or invalid."""
         values, names = extra.get("usual"), [field.name for field in fields(cls)]
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
             return None
@@ -76,7 +76,7 @@ class UsualLimits:
             )
 
     def improbable(self, score: float) -> Iterator[str]:
-        """Yield a remark if `score`, the mean log-probability of a translation's pieces, is below its limit."""
+        """Yield a remark if `score`, the mean log-probability of a translation's pieces, is unusually low."""
         if score < self.score:
             yield (
                 f"the translation is less probable than usual: score {score:.2f}, and 99 of 100 dev texts have at "

@@ -10,12 +10,10 @@ from regard.translation.search.next_token import refuse_nan
 from regard.translation.search.token_history import TokenHistory
 
 ChosenTokens = tuple[Sequence[int], Sequence[float]]
-"""The type of a pair of lists: the id of the next token of each hypothesis, and the token's log-probability."""
+"""The id of the next token of each hypothesis, and the token's log-probability."""
 
 ChooseTokens = Callable[[Decoding, Sequence[int], int, Sequence[int]], ChosenTokens]
-"""The type of a function that chooses the next token of each hypothesis.
-
-The four arguments of the function:
+"""The type of a function that chooses the next token of each hypothesis. Its arguments:
 
 - the hypotheses, as a `Decoding` with the logits of their next tokens;
 - for each hypothesis, the index of its source in the batch;
@@ -25,14 +23,7 @@ The four arguments of the function:
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
-    """Decode each source token by token until EOS, with one hypothesis for each source.
-
-    Args:
-        choose: the function that chooses the next token of each hypothesis.
-
-    Returns:
-        For each source, a tuple with its one finished hypothesis.
-    """
+    """Decode each source token by token until EOS; each result has one hypothesis."""
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)
     numbers, limits = list(range(len(totals))), list(sources.limits)

@@ -35,7 +35,7 @@ from regard.translation.search.next_token import refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
-"""In the coverage penalty, smaller sums of attention weights on a source token count as this, because log 0 is -∞."""
+"""In the coverage penalty, a smaller sum of weights on a source token counts as this, because log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +119,16 @@ class Beam:
 
 
 Extension = tuple[float, int, int]
-"""The type of a hypothesis extended by one token: its log-probability, the row extended, and the new token's id."""
+"""A hypothesis extended by one token: its log-probability, the row extended, and the new token's id."""
 
 
 @dataclass(slots=True, eq=False)
 class SentenceSearch:
-    """The state of the beam search for the translation of one sentence.
+    """The beam search for the translation of one sentence.
 
     Attributes:
-        beam: the settings of the search.
         limit: the largest number of tokens of a hypothesis, EOS not counted.
         n_source: the number of source tokens, EOS not counted.
-        finished: the finished hypotheses.
         to_beat: an active hypothesis with at most this log-probability can no longer be among the `n_best`.
     """
 
@@ -143,13 +141,11 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Give the free slots of the beam to the first `extensions`; return those that do not end with EOS.
-
-        Extensions that end with EOS are added to `finished`. The beam has `size` slots; each finished hypothesis keeps
-        one. Once `n_best` hypotheses are finished, `to_beat` is updated.
+        """Give the beam's free slots to the first `extensions`; return those without EOS, and add the others to
+        `finished`.
 
         Args:
-            extensions: extensions of this sentence's hypotheses by one token, most probable first.
+            extensions: extensions of this sentence's hypotheses, most probable first.
             history: the tokens of the hypotheses before the extension.
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
@@ -167,7 +163,7 @@ class SentenceSearch:
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Compute the score of a finished hypothesis, and add it to `finished`; `tokens` are its tokens without EOS."""
+        """Score a hypothesis whose tokens, without EOS, are `tokens`, and add it to `finished`."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
@@ -183,10 +179,7 @@ class SentenceSearch:
 def best_extensions(
     decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with the most probable extensions of its hypotheses by one token, best first.
-
-    At most `size` extensions of a sentence are kept. So only the `size` most probable next tokens of each hypothesis
-    are tried.
+    """Yield each sentence with the most probable extensions of its hypotheses by one token, at most `size`, best first.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.

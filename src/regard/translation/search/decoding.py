@@ -1,8 +1,4 @@
-"""The hypotheses of a search as rows of a batch, which a model extends token by token.
-
-Every model can take steps (`SteppedDecoding`). A Transformer on a CPU has C kernels that compute the same numbers in
-less time (`compiled_decoding`).
-"""
+"""The hypotheses of a search as rows of a batch, extended token by token by a model's own steps or by C kernels."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -21,10 +17,7 @@ from regard.translation.search.next_token import log_softmax
 
 @runtime_checkable
 class Decoding(Protocol):
-    """The hypotheses of a search, one in each row of a batch.
-
-    `read` adds a token to each hypothesis and replaces `logits` and `cross`.
-    """
+    """The hypotheses of a search, one in each row of a batch; `read` adds a token to each."""
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
@@ -38,10 +31,8 @@ class Decoding(Protocol):
         """Add a token to each row.
 
         Args:
-            tokens: the id of each row's new token.
-            parents: for each new row, the index of the row that it continues. The indices count the rows that existed
-                before this call; an index may occur several times or not at all. Before the first call there is one
-                row for each source.
+            parents: for each new row, the index of the earlier row that it continues; an index may occur several times
+                or not at all. Before the first call there is one row for each source.
         """
 
 
@@ -69,7 +60,7 @@ class SteppedDecoding:
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Let the model read the sources and BOS; return a `Decoding` with one row for each source.
+    """Let the model read the sources and BOS; the result has one row for each source.
 
     Args:
         n_hypotheses: the largest number of rows for each source during the search.
@@ -87,8 +78,7 @@ def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: 
 def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:
     """Read the prefixes, the given beginnings of the translations, token by token.
 
-    Yields the log-probability of the tokens read so far, for each source: once before the first token of the prefixes
-    (0.0), and once after each token.
+    Yields the log-probability of each source's tokens so far: 0.0 before the first token, then once after each token.
     """
     totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
     yield totals

@@ -22,7 +22,6 @@ PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
 
 
 TextOf = Callable[[Sequence[int]], str]
-"""The type of a function from the token ids of a target to its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +50,8 @@ class SourceBatch:
         lengths: the number of ids of each sentence, without padding.
         prefix: the token ids with which each target must begin, without BOS; equally many in every row.
         limits: the largest number of tokens of each target, without BOS and EOS.
-        numbers: a number for each sentence, from which sampling derives its random numbers; the line number, if the
-            sentences come from a file.
-        text_of: a function from the token ids of a target to its text; None = not given; only
-            `MinimumRisk` needs it.
+        numbers: a number for each sentence, such as its line number, from which sampling derives its random numbers.
+        text_of: turns the token ids of a target into its text; only `MinimumRisk` needs it.
     """
 
     source: Int[Tensor, "batch source"]
@@ -73,13 +70,13 @@ class SourceBatch:
         numbers: Sequence[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> "SourceBatch":
-        """Return a padded batch of sentences, with the largest number of tokens of each target.
+        """Return a padded batch of sentences.
 
         Args:
             model: the model that will translate; no target is longer than its config allows.
             sources: the token ids of each sentence, EOS last.
             prefixes: the token ids with which each target must begin, equally many for each; None = no prefix.
-            numbers: a number for each sentence, from which sampling derives its random numbers; None = 0, 1, …
+            numbers: as the attribute; None = 0, 1, …
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources, device)

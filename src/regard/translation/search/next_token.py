@@ -16,7 +16,6 @@ from regard.kernels import top_tokens as kernel
 from regard.text.vocabulary import BOS, EOS, PAD
 
 NEVER_CHOSEN = PAD, BOS
-"""The tokens that no search chooses."""
 
 
 def top_tokens(
@@ -27,7 +26,6 @@ def top_tokens(
     If only k < n tokens are allowed, the last n - k log-probabilities of a row are -inf.
 
     Args:
-        logits: the logits of the model's last step, a row for each hypothesis.
         length: the number of tokens that each hypothesis already has.
         limits: the largest number of tokens of each translation, EOS not counted. The hypotheses of a sentence are in
             adjacent rows, equally many for each sentence.
@@ -42,10 +40,9 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each hypothesis.
+    """Return the log-probability of every token as the next token of each hypothesis; arguments as in `top_tokens`.
 
-    The log-probability of PAD and BOS is -inf. A hypothesis that has reached its limit must end: all its tokens except
-    EOS have -inf. The arguments are those of `top_tokens`.
+    It is -inf for PAD and BOS; and, in a hypothesis that has reached its limit, for all tokens but EOS.
     """
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf
@@ -64,9 +61,7 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
 def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    Args:
-        log_probabilities: for each row of logits, the log-probability of one token other than PAD and BOS. One is
-            enough, because log-softmax turns a NaN among the logits of a row into NaN for all tokens.
+    One token for each row of logits is enough: log-softmax turns a NaN among the logits into NaN for all tokens.
     """
     if any(map(isnan, log_probabilities)):
         raise InputError(

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 
 class TokenHistory:
-    """The tokens of the hypotheses of a search, without BOS.
+    """The tokens of the hypotheses of a search, without BOS; every hypothesis is a row of a batch.
 
-    At each step, every hypothesis is one row of a batch. Its tokens are the tokens of its parent, which is a row of the
-    step before, and one new token. So the tokens of a row are found by walking back through the parents.
+    A row's tokens are those of its parent, a row of the step before, and one new token.
 
     Args:
         prefixes: the tokens of each row before the first step, equally many in each row.
@@ -25,15 +24,14 @@ class TokenHistory:
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens of each hypothesis after the last step, BOS not counted."""
+        """The number of tokens of each hypothesis."""
         return len(self.prefixes[0]) + len(self.steps)
 
     def append(self, parents: Sequence[int], tokens: Sequence[int]) -> None:
-        """Add a step: for each hypothesis, the index of its parent (a row of the step before) and its new token."""
         self.steps.append((parents, tokens))
 
     def tokens(self, row: int) -> list[int]:
-        """Return all tokens of the hypothesis that has the row `row` in the last step."""
+        """Return the tokens of the hypothesis in row `row` of the last step."""
         backwards = []
         for parents, tokens in reversed(self.steps):
             backwards.append(tokens[row])
