@@ -56,10 +56,10 @@ class Vectors(ctypes.Structure):
             batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by this
                 number of batch items and heads, so that the C function can index the tensor as if it were complete.
         """
-        (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
-        by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride
-        first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)
-        return cls(first, by_batch, by_head, 0 if tokens == 1 else token_stride)
+        by_batch, by_head, by_token, _ = strides(tensor)
+        return cls(
+            tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head), by_batch, by_head, by_token
+        )
 
 
 class ByteMask(ctypes.Structure):
@@ -73,7 +73,7 @@ class ByteMask(ctypes.Structure):
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
         """Return the C struct that describes a boolean mask; an axis of size 1 has stride 0, which broadcasts it."""
-        return cls(tensor.data_ptr(), *strides(tensor))
+        return cls(tensor.data_ptr(), *strides(tensor)[:3])
 
 
 class WeightedSum(ctypes.Structure):
@@ -126,5 +126,5 @@ class Arguments(ctypes.Structure):
 
 
 def strides(tensor: Tensor) -> list[int]:
-    """Return the strides of all axes except the last, in elements; 0 for an axis of size 1, which is broadcast."""
-    return [0 if size == 1 else stride for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)]
+    """Return the stride of each axis, in elements; 0 for an axis of size 1, which is broadcast."""
+    return [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]

@@ -26,9 +26,8 @@ from regard.attention.backends import flex, fused, reference, tiled
 from regard.attention.call import Call
 from regard.attention.progress import progress_callback
 from regard.attention.representation import type_name
-from regard.attention.statistics.choose import find_engine
+from regard.attention.statistics.choose import Engine, find_engine
 from regard.attention.statistics.cpu.scores import computes_scores
-from regard.attention.statistics.engine import Engine
 from regard.attention.weights import BLOCK_WEIGHTS
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]

@@ -1,6 +1,10 @@
-"""The choice of how statistics of attention weights are computed: by a C kernel, Triton kernels or torch operations."""
+"""The choice of what computes statistics of attention weights: a C kernel, Triton kernels, or else torch operations."""
+
+from typing import Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
@@ -8,25 +12,37 @@ from regard.attention.finite import may_hold_nan_statistics, without_overflow
 from regard.attention.gradients import are_plain
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
-from regard.attention.statistics.engine import Engine
 from regard.attention.statistics.gpu import engine as gpu_engine
 from regard.attention.statistics.gradients import with_gradients
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
+
+@runtime_checkable
+class Engine(Protocol):
+    """A module that computes the context and the statistics of a call by kernels: `cpu.engine` or `gpu.engine`."""
+
+    def unsupported_reason(self, call: Call) -> str | None:
+        """Return why the engine cannot compute the context and statistics of a call; None = it can."""
+
+    def read(
+        self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
+    ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
+        """Return a supported call's context, the statistics that `ask` requests, and whether the context is doubtful.
+
+        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it.
+
+        Args:
+            contexts: whether to compute the context; if False, None is returned in its place.
+            report: called with the number of weights computed so far and the number of all weights.
+        """
+
+
 ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The engines: modules that compute context and statistics together by kernels, in the order of preference."""
+"""In the order of preference."""
 
 
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
-    """Return the statistics that `ask` requests for a call of `attend`, and call `report` with the progress.
-
-    If autograd is on and a tensor of the call requires a gradient, the statistics have gradients.
-
-    Raises:
-        ValueError: `ask` requests a statistic that does not exist for these numbers of queries and keys, or for
-            negative weights; or a tensor of the call was changed in place.
-    """
     ask.check(call.grid)
     if ask.entropy and call.normalise.signed:
         raise ValueError(
@@ -41,7 +57,6 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
-    """Return the statistics that `ask` requests; C code may read the tensors of the call (see `are_plain`)."""
     engine = find_engine(call)
     if engine is not None:
         summary = engine.read(call, ask, contexts=False, report=report)[1]
@@ -52,10 +67,7 @@ def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def find_engine(call: Call) -> Engine | None:
-    """Return the first module in `ENGINES` that supports a call of `attend`, or None if none supports the call.
-
-    The tensors of the call must be such that C code may read their numbers (see `gradients.are_plain`).
-    """
+    """Return the engine to use for a call; its tensors must be plain (`are_plain`), since engines read their memory."""
     for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine

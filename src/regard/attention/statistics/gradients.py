@@ -1,7 +1,4 @@
-"""Gradients of statistics: the backward pass computes the weights again, one block of queries at a time.
-
-The statistics themselves are computed as without gradients, by the kernels of an engine if one supports the call.
-"""
+"""Gradients of statistics: the backward pass computes the weights again, one block of queries at a time."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +17,6 @@ FOR_ALL_QUERIES = "received", "pooled"
 
 
 def with_gradients(call: Call, summary: Summary) -> Summary:
-    """Return the same statistics, with gradients for query, key and the tensors in score and normaliser."""
     numbers = floats_of(summary)
     differentiable = Statistics.apply(call, summary.ask, numbers, *call.tensors)  # type: ignore[no-untyped-call]
     found = dict(zip(numbers, differentiable, strict=True))
@@ -30,25 +26,21 @@ def with_gradients(call: Call, summary: Summary) -> Summary:
 
 
 def floats_of(summary: Summary) -> dict[str, Tensor]:
-    """Return the statistics that may have gradients, by name; for the largest weights of each query, these weights."""
     present = {name: getattr(summary, name) for name in summary.__slots__ if name != "ask"}
     if summary.top is not None:
-        present["top"] = summary.top.weights
+        present["top"] = summary.top.weights  # the keys are integers, without gradients
     return {name: numbers for name, numbers in present.items() if numbers is not None}
 
 
 class Statistics(torch.autograd.Function):
-    """Statistics as a function of the tensors of a call of `attend`."""
-
     @staticmethod
     def forward(ctx: Any, call: Call, ask: Ask, numbers: dict[str, Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return `numbers`, the statistics that have been computed already."""
+        """Return `numbers`, which have been computed already."""
         ctx.call, ctx.ask, ctx.names = call, ask, list(numbers)
         return tuple(numbers.values())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradient of each tensor, summed over the blocks of queries; None if it requires no gradient."""
         call, ask, names = ctx.call, ctx.ask, ctx.names
         given = dict(zip(names, gradients, strict=True))
         needed = [x for x in dict.fromkeys(call.tensors) if x.requires_grad]  # key and value may be one tensor
@@ -79,6 +71,6 @@ class Statistics(torch.autograd.Function):
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:
-    """Return the pooled map, computed by the same operations as in the backward pass, so that its bits are the same."""
+    """Return the map by the same operations as in the backward pass, so that equal weights have equal bits."""
     pooled = replace(NOTHING, pooled=ask.pooled, reduce=ask.reduce)
     return gather_statistics(blocks_of(call), call.grid, call.empty(), pooled).pooled

@@ -1,4 +1,4 @@
-"""Conversion of the mask to ranges of keys, for kernels that compare key positions with the limits of ranges."""
+"""Masks as ranges of keys, in the form that kernels take."""
 
 import torch
 
@@ -7,14 +7,11 @@ from regard.attention.masks.mask import Mask
 from regard.attention.masks.ranges import Ranges
 
 MOST_RANGES = 16
-"""The largest number of key ranges of one query that the kernels support; a GPU kernel runs a loop for each range."""
+"""The most ranges of keys per query that the kernels support; a GPU kernel runs a loop for each range."""
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return, for each query, the keys to which it may attend, as at most `MOST_RANGES` ranges of consecutive keys.
-
-    Return None if the mask cannot be written in this form. Without a mask, each query has one range of all keys.
-    """
+    """Return a mask as ranges of keys; None if it is not at most `MOST_RANGES` ranges for each query."""
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     # every query has the same number of ranges, so the number is known from the ranges of one query

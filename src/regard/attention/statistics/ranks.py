@@ -1,7 +1,6 @@
 """The statistics of one pattern, computed by several processes (ranks) together, on one machine or on several.
 
-Each rank computes some of the blocks of queries. Every rank must have all queries and keys. Every rank gets all
-statistics, with exactly the bits that a single process would compute.
+Each rank has all queries and keys, and computes some of the blocks of queries.
 """
 
 from dataclasses import replace
@@ -21,7 +20,8 @@ def summary_over_ranks(
 ) -> Summary:
     """Return the statistics of a pattern, computed by all ranks of a process group together.
 
-    Every rank of the group must call this function with the same pattern and the same `ask`.
+    Every rank of the group must call this function with the same pattern and the same `ask`. Every rank gets all
+    statistics, with exactly the bits that a single process would compute.
 
     Args:
         ask: the statistics to compute.
@@ -56,10 +56,7 @@ def summary_over_ranks(
 
 
 def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
-    """Raise ValueError on every rank if the ranks have patterns of different shapes.
-
-    Without this check, the ranks would wait for each other forever.
-    """
+    """Raise ValueError on every rank; otherwise, ranks with different shapes would wait for each other forever."""
     shape = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, shape, group)
@@ -69,10 +66,7 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
-    """Add up the results of all ranks in place, and return them; each rank passes its own results.
-
-    On each rank, the results are 0 for the queries that other ranks compute.
-    """
+    """Add up the results of all ranks in place; a rank's results are 0 for the queries that other ranks compute."""
     for rows in (*results.rows.values(), results.groups, results.top and results.top.weights):
         if rows is not None:
             dist.all_reduce(rows, group=group)
@@ -88,10 +82,7 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the elementwise sum of the tensors `sums` of all ranks, or if `maximum` is True, their maximum.
-
-    Return None if `sums` is None.
-    """
+    """Return the sum of a tensor over the ranks, or its maximum; `all_reduce` would not add up the rounding errors."""
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

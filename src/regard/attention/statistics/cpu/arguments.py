@@ -17,13 +17,10 @@ from regard.kernels import attention as kernel
 from regard.kernels.attention import ByteMask, CompensatedSum, Vectors, WeightedSum, strides
 
 LARGEST_FLOAT32 = torch.finfo(torch.float32).max
-"""The largest number of float32."""
 
 
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
-    """Return the arguments of the C kernel for a call of `attend`.
-
-    The blocks, the scratch memory and the vectors are missing; `engine.compute` and `write_vectors` add them.
+    """Return the arguments without blocks, scratch memory and vectors (see `engine.compute` and `write_vectors`).
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
         scores / temperature = scale · query · key + bias_factor · bias                     without softcap
@@ -76,8 +73,8 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
 def write_vectors(arguments: kernel.Arguments, converted: ConvertedHeads, results: Results) -> None:
     """Write pointers to the queries, keys and values in `converted` into `arguments`, and the weighted sums to compute.
 
-    The kernel computes up to two weighted sums for each query: the context, Σ weight · value, and its weight on each
-    group of keys, Σ weight · (1 if the key is in the group, else 0). Both are summed over all keys.
+    The kernel computes up to two weighted sums over all keys for each query: the context, Σ weight · value, and its
+    weight on each group of keys, Σ weight · (1 if the key is in the group, else 0).
     """
     arguments.query = Vectors.of(converted.query, converted.batch, converted.head)
     arguments.key = Vectors.of(converted.key, converted.batch, converted.key_head)
@@ -94,10 +91,10 @@ def write_vectors(arguments: kernel.Arguments, converted: ConvertedHeads, result
 
 
 def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
-    """Return the numbers of a bias rule such as `Alibi`, which depend only on the head and on the distance.
+    """Return the numbers of a bias rule such as `Alibi`, which depends only on the head and on the distance.
 
-    The distance is the key's position minus the query's position; the numbers are in ascending order of the distance.
-    Every distance occurs in the first column or in the first row of the bias matrix; only these are computed.
+    The numbers are in ascending order of key position - query position. Every distance occurs in the first column or in
+    the first row of the bias matrix; only these are computed.
     """
     one_item = grid.whole().part(batch=range(1))
     first_column = bias(one_item.part(keys=range(1)), CPU).float()[0, :, :, 0]
@@ -106,9 +103,9 @@ def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
 
 
 def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
-    """Return the C struct of a bias matrix with a row for each query and a column for each key, without storing it.
+    """Return the C struct of a bias matrix [queries keys] that is not stored: its rows overlap in memory.
 
-    The rows overlap in memory: the row of query i starts one number before the row of query i - 1.
+    The row of query i starts one number before the row of query i - 1.
 
     Args:
         table: the bias at each distance between query and key, from `distance_table`.
@@ -117,7 +114,6 @@ def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -
 
 
 def with_four_axes(tensor: Tensor) -> Tensor:
-    """Return a tensor with axes of size 1 inserted in front, so that it has four axes."""
     return tensor[(None,) * (4 - tensor.ndim)]
 
 

@@ -1,7 +1,7 @@
 """Queries, keys and values in the form that the C kernel reads fastest: float32, tokens of a head adjacent in memory.
 
 The kernel also reads heads whose tokens are not adjacent in memory, as in the tensors of most models, but at almost
-half the speed, as fewer tokens fit into the processor's cache. A few heads are converted at a time, to save memory.
+half the speed, as fewer tokens fit into the processor's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,12 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedHeads:
-    """Some heads of a call in float32, as the C kernel reads them, and the blocks of these heads that it computes.
+    """Some heads of a call in float32, as the C kernel reads them.
 
     Attributes:
-        block_numbers: the indices of these blocks in `Plan.blocks`.
-        query: the queries; query[0, 0] has those of batch item `batch` and head `head` of the call.
-        key: the keys; key[0, 0] has those of batch item `batch` and key head `key_head` of the call.
-        value: the values of the same batch items and heads as `key`; None = no context is computed.
+        block_numbers: the indices in `Plan.blocks` of the blocks of these heads.
+        value: None = no context is computed.
+        batch, head, key_head: the indices in the call of query[0, 0], and of key[0, 0] and value[0, 0].
     """
 
     block_numbers: slice
@@ -47,9 +46,7 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield the queries, keys and values of a few heads at a time, in float32, with the blocks of these heads.
-
-    If the kernel can read the inputs without a conversion, all heads and blocks are yielded at once.
+    """Yield a few heads at a time, to save memory; all at once if the kernel can read them without a conversion.
 
     Args:
         blocks: the blocks of the call that the kernel computes, in the order of their heads.
@@ -86,18 +83,15 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
-    """Return batch item `number` of queries, keys or values, with a batch axis of size 1.
-
-    If the batch size is 1, the only batch item is returned for every `number`.
-    """
+    """Return one batch item; if the batch size is 1, the same for every `number`."""
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
 def are_readable(tensors: tuple[Float[Tensor, "_batch _heads _tokens _"], ...], adjacent: bool) -> bool:
-    """Return whether the C kernel can read queries, keys and values: float32, with stride 1 along the last axis.
+    """Return whether the C kernel can read queries, keys and values from memory.
 
     Args:
-        adjacent: whether the tokens of a head must also be adjacent in memory.
+        adjacent: whether the tokens of a head must be adjacent in memory.
     """
     for vectors in tensors:
         has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
@@ -109,11 +103,7 @@ def are_readable(tensors: tuple[Float[Tensor, "_batch _heads _tokens _"], ...], 
 def readable_vectors(
     vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool
 ) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return queries, keys or values unchanged if the kernel can read them, else a contiguous float32 copy.
-
-    Args:
-        adjacent: whether the tokens of a head must be adjacent in memory.
-    """
+    """Return the vectors unchanged if the kernel can read them (see `are_readable`), else a copy."""
     if are_readable((vectors,), adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

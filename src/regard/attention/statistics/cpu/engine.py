@@ -7,8 +7,7 @@ the keys that its queries may attend to, as many at a time as fit into the proce
     weights  = softmax(scores)              all statistics are computed while the weights are in the cache
     context += weights · value              if the context is to be computed
 
-The blocks are divided among the threads of torch, or among several processes (`ranks.py`). The results do not depend on
-the number of threads or processes.
+The results do not depend on the number of threads or processes that compute the blocks.
 """
 
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ from regard.kernels.library import c_function, check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**18
-"""One more thread is started for each 2^18 weights; for fewer weights, starting one takes longer than it saves."""
+"""One more thread is used for each 2^18 weights; for fewer weights, starting one takes longer than it saves."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the C kernel returns, so that Python can report progress and handle Ctrl-C."""
@@ -52,7 +51,6 @@ The kernel may read up to this many numbers past the end of a tensor.
 
 
 def unsupported_reason(call: Call) -> str | None:
-    """Return why the C kernel cannot compute the context and the statistics of a call, or None if it can."""
     if not call.query.is_cpu:
         return f"the kernel reads only tensors on a CPU, and the query is on {call.query.device}"
     if call.formula is None or call.formula.temperature == 0:
@@ -67,7 +65,6 @@ def unsupported_reason(call: Call) -> str | None:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """Return a call's context, statistics, and whether the context is doubtful; as `Engine.read` describes."""
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
     return context, results.summary(), results.doubtful
@@ -76,9 +73,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call of `attend`; return the results that `ask` requests and, if `contexts`, the context.
-
-    Autograd must be disabled, or no tensor of the call may require gradients.
+    """Run the C kernel for a call of `attend`, with autograd disabled, or on tensors that require no gradients.
 
     Args:
         share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.
@@ -119,10 +114,9 @@ def compute(
 def written_blocks(
     call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
-    """Yield the bounds (fields of the C struct `BlockBounds`) of the blocks of `converted`, some blocks at a time.
+    """Yield the bounds of some blocks at a time, after `write` has computed their scores (or their masks).
 
-    Before each yield, `write` computes the scores (or the masks) of these blocks, about `COMPUTED_AT_ONCE` numbers. The
-    kernel finds them by the pointer `arguments.scores` (or `arguments.computed_masks`). The next step overwrites them.
+    The kernel reads these numbers by `arguments.scores` (or `arguments.computed_masks`); the next step overwrites them.
     """
     bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
     dtype = torch.bool if write is write_mask else torch.float32

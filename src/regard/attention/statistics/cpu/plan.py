@@ -1,8 +1,7 @@
-"""How the C kernel divides a call of `attend` into blocks: consecutive queries of one head, and a range of keys.
+"""How the C kernel divides a call of `attend` into blocks.
 
-The range of keys contains every key that at least one query of the block may attend to. If the mask allows each query
-one range of keys (causal, windows, padding, documents, and their overlaps), the kernel gets the start and stop of each
-query's range instead of a boolean matrix.
+If the mask allows each query one range of keys (causal, windows, padding, documents, and their overlaps), the kernel
+gets the start and stop of each query's range instead of a boolean matrix.
 """
 
 from collections.abc import Iterator
@@ -49,7 +48,6 @@ class HeadBlock:
 
     @property
     def size(self) -> int:
-        """The number of attention weights in the block."""
         return len(self.queries) * len(self.keys)
 
     @property
@@ -59,10 +57,7 @@ class HeadBlock:
 
     @property
     def n_scratch(self) -> int:
-        """How many floats of scratch memory `compute_block` in attention.c needs for this block.
-
-        The scratch memory for the pooled map is not counted.
-        """
+        """The floats of scratch memory that the C kernel needs for this block, except for the pooled map."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
@@ -90,16 +85,13 @@ class KeyLimits:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
-        """Return a mask as one range of keys for each query.
-
-        Return None if there is no mask, or if the mask allows some query several ranges.
-        """
+        """Return the limits of a mask; None if there is no mask, or if it allows some query several ranges of keys."""
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
         limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
         starts, stops = limits
-        by_batch, by_head = strides(starts)
+        by_batch, by_head, _ = strides(starts)
         return cls(starts, stops, (by_batch, by_head))
 
     def index(self, batch: int, head: int) -> tuple[int, int]:
@@ -110,7 +102,7 @@ class KeyLimits:
         """Return, for each group of `size` consecutive queries, a range with all keys that the group may attend to.
 
         Args:
-            index: the indices of the batch item and the head in `starts` and `stops`, from the method `index`.
+            index: the indices of the batch item and the head in `starts`, from the method `index`.
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
@@ -124,15 +116,13 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The blocks into which the C kernel divides a call of `attend`: some queries of one head, with a range of keys.
+    """The blocks into which the C kernel divides a call of `attend`.
 
     Attributes:
-        limits: the mask as one range of keys for each query; None = there is no mask, or it allows several ranges.
+        limits: None = there is no mask, or it allows several ranges of keys.
         bounds: for each block, the fields of the C struct `BlockBounds`.
         size: the number of weights in all blocks together.
-        rows: the largest number of queries in a block.
-        width: the largest number of keys that are computed at a time.
-        n_scratch: the largest number of floats of scratch memory that a block needs.
+        rows, width, n_scratch: of all blocks, the most queries, the largest `width` and the largest `n_scratch`.
     """
 
     limits: KeyLimits | None
@@ -145,10 +135,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return how the C kernel divides a call of `attend` into blocks, given the call's sizes (`grid`) and mask.
-
-        The result is cached if the mask has no tensors, since the layers of a model often have the same plan.
-        """
+        """The plan is cached if the mask has no tensors, since the layers of a model often have the same plan."""
         # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
@@ -156,12 +143,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Divide a call of these sizes into blocks, or return the `Plan` of an earlier equal call from a cache.
-
-        Args:
-            block_queries, scores_in_cache: the constants BLOCK_QUERIES and SCORES_IN_CACHE of this file, as part of the
-                cache key.
-        """
+        """The constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments as part of the cache's key."""
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 
@@ -198,14 +180,7 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks of a call: some queries of one head, and a range with all keys that they may attend to.
-
-    The blocks come in the order of the batch items, then of the heads, then of the queries.
-
-    Args:
-        grid: the numbers of batch items, heads, queries and keys of the call.
-        limits: `mask` as one range of keys for each query; None = there is no mask, or it allows several ranges.
-    """
+    """Yield the blocks of a call in the order of the batch items, then of the heads, then of the queries."""
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
     for batch, head in product(range(grid.batch), range(grid.heads)):

@@ -1,8 +1,7 @@
 """The results of a run of the C kernel: statistics of each query, and sums over queries.
 
-Each block writes the statistics of its own queries. All blocks add to the sums over queries: the attention that each
-key receives, and the pooled map. Each sum is stored as two float64 numbers, the sum and its rounding error, so that the
-result does not depend on the order in which threads or processes add.
+All blocks add to the sums over queries, in any order: the attention that each key receives, and the pooled map. Each
+sum is two float64 numbers, the sum and its rounding error, so that the result does not depend on the order.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompensatedSum:
-    """A tensor of sums in float64, with a second tensor of their rounding errors (compensated summation)."""
+    """A tensor of sums in float64, and a tensor of their rounding errors."""
 
     rounded: Float[Tensor, "..."]
     error: Float[Tensor, "..."]
@@ -49,10 +48,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each sum by the number with the same index in `least`, if this number is larger.
-
-        Used if the "sums" are maxima, as in a pooled map of maximum weights.
-        """
+        """Replace each sum by the number in `least` if that is larger: here the sums are maxima, of a pooled map."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -61,7 +57,7 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """How queries and keys are divided among the cells (entries) of the pooled map, a downsampled matrix of weights.
+    """The division of queries and keys among the cells (entries) of a pooled map of the weights of a head.
 
     Attributes:
         row_of_query: for each query, its row in the map.
@@ -76,13 +72,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Return the cells of a map with `rows` rows and `columns` columns, which pools the weights of a head.
-
-        The result is cached, since the layers of a model often have maps of the same size.
-
-        Args:
-            queries, keys: the numbers of queries and of keys of the head.
-        """
+        """The result is cached, since the layers of a model often have maps of the same size."""
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()
@@ -91,27 +81,18 @@ class MapCells:
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the C kernel writes the context and the statistics.
-
-    The tensor of a statistic that `ask` does not request is None.
+    """The tensors into which the C kernel writes the context and the statistics; None = not computed.
 
     Attributes:
-        grid: the numbers of batch items, heads, queries and keys of the call.
-        ask: which statistics to compute.
         context: in memory, the heads of a token are adjacent, as in the contexts of PyTorch's kernel; a model then
-            concatenates them without a copy. None = the context is not computed.
+            concatenates them without a copy.
         inverse: for each query, 1 / Σ exp(score - largest score), summed over its keys and the head's sink (an extra
             score that belongs to no key).
         rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
         groups: for each query, the sum of its weights on the keys of each group.
         members: 1 if the key is in the group, else 0; the kernel reads these numbers like values.
-        top: for each query, its largest weights and their keys.
-        received: for each key, the sum of its weights over the queries.
-        pooled: the pooled map: the sum, or the maximum, of the weights in each cell.
-        cells: the queries and keys of each cell of the map; None = no map.
-        doubtful: whether the context may be wrong, so that `finite.may_be_wrong` must check it. True if a context
-            vector contains NaN or infinity, or begins with 0 (if all scores of a query overflow to -∞, its whole
-            context is 0), or if an overflow would leave no trace in the context (see `finite.hides_overflow`).
+        pooled: the sum, or the maximum, of the weights in each cell of the map.
+        doubtful: whether `finite.may_be_wrong` must check the context (`doubtful` in attention.h says when).
     """
 
     grid: Grid
@@ -129,11 +110,7 @@ class Results:
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
-        """Allocate tensors for the statistics that `ask` requests, and for the context.
-
-        Args:
-            d_value: the width of the context; None = the context is not computed.
-        """
+        """Allocate the tensors; `d_value` is the width of the context, None = the context is not computed."""
         per_query, zeros = (grid.batch, grid.heads, grid.queries), partial(torch.zeros, dtype=torch.float32, device=CPU)
         context = top = None
         if d_value is not None:
@@ -157,7 +134,6 @@ class Results:
         )
 
     def summary(self) -> Summary:
-        """Return the statistics in float32; `ask.reduce` selects the mean, sum or maximum of each cell of the map."""
         pooled = None if self.pooled is None else self.pooled.value()
         if pooled is not None and self.cells is not None and self.ask.reduce == "mean":
             pooled /= self.cells.sizes

@@ -25,12 +25,7 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 
 def torch_writer(call: Call, plan: Plan) -> Write | None:
-    """Return the function that computes what the C kernel cannot compute for a call, or None if it can compute all.
-
-    The function is `write_scores` if the kernel cannot compute the scores, and `write_mask` if it can compute the
-    scores but cannot apply the mask. The kernel can apply a mask that allows each query one range of keys
-    (`plan.limits`), and a mask tensor that `is_readable` accepts.
-    """
+    """Return the function that computes what the C kernel cannot compute for a call; None if it can compute all."""
     if not computes_scores(call):
         return write_scores
     if call.mask is None or plan.limits is not None:
@@ -39,10 +34,7 @@ def torch_writer(call: Call, plan: Plan) -> Write | None:
 
 
 def computes_scores(call: Call) -> bool:
-    """Return whether the C kernel can compute the scores of a call of `attend` whose normaliser is softmax.
-
-    True if the scores are dot products, and the bias, if any, is a tensor or a rule that `is_readable` accepts.
-    """
+    """Return whether the C kernel can compute the scores of a call whose normaliser is softmax."""
     formula = call.formula
     assert formula is not None
     return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, call.grid))
@@ -51,8 +43,7 @@ def computes_scores(call: Call) -> bool:
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
     """Return whether the C kernel can read a bias or mask from memory.
 
-    True for a float32 or boolean tensor on the CPU with stride 1 along the keys axis. True also for the bias rules
-    `Alibi` and `RelativeBias`: these depend only on head and distance, so the kernel reads a number for each distance.
+    The bias rules `Alibi` and `RelativeBias` depend only on head and distance: the kernel reads a number per distance.
     """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
@@ -63,12 +54,10 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
     """Compute the scores of a block by torch operations, divided by the temperature, and write them into `scores`.
 
-    The kernel reads the block in parts (`block.parts`), each with a range of keys. The scores of the first part are
-    written first, then those of the second, and so on. The score of a masked key is -∞.
+    The scores of the block's first part (see `HeadBlock.parts`) come first, then those of the second, and so on.
 
     Args:
-        limits: the mask as one range of keys for each query, which the kernel applies, not this function. None = this
-            function applies the mask.
+        limits: the mask as limits, which the kernel applies; None = a masked key gets the score -∞ here.
     """
     for part in block.parts():
         tile, rows = part.tile(call.grid), scores[: part.size].view(len(part.queries), -1)
@@ -81,11 +70,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Compute the mask of a block (True where a query may attend to a key), and write it into the tensor `keep`.
-
-    Args:
-        limits: not used; `write_scores` has the same arguments.
-    """
+    """Write the mask of a block, True = may attend; `limits` is not used, `write_scores` has the same arguments."""
     assert call.mask is not None
     rows = keep[: block.size].view(len(block.queries), -1)
     kept = call.mask.keep(block.tile(call.grid), call.device)

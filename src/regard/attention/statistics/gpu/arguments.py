@@ -15,6 +15,7 @@ from regard.attention.scores.biases.bias import numbers_of_bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
 from regard.attention.statistics.ranges import key_ranges
+from regard.kernels.attention import strides
 
 LOG2_E = math.log2(math.e)
 
@@ -26,7 +27,6 @@ class Sizes(NamedTuple):
         group: the number of query heads that share a key head.
         offset: the key position of query 0.
         width: the width of queries and keys.
-        d_value: the width of values.
     """
 
     heads: int
@@ -48,14 +48,13 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A tensor of key ranges or of borders of tiles, and the strides of its first four axes (0 for an axis of size 1).
+    """The key ranges of each query, or the borders of each tile, and the strides of the first four axes.
 
-    `MaskRanges` contains two such tables.
+    The stride of an axis of size 1 is 0. The borders are described in schedule.py.
 
     Attributes:
         numbers: a contiguous tensor of integers: the start and the stop of each key range of each query, [ranges batch
-            heads queries 2], or the four borders of each tile (block of queries, or of keys), [ranges batch heads tiles
-            4].
+            heads queries 2], or the four borders of each tile, [ranges batch heads tiles 4].
         row_stride: the stride of the axis of queries or tiles.
     """
 
@@ -71,9 +70,7 @@ class MaskRanges(NamedTuple):
 
     Attributes:
         limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each key range and tile (block of queries), four key positions. The kernel reads the keys from
-            border 0 to border 3. From border 1 to border 2, each query of the tile may attend to each key, so the mask
-            is not applied. For a tile that is a block of keys, the borders are query positions.
+        borders: for each key range and tile, the four borders (see schedule.py).
     """
 
     limits: Table
@@ -119,8 +116,6 @@ class KernelArguments:
     """The arguments of the Triton kernels, made from a call of `attend`.
 
     Attributes:
-        limits: for each query, the start and the stop of each of its key ranges, from the mask.
-        rule: the factors and the bias that turn dot products into scores.
         sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
         tiles: (n, m). A program (instance of a kernel) of `forward` computes n queries and reads m keys at a time; a
             program of `read_weights` computes n keys and reads m queries at a time.
@@ -143,7 +138,6 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        """Return the arguments of the Triton kernels for a call of `attend`, which the kernels must support."""
         grid, formula = call.grid, call.softmax
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
@@ -153,9 +147,9 @@ class KernelArguments:
         sinks = none if formula.sinks is None else formula.sinks.to(none) / formula.temperature * LOG2_E
         return cls(
             grid=grid,
-            query=with_strides(call.query),
-            key=with_strides(call.key),
-            value=with_strides(call.value),
+            query=StridedTensor(call.query, *strides(call.query)[:3]),
+            key=StridedTensor(call.key, *strides(call.key)[:3]),
+            value=StridedTensor(call.value, *strides(call.value)[:3]),
             limits=limits_of(ranges, grid),
             rule=rule_of(call),
             sinks=sinks,
@@ -168,16 +162,10 @@ class KernelArguments:
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
-        """Return the mask in the form that a kernel takes.
-
-        Args:
-            borders: for each tile (block of queries, or of keys) of the kernel, four positions (see `MaskRanges`).
-        """
-        return MaskRanges(self.limit_table(), Table(borders, *strides(borders, 4)))
+        return MaskRanges(self.limit_table(), Table(borders, *strides(borders)[:4]))
 
     def limit_table(self) -> Table:
-        """Return the start and the stop of each query's key ranges in the form that a kernel takes."""
-        return Table(self.limits, *strides(self.limits, 4))
+        return Table(self.limits, *strides(self.limits)[:4])
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
@@ -214,15 +202,6 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def strides(tensor: Tensor, axes: int) -> tuple[int, ...]:
-    """Return the strides of the first `axes` axes of a tensor; 0 for an axis of size 1, which is broadcast."""
-    return tuple(stride if size > 1 else 0 for size, stride in zip(tensor.shape[:axes], tensor.stride(), strict=False))
-
-
-def with_strides(vectors: Float[Tensor, "batch heads tokens width"]) -> StridedTensor:
-    return StridedTensor(vectors, *strides(vectors, 3))
-
-
 def rule_of(call: Call) -> Rule:
     formula, grid, device = call.softmax, call.grid, call.device
     by_temperature = LOG2_E / formula.temperature
@@ -233,7 +212,7 @@ def rule_of(call: Call) -> Rule:
     bias = unrounded(formula.bias)
     if isinstance(bias, Tensor):
         biases = bias[(None,) * (4 - bias.ndim)]
-        return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases, 4), strict=True)))
+        return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases), strict=True)))
     if isinstance(bias, Alibi | RelativeBias):
         rule = rule._replace(first_position=grid.first_position(bias.offset))
     if isinstance(bias, Alibi):

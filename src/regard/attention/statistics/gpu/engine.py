@@ -41,15 +41,13 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 SUMS_AT_ONCE = 2**26
-"""The largest size of the tensor of sums [heads, rows of the pooled map, keys], in numbers: 256 MiB of float32.
+"""The most numbers in the tensor of sums [heads, rows of the pooled map, keys]: 256 MiB of float32.
 
-Each number is the sum of a key's weights over the queries of one row of the map. As many heads are computed at once as
-this limit allows, and at least one.
+As many heads are computed at once as this limit allows, and at least one.
 """
 
 
 def unsupported_reason(call: Call) -> str | None:
-    """Return why the Triton kernels do not support a call of `attend`, or None if they do."""
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
         return f"the kernels run only on a GPU, and the query is on {call.device}"
@@ -80,7 +78,7 @@ def interpreted() -> bool:
 
 @cache
 def installed() -> bool:
-    """Return whether Triton is installed; it comes with PyTorch for CUDA."""
+    """Triton comes with PyTorch for CUDA."""
     return find_spec("triton") is not None
 
 
@@ -96,11 +94,7 @@ For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log�
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """Return the context of a call (None if `contexts` is False), the call's statistics, and False.
-
-    False says that the context need not be checked for NaN and overflow: on a GPU this is never done, because reading
-    the context would wait for the GPU. This module must support the call: `unsupported_reason` must return None.
-    """
+    """The context is never called doubtful: on a GPU, checking it for NaN and overflow would wait for the GPU."""
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
@@ -145,13 +139,7 @@ class Results:
         )
 
     def compute(self, call: Call, contexts: bool, report: ProgressCallback | None) -> None:
-        """Run the kernels for all heads of a call, a few heads at a time.
-
-        Args:
-            contexts: whether to compute the context too.
-            report: called after each kernel run with the number of weights computed so far and the number of all
-                weights; None = progress is not reported.
-        """
+        """Run the kernels for all heads of a call, a few heads at a time."""
         from regard.attention.statistics.gpu.read_weights import WeightSums, compute_sums, from_units
         from regard.attention.statistics.gpu.single_keys import read_single_keys
         from regard.attention.statistics.gpu.triton_forward import ForwardResults, compute_forward
@@ -194,7 +182,7 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads, and store them in the results.
+        """Compute the received attention and the pooled map of some heads.
 
         Args:
             items: the heads: item n is head n % heads of batch item n // heads.

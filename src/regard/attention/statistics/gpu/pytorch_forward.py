@@ -1,7 +1,7 @@
 """The context and the log-sum-exp from kernels of PyTorch, which are faster than `triton_forward.py`.
 
-The kernels compute no statistics. They are private functions of PyTorch, which may change. So before its first use,
-each kernel is run on a small input with the same options, and is used only if its context and log-sum-exp are correct.
+They are private functions of PyTorch, which may change. So before its first use, each kernel is run on a small input
+with the same options, and is used only if its context and log-sum-exp are correct.
 """
 
 import math
@@ -48,21 +48,20 @@ def context_and_log_sum(
 
 
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp, computed by cuDNN's kernel, the fastest on Hopper and later GPUs."""
+    """Run cuDNN's kernel, the fastest on Hopper and later GPUs."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
     context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp, computed by PyTorch's FlashAttention kernel."""
     run = torch.ops.aten._scaled_dot_product_flash_attention
     context, log_sum, *_ = run(query, key, value, 0.0, causal, False, scale=scale)
     return context, log_sum
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return context and log-sum-exp, computed by PyTorch's CPU kernel; for tests in Triton's interpreter."""
+    """Run PyTorch's CPU kernel, for tests in Triton's interpreter."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 
@@ -74,7 +73,7 @@ KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_
 def trusted(
     kernel: Kernel, device: torch.device, dtype: torch.dtype, group: int, width: int, causal: bool, tokens: int = 137
 ) -> bool:
-    """Return whether a kernel computes the correct context and log-sum-exp for a small random input with these options.
+    """Return whether a kernel is correct for a small random input with these options.
 
     Args:
         group: the number of query heads for each key head.

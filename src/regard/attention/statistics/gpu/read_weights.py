@@ -233,12 +233,7 @@ def finish_row(to, state, in_row):
 @no_type_check
 @triton.jit
 def add_units(to, numbers, exists):
-    """Add floating-point numbers to sums that are stored as 64-bit integers, in units of 2^-40.
-
-    Args:
-        to: pointers to the integers.
-        exists: False where no integer exists, so that nothing is added.
-    """
+    """Add numbers to sums that are stored as 64-bit integers, in units of 2^-40, where `exists` is True."""
     tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=exists, sem="relaxed")
 
 
@@ -259,14 +254,7 @@ def first_query_of(row, n_queries, map_rows):
 def from_units(
     sums: Tensor, log_sum: Float[Tensor, "batch heads queries"], factor: float = 1.0
 ) -> Float[Tensor, "batch heads queries"]:
-    """Convert sums over keys from units of 2^-40 to floating-point numbers, and multiply them by `factor`.
-
-    The result is NaN for a query whose weights are NaN.
-
-    Args:
-        sums: [batch heads queries], 64-bit integers in units of 2^-40.
-        log_sum: for each query, log₂ Σ 2^score over its keys; NaN if the query's weights are NaN.
-    """
+    """Convert sums over keys from units of 2^-40 to float32, times `factor`; NaN for a query whose log-sum is NaN."""
     numbers = (sums.double() * (factor / UNITS.value)).float()
     return numbers.masked_fill(log_sum.isnan(), torch.nan)
 
@@ -278,7 +266,6 @@ def pool_keys(
 
     Args:
         columns: the number of columns of the map; key j belongs to column j · columns // keys.
-        ask: `ask.reduce` says whether the map has means, sums or maxima.
         n_queries: the number of all queries.
     """
     rows, keys = by_row.shape[-2:]

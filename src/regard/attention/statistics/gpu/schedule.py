@@ -21,26 +21,19 @@ Limits = Int[Tensor, "ranges #batch #heads queries 2"]
 """For each query, the start and the stop of each of its key ranges."""
 
 OneSide = Int[Tensor, "ranges #batch #heads queries"]
-"""For each query, one number for each of its key ranges: the start of the range, or else its stop."""
+"""For each query, the starts of its key ranges, or else the stops."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""For each key range and tile (block of queries, or of keys), four positions in ascending order.
-
-A kernel reads the keys (or queries) from the first to the last position, and needs no mask between the middle two.
-"""
+"""For each key range and tile, the four borders."""
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
-    """Return the key ranges of a mask as one tensor, whose last axis is (start, stop)."""
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return, for each tile (block of queries), the keys that a kernel reads, and which of them need no mask.
-
-    The result has four key positions for each tile (see `Borders`). All of them except the last are multiples of
-    `step`.
+    """Return the borders of tiles of queries; all except the last border are multiples of `step`.
 
     Args:
         tile: the number of queries in a tile.
@@ -55,13 +48,11 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return, for each tile (block of keys), the queries that a kernel reads, and which of them need no mask.
+    """Return the borders of tiles of keys.
 
-    The result has four query positions for each tile (see `Borders`). If a query's key range starts or stops before
-    that of an earlier query, more queries are read and masked than needed.
+    If a key range starts or stops before that of an earlier query, more queries than needed are read and masked.
 
     Args:
-        limits: the start and the stop of each key range of each query.
         n_keys: the number of all keys.
         tile: the number of keys in a tile.
     """
@@ -71,12 +62,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, the number of queries whose key position in `ascending` is at most that of the tile.
-
-        Args:
-            ascending: one key position for each query, in ascending order.
-            key: one key position for each tile.
-        """
+        """Return the number of queries whose position in `ascending` is at most the tile's `key`, for each tile."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
@@ -97,14 +83,7 @@ def remaining_minimum(limits: OneSide) -> OneSide:
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders of each tile as one tensor, clamped so that they are in ascending order.
-
-    If the mask must be applied to all weights of a tile, the second and the third border become equal.
-
-    Args:
-        begin, end: for each tile, the first position that the kernel reads, and the position after the last.
-        whole_from, whole_to: for each tile, the range of positions for which no mask is needed.
-    """
+    """Return the four borders of each tile, clamped so that they are in ascending order."""
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

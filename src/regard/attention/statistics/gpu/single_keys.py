@@ -21,7 +21,7 @@ def read_single_keys(
 
     Args:
         log_sum: for each query, log₂ Σ 2^score over its keys.
-        weights: the outputs [batch heads queries] by name: "first", "own" and "previous"; None = not computed.
+        weights: the outputs [batch heads queries] by name: "first", "own" and "previous".
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_queries, _ = arguments.tiles

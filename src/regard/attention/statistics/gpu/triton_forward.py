@@ -25,8 +25,7 @@ class ForwardResults(NamedTuple):
     Attributes:
         log_sum: [batch heads queries], log₂ Σ 2^score of each query, its sink included; +∞ for a query that may attend
             to no key, so that its weights 2^(score - log_sum) are 0.
-        log_share: [batch heads queries], log₂ of the sum of each query's weights. Because of the sink (a score that
-            belongs to no key), the sum is below 1.
+        log_share: [batch heads queries], log₂ of the sum of each query's weights, which is below 1 because of the sink.
         context: [batch heads queries d_value].
     """
 
@@ -36,11 +35,7 @@ class ForwardResults(NamedTuple):
 
 
 def compute_forward(arguments: KernelArguments, results: ForwardResults, items: range) -> None:
-    """Run the Triton kernel `forward` for some heads; it writes into the tensors of `results`.
-
-    Args:
-        items: the heads to compute: item n is head n % heads of batch item n // heads.
-    """
+    """Run the kernel for some heads: item n is head n % heads of batch item n // heads."""
     n_queries, n_keys = arguments.tiles
     programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
     forward[(programs,)](

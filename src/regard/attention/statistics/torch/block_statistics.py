@@ -1,7 +1,6 @@
 """Statistics of attention weights, computed by torch operations from one block of queries after the other.
 
-Each block of weights is computed once, and all statistics are updated from it. Sums over queries are accumulated in
-float64 (float32 on devices without float64) in a fixed order.
+Sums over queries are accumulated in float64 (float32 on devices without float64) in a fixed order.
 """
 
 from collections.abc import Callable, Iterable
@@ -77,10 +76,7 @@ def mean_distances(block: Block) -> PerQuery:
 
 
 def own_positions(block: Block) -> Int[Tensor, " queries"]:
-    """Return, for each query in a block, the position of its own token among the keys.
-
-    The queries are the last tokens of the sequence: of 2 queries and 5 keys, the queries have the positions 3 and 4.
-    """
+    """Return each query's position among the keys; the queries are the last tokens of the sequence."""
     return block.tile.query_positions(block.weights.device).flatten()
 
 
@@ -128,7 +124,6 @@ class Pooled:
         self._dtype = like.dtype
 
     def add(self, block: Block) -> None:
-        """Add the weights of a block of queries to the map."""
         rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
         # first the keys are pooled to columns, then the queries to rows
@@ -140,7 +135,6 @@ class Pooled:
             self._map = self._map.index_add(2, rows, columns.index_add(3, self._column, weights))
 
     def value(self) -> Float[Tensor, "batch heads rows columns"]:
-        """Return the map of all blocks added so far."""
         if self._reduce == "mean":
             cells = self._row.bincount()[:, None] * self._column.bincount()[None, :]
             return (self._map / cells).to(self._dtype)
