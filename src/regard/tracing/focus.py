@@ -35,8 +35,6 @@ WEIGHTS_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
-    """The head and the query token that a view shows."""
-
     head: Head
     query: int
 
@@ -46,7 +44,6 @@ class Focus:
 
     @property
     def weights(self) -> list[float]:
-        """The attention weights of the query token on all keys, in this head."""
         return self.head.row(self.query).tolist()
 
 
@@ -54,14 +51,12 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Return the query token and the head that a view shows.
-
-    A token or head that is not given is chosen by salience (see `most_salient`).
+    """Return the query token and the head that a view shows; what is not given is chosen by salience.
 
     Args:
         token: the position or the text of the query token; None = choose one.
-        head: the name of a head, such as "L3H1" or "encoder L3H1"; "L3H1" is a head of the last kind of attention in
-            `trace.kinds`. None = choose a head of this kind.
+        head: the name of a head, such as "L3H1" or "encoder L3H1"; without a kind, or if None, it is a head of the last
+            kind of attention in `trace.kinds`.
         layer: the number of the layer that the head must be in; None = any layer.
     """
     kind = trace.kinds[-1]
@@ -85,14 +80,10 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience of the weights of some heads, and the head and the query of this weight.
+    """Return the largest salience of the weights of some heads of a layer, and the head and the query of this weight.
 
     If no query has a weight above 0 on a word other than itself, return -inf, the first head, and `query` or the first
-    word.
-
-    Args:
-        heads: heads of one layer.
-        query: the only query to consider; None = consider all queries.
+    word. `query` is the only query to consider; None = consider all queries.
     """
     pattern, first = heads[0].pattern, heads[0]
     head_numbers, device = [head.number for head in heads], pattern.device
@@ -138,8 +129,8 @@ def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
 def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head, int, float]]:
     """Return, for each head, the word to which a query attends most, other than the query itself.
 
-    The result is a list of tuples (head, key position, weight), in descending order of the weight. A head is left out
-    if its weights on all other words are 0. In cross-attention, all words of the source are considered.
+    The tuples (head, key position, weight) are in descending order of the weight. A head is left out if its weights on
+    all other words are 0. In cross-attention, all words of the source are considered.
     """
     strongest = []
     for layer_heads in group_by_layer(heads):

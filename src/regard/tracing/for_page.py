@@ -1,4 +1,4 @@
-"""Makes the trace that an HTML page shows, with the vectors of all tokens in each layer if they can be recorded."""
+"""The trace that an HTML page shows, with the vectors of all tokens in each layer if they can be recorded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,8 @@ MOST_LETTERS = 2_500
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
     """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
 
-    The vectors are left out to save memory if the text has over `MOST_LETTERS` characters (or ids). They are also left
-    out if regard does not find the parts of the model's layers, such as the output projection. `options` are further
-    arguments of `regard.trace`, such as `images`.
+    They are left out for a text of over `MOST_LETTERS` characters (or ids), to save memory, and if regard does not find
+    the parts of the model's layers. `options` are further arguments of `regard.trace`.
     """
     if len(text or "") > MOST_LETTERS:
         return trace(model, text, **options)

@@ -28,8 +28,7 @@ class WrittenToken:
     """A token that the model generated, with its probability and likely alternatives.
 
     Attributes:
-        position: the position of the token, counted from the start of the prompt; in an encoder-decoder, from the start
-            of the target.
+        position: the position of the token, counted from the start of the prompt; in an encoder-decoder, of the target.
         token: the token; in a trace of words, a word.
         probability: the probability that the model gives to the token after the tokens before it.
         alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
@@ -49,12 +48,7 @@ def joined_written(
 ) -> tuple[WrittenToken, ...]:
     """Return the words that a model generated, each with the product of the probabilities of its tokens.
 
-    A word is left out if some of its tokens were not generated.
-
-    Args:
-        written: the tokens that the model generated.
-        groups: for each word of the text, the positions of its tokens.
-        words: for each word of the text, one token with the text of the word.
+    A word is left out if some of its tokens were not generated. `groups` are the positions of the tokens of each word.
     """
     probabilities = {token.position: token.probability for token in written}
     return tuple(
@@ -69,12 +63,8 @@ def generate_text(
 ) -> Int[Tensor, "1 tokens"]:
     """Let a model generate a text; return the token ids of the prompt and of the generated text.
 
-    The ids of an encoder-decoder are those of the target alone, from the decoder's start token on.
-
-    Args:
-        inputs: the input tensors of the model, with the prompt.
-        new_tokens: the largest number of tokens to generate; None = as in `config`.
-        config: how to generate; None = the model's own generation_config.
+    The ids of an encoder-decoder are those of the target alone, from the decoder's start token on. `new_tokens` None =
+    as many as `config` says; `config` None = the model's own generation_config.
     """
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
     if reads_both_sides or not model.can_generate():
@@ -119,12 +109,7 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model generated, with their probabilities.
-
-    Args:
-        ids, tokens: all tokens, read and generated.
-        n_read: how many tokens at the beginning were not generated.
-    """
+    """Return the tokens that a model generated: all but the first `n_read`."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):

@@ -18,9 +18,7 @@ from regard.tracing.merged_pattern import Identity
 class GivenWeights(Score):
     """A score whose values are given weights; the normaliser `Identity` returns these values as weights.
 
-    Attributes:
-        numbers: the weights.
-        kept: the mask of the weights, True = may attend; None = True everywhere.
+    `kept` is the mask of the weights, True = may attend; None = True everywhere.
     """
 
     numbers: Float[Tensor, "batch heads queries keys"]
@@ -49,13 +47,7 @@ def pattern_of_weights(
 def one_item(weights: object, batch: int) -> Pattern:
     """Return the pattern of one batch item, from a pattern or from a tensor of weights.
 
-    Args:
-        weights: a `Pattern`, or a floating-point tensor [queries keys], [heads queries keys] or
-            [batch heads queries keys].
-
-    Raises:
-        TypeError: `weights` is neither.
-        InputError: the tensor has other axes, or there is no such batch item.
+    The tensor is floating-point: [queries keys], [heads queries keys] or [batch heads queries keys].
     """
     if isinstance(weights, Tensor) and weights.is_floating_point():
         if not 2 <= weights.ndim <= 4 or not weights.numel():

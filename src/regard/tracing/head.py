@@ -136,7 +136,6 @@ class Head:
 
 
 def not_kept(method: str) -> InputError:
-    """Return the InputError for a method that needs keep=("hidden",), in a trace that was made without it."""
     return InputError(
         f"{method} needs the vectors of the layers, which this trace does not have; make the trace with "
         "keep=('hidden',), and do not join its words."
@@ -151,8 +150,7 @@ def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: s
     """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
 
     Args:
-        heads_of: a function that returns the heads of one kind of attention, such as "cross". For "" it returns the
-            heads of the trace's only kind.
+        heads_of: returns the heads of one kind of attention, such as "cross"; for "", those of the trace's only kind.
         a_kind: a kind of attention in the trace, for the error message.
     """
     if not isinstance(name, str):

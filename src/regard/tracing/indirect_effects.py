@@ -70,10 +70,10 @@ class LogitDifference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputDistance:
-    """A metric of any model: minus the distance of the output of a model from that of the clean run.
+    """A metric of any model: minus the Euclidean distance of its output from that of the clean run.
 
-    The distance is the root of the sum of the squared differences. So the effect of a head is 1 if the output becomes
-    that of the clean run, and 0 if it stays as far from it as that of the corrupted run.
+    So the effect of a head is 1 if the output becomes that of the clean run, and 0 if it stays as far from it as that
+    of the corrupted run.
     """
 
     clean: Float[Tensor, "1 tokens numbers"]
@@ -242,9 +242,7 @@ def cells_of(
 ) -> list[tuple[int, int]]:
     """Return the row of the layer and the number of each head that `heads` names; None = of all heads.
 
-    Args:
-        layers: the kind of attention and the number of each layer.
-        counts: the number of heads of each layer.
+    `counts` are the numbers of heads of the layers.
     """
     cells = [(row, head) for row, count in enumerate(counts) for head in range(count)]
     if heads is None:
@@ -263,7 +261,6 @@ def cells_of(
 
 
 def default_metric(model: "PreTrainedModel", tokenizer: Any, clean: Tensor, corrupted: Tensor) -> Metric:
-    """Return the metric of a model for which the user gives none (see `indirect_effects`)."""
     if not model.can_generate():
         return OutputDistance(clean)
     best = [int(output[0, -1].argmax()) for output in (clean, corrupted)]

@@ -54,10 +54,7 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return the mask of a tile: True where some token of the query's group may attend to one of the key's group.
-
-        If `averages_heads`, it is enough that the token may do so in one head. None = True everywhere.
-        """
+        """Return True where a token of the query's group may attend to one of the key's group, in any merged head."""
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
         if keep is None:
@@ -68,10 +65,9 @@ class MergedWeights(Score):
         return self.sum_by_group(allowed, group_index, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the part of `source` (the pattern of tokens) from which a tile of the merged weights is computed.
+        """Return the tile of `source` that has the tokens of the groups in `tile` as queries, and all keys.
 
-        Each query of `tile` is a group of tokens. The first result is, for each token in these groups, the index of its
-        group among the queries of `tile`; the second is the tile of `source` with these tokens as queries and all keys.
+        The first result is, for each of these tokens, the index of its group among the queries of `tile`.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -87,12 +83,7 @@ class MergedWeights(Score):
     def sum_by_group(
         self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return, for each query and key of `tile`, which are groups of tokens, the sum of `numbers` over their tokens.
-
-        Args:
-            numbers: weights of `source` for some query tokens and all key tokens; or its mask for them, as 0 and 1.
-            group_index: for each of these query tokens, the index of its group among the queries of `tile`.
-        """
+        """Return, for each query and key of `tile` (groups of tokens), the sum of `numbers` over their tokens."""
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
             2, group_index, by_key
@@ -115,11 +106,9 @@ class Identity(Normaliser):
 def merged_pattern(
     pattern: Pattern, queries: Sequence[Group], keys: Sequence[Group], averages_heads: bool = False
 ) -> Pattern:
-    """Return a pattern whose queries and keys are groups of the queries and keys of another pattern.
+    """Return a pattern whose queries and keys are groups of those of another pattern; each token is in one group.
 
-    Args:
-        queries, keys: the groups of queries and of keys; each query and each key is in one group.
-        averages_heads: whether the result has one head, whose weights are the mean over all heads.
+    `averages_heads`: whether the result has one head, whose weights are the mean over all heads.
     """
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
@@ -149,7 +138,6 @@ def merged_steps(
 
 
 def average_head(pattern: Pattern) -> Pattern:
-    """Return a pattern of one head, whose weights are the mean over the heads of another pattern."""
     queries, keys = ([[position] for position in range(n)] for n in pattern.shape[2:])
     return merged_pattern(pattern, queries, keys, averages_heads=True)
 

@@ -130,7 +130,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
 
     Args:
         auto_class: a class of transformers such as AutoModel or AutoTokenizer.
-        description: the name of the model, tokenizer or processor in error messages.
+        description: what is loaded, in error messages.
         local: whether to try the files on this machine first, and to download a model of the hub only if that fails.
     """
     try:
@@ -143,10 +143,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
 
 
 def check_has_words(tokenizer: Any, name: str) -> None:
-    """Raise InputError if the vocabulary of a tokenizer is empty.
-
-    transformers returns such a tokenizer for a folder without tokenizer files.
-    """
+    """Raise InputError for a tokenizer with an empty vocabulary: transformers makes one if its files are missing."""
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         raise InputError(
             f"{name!r} comes without a tokenizer, so every word would be unknown; save it there too, with "
@@ -161,7 +158,7 @@ def minilm_source() -> str:
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """Return the name of a loaded model: its name on the hub, else that of its folder, else that of its class."""
+    """Return the name of a loaded model on the hub, else that of its folder, else that of its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT
@@ -203,7 +200,7 @@ def check_layer_counts(folder: Path) -> None:
 
 
 def layer_counts(config: object) -> list[tuple[str, int]]:
-    """Return each number of layers in a model's config.json, as a pair (key, number), also from nested objects."""
+    """Return each number of layers in a config.json, as a pair (key, number), also from nested objects."""
     counts, parts = list[tuple[str, int]](), [config]
     while parts:
         part = parts.pop()
@@ -252,7 +249,6 @@ def cached_models() -> list[str]:
 
 @contextmanager
 def quiet_transformers(progress: bool) -> Iterator[None]:
-    """Silence transformers' warnings inside a `with` block, and also its progress bars unless `progress` is True."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -40,7 +40,7 @@ def counts_by_kind(attended: AttentionSteps) -> str:
 
 
 class PatternsByLayer(dict[int, Pattern]):
-    """A dict from layer number to pattern, for one kind of attention; a missing layer raises InputError."""
+    """The patterns of one kind of attention, by layer number; a missing layer raises InputError."""
 
     def __init__(self, kind: str, patterns: dict[int, Pattern]) -> None:
         super().__init__(patterns)

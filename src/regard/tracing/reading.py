@@ -53,10 +53,7 @@ class ModelInput:
     n_read: int = 0
 
     def written(self, tokenizer: Any, output: torch.Tensor | None) -> tuple[WrittenToken, ...]:
-        """Return the tokens that the model generated, with their probabilities; () if there are none.
-
-        `output` is the model's logits for all tokens; None = the model has no logits, and the result is ().
-        """
+        """Return the tokens that the model generated; none if `output`, the model's logits, is None."""
         if self.written_ids is None or output is None:
             return ()
         return written_tokens(tokenizer, self.written_ids, self.target, output, self.n_read)
@@ -73,9 +70,8 @@ def read_text(
 ) -> ModelInput:
     """Return the input of a model that reads a text and, if it is an encoder-decoder, a target.
 
-    Args:
-        target, truncate, changes: the arguments of `regard.trace`.
-        writes: whether the model is to generate text, so that an encoder-decoder needs no target.
+    The arguments are those of `regard.trace`; `writes`: whether the model is to generate text, so that no target is
+    needed.
     """
     is_translator = bool(model.config.is_encoder_decoder)
     if is_translator and target is None and not writes:
@@ -137,10 +133,7 @@ def with_generated(
     new_tokens: int | None,
     generation: "GenerationConfig | None",
 ) -> ModelInput:
-    """Let a model generate text after the input `given`; return the input with the generated tokens appended.
-
-    `new_tokens` and `generation` are the arguments of `regard.trace`.
-    """
+    """Let a model generate text after the input `given`; return the input with the generated tokens appended."""
     inputs = dict(given.inputs)
     tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
     # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
@@ -174,7 +167,6 @@ def with_generated(
 
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
-    """Return the text that a model generated after the first `n_read` tokens, without special tokens."""
     # all tokens are decoded, since a tokenizer may drop the space before the first token that it decodes
     read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
     return str(whole).removeprefix(str(read))

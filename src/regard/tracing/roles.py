@@ -65,13 +65,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and for each head the sums of its weights by role (see `RoleSums`).
-
-    Args:
-        patterns: the self-attention patterns by layer number.
-        texts: the text of each token.
-        special: whether each token is a special token such as [SEP].
-    """
+    """Return the names of all heads and their sums (see `RoleSums`), from self-attention patterns by layer."""
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
     return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)

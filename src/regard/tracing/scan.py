@@ -33,11 +33,10 @@ class Scan:
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
-        n_words: how many tokens the texts had together, special tokens not counted.
-        n_known: how many of these `n_words` tokens the model knows. It does not know the tokens for unknown words, for
-            parts of Korean letters (jamo), and for single bytes.
+        n_words: the same number as `n_tokens`, but without special tokens.
+        n_known: how many of these `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
-        sums: the sums; None before the first text.
+        sums: None before the first text.
     """
 
     model: str
@@ -51,9 +50,9 @@ class Scan:
     sums: RoleSums | None = None
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Call `add` with each line that is not blank; yield after each line, blank lines included.
+        """Call `add` with each line that is not blank.
 
-        The caller can report progress whenever this method yields.
+        Yield after each line, so that the caller can report progress.
         """
         for line in lines:
             if line.strip():
@@ -62,10 +61,7 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Run the model on one text, and add the text's numbers to the fields of this scan, such as `sums`.
-
-        A text that is too long for the model is cut.
-        """
+        """Run the model on one text, cut if it is too long, and add its numbers to the fields of this scan."""
         try:
             traced = trace(loaded.model, text, tokenizer=loaded.tokenizer)
         except TooLongError:
@@ -88,8 +84,7 @@ class Scan:
     def save(self, path: Path, source: str) -> None:
         """Write the scan so far into a file; a scan that `load` reads from the file can be continued.
 
-        Args:
-            source: a text that identifies the scanned texts, such as a checksum of their file.
+        `source` identifies the scanned texts, for instance by a checksum of their file.
         """
         sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
         counts = [getattr(self, name) for name in COUNTS]

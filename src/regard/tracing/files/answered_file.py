@@ -15,9 +15,9 @@ from regard.typed_fields import check_fields
 
 
 def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return as JSON an attention call of which only statistics were recorded, no queries and keys.
+    """Return as JSON an attention call of which only statistics were recorded.
 
-    `pattern` is the call's pattern; `add` adds a tensor to the file and returns the tensor's name in the file.
+    `add` returns the name of a tensor in the file.
     """
     stored = pattern.stored_statistics
     ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
@@ -66,7 +66,7 @@ def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attende
 
 
 def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
-    """Return, by name, the shape of each statistic that `ask` requests; `grid` is the shape of attention weights."""
+    """Return, by name, the shape of each statistic that `ask` requests."""
     lead = grid.batch, grid.heads
     shapes: dict[str, tuple[int, ...]] = {name: (*lead, grid.queries) for name in PER_QUERY if getattr(ask, name)}
     if ask.received:
@@ -81,14 +81,12 @@ def shapes_of(ask: Ask, grid: Grid) -> dict[str, tuple[int, ...]]:
 
 
 def checked(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return a tensor unchanged; raise ValueError unless it has this shape."""
     if tuple(tensor.shape) != shape:
         raise ValueError(f"a statistic has shape {list(tensor.shape)} and not {list(shape)}.")
     return tensor
 
 
 def positive(number: Json) -> int:
-    """Return a number unchanged; raise TypeError unless it is an integer above 0."""
     if type(number) is not int or number < 1:
         raise TypeError(f"{number!r:.40} is not a size.")
     return number

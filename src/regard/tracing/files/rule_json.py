@@ -47,7 +47,7 @@ class TensorTable:
     originals: list[Tensor] = field(default_factory=list)
 
     def add(self, tensor: Tensor) -> str:
-        """Return the name of a tensor in this table; if the table does not have the tensor, first add a copy of it."""
+        """Return the name of a tensor in this table; add a copy of the tensor first if the table lacks it."""
         identity = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
         if identity not in self.names:
             self.names[identity] = str(len(self.tensors))
@@ -57,10 +57,7 @@ class TensorTable:
 
 
 def to_json(value: object, table: TensorTable) -> Json:
-    """Return a score, mask, bias or normaliser, or one of their fields, as JSON; add its tensors to `table`.
-
-    An object becomes the name of its class and the JSON of its fields.
-    """
+    """Return a rule, or a field of one, as JSON: the name of its class and the JSON of its fields."""
     if isinstance(value, JSON_SCALARS):
         return value
     if isinstance(value, Tensor):
@@ -84,7 +81,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return, by name, the values that define a score, mask or normaliser: dataclass fields or attributes."""
+    """Return, by name, the values that define a rule: dataclass fields or attributes."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())
@@ -92,7 +89,7 @@ def parts_of(rule: object) -> dict[str, object]:
 
 
 def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
-    """Return a score, mask, bias or normaliser, or one of their fields, from its JSON, as `to_json` wrote it."""
+    """Return a rule, or a field of one, from its JSON, as `to_json` wrote it."""
     if isinstance(document, JSON_SCALARS):
         return document
     if "tensor" in document:
@@ -119,7 +116,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
 
 @cache
 def rule_classes() -> dict[str, type]:
-    """Return, by name, the classes of scores, masks, normalisers and their parts that a trace file may contain."""
+    """Return, by name, the classes of rules that a trace file may contain."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
@@ -129,5 +126,4 @@ def rule_classes() -> dict[str, type]:
 
 
 def with_subclasses(base: type[Any]) -> list[type[Any]]:
-    """Return a class and all its direct and indirect subclasses."""
     return [base, *(cls for subclass in base.__subclasses__() for cls in with_subclasses(subclass))]

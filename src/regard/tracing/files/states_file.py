@@ -14,10 +14,7 @@ STATES = ("before", "attention", "feed_forward", "after")
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
-    """Return the vectors of all tokens in each layer as JSON, by kind of attention and layer number.
-
-    `add` adds a tensor to the file and returns the tensor's name in the file.
-    """
+    """Return the vectors of all tokens in each layer as JSON; `add` returns the name of a tensor in the file."""
     return {
         kind: {
             str(layer): {
@@ -34,11 +31,7 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it.
-
-    Return None if `document` is None (null in JSON). Raise an exception unless the shapes of the vectors fit the
-    attention calls in `attended`.
-    """
+    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it."""
     if document is None:
         return None
     return {
@@ -48,7 +41,7 @@ def states_from_json(
 
 
 def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the vectors of all tokens in one layer from JSON; raise ValueError unless they fit the attention call."""
+    """Return the vectors of all tokens in one layer; raise ValueError unless they fit the attention call `step`."""
     weight = tensors[document["weight"]]
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}

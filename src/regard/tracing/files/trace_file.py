@@ -152,11 +152,7 @@ def attended_from_json(
 
 
 def sources_to_json(sources: Mapping[int, tuple[Token, ...]] | None) -> Json:
-    """Return the tokens of each encoder layer as JSON; None if `sources` is None.
-
-    Several layers may have the same tokens. So the JSON contains each sequence of tokens once, under "stages", and
-    for each layer the index of its sequence, under "layers".
-    """
+    """Return the tokens of each encoder layer as JSON, each sequence of tokens once; None if `sources` is None."""
     if sources is None:
         return None
     stages = list(dict.fromkeys(sources.values()))
@@ -186,7 +182,6 @@ def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: Sequ
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:
-    """Return a token that the model generated, given its fields in JSON; raise an exception if one is damaged."""
     check_fields(WrittenToken, {"position": position, "probability": probability})
     pairs = tuple((text, number) for text, number in alternatives)
     if not all(isinstance(text, str) and type(number) is float for text, number in pairs):
@@ -219,7 +214,6 @@ def token_to_json(token: Token) -> Json:
 
 
 def token_from_json(place: Json = None, **parts: Json) -> Token:
-    """Return the token from its JSON, as `token_to_json` wrote it; raise an exception if it describes no token."""
     check_fields(Token, parts)
     if place is None:
         return Token(**parts)
@@ -239,14 +233,12 @@ def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
 
 
 def change_from_json(kind: str, **parts: Any) -> Change:
-    """Return a change of the class `kind` ("Cut", "Silence" or "Sharpen") with the fields `parts`, read from JSON."""
     change_class = {cls.__name__: cls for cls in get_args(Change)}[kind]
     check_fields(change_class, parts)
     return change_class(**parts)
 
 
 def step_to_json(step: Attended, table: TensorTable) -> Json:
-    """Return an attention call as JSON, and add its tensors to `table`."""
     pattern = step.pattern
     if isinstance(pattern, AnsweredPattern):
         return answered_to_json(step, pattern, table.add)
@@ -259,7 +251,6 @@ def step_to_json(step: Attended, table: TensorTable) -> Json:
 
 
 def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return an attention call from its JSON, as `step_to_json` wrote it; raise an exception if it is damaged."""
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
     if "statistics" in document:

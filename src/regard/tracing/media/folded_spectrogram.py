@@ -21,10 +21,7 @@ from regard.tracing.tokens.places import PatchGrid
 
 
 def spectrogram_picture(spectrogram: Float[Tensor, "bands frames"]) -> Float[Tensor, "3 rows frames"]:
-    """Return a spectrogram as a grey picture, the highest band at the top; a band has as many rows as fill a quarter.
-
-    That is, the picture is at least a quarter as high as it is wide.
-    """
+    """Return a spectrogram as a grey picture, the highest band at the top, at least a quarter as high as it is wide."""
     bands, frames = spectrogram.shape
     rows = spectrogram.flip(0).repeat_interleave(-(-frames // (4 * bands)), dim=0)
     return shades_of(rows.expand(3, -1, -1))
@@ -41,7 +38,6 @@ def folded_tokens(
     """Return the tokens of one layer of CLAP's audio encoder, row by row of the square.
 
     Args:
-        picture: the whole spectrogram.
         n_parts: the number of parts of the time that are below each other in the square.
         seconds: the time of the whole spectrogram.
         n_sequences, n_tokens: not used: the tokens follow from `grids`.

@@ -39,9 +39,9 @@ class Media:
         inputs: the keyword arguments with which the model is called.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: a function that returns the tokens of the encoder. Its arguments are the number of sequences that
-            the encoder reads, the number of tokens in each sequence, and the grid of patches of the layer; None in
-            place of the grid means that all layers have the same grid, unlike those of Swin.
+        source_of: returns the tokens of the encoder, from the number of sequences that the encoder reads, the number of
+            tokens in each, and the grid of patches of the layer; None = all layers have the same grid, unlike those of
+            Swin.
         target: the tokens of the decoder, or of the language model; empty for a model with neither.
     """
 
@@ -153,12 +153,9 @@ def encoder_tokens(
 
     Args:
         model: the name of the model's class, for messages.
-        layout: the pictures, and the patches of each sequence.
         n_sequences: the number of sequences; a token attends only to tokens of its own sequence.
         n_tokens: the number of tokens in each sequence.
-        patch_size: the side length of a patch in pixels.
-        grids: the grid of patches of one layer, in a model whose layers have different grids; None = the grid of
-            `layout`.
+        grids: the grid of patches of one layer, in a model whose layers have different grids; None = that of `layout`.
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
@@ -179,14 +176,9 @@ def encoder_tokens(
 
 
 def patch_token(patch: Patch | str, several: bool) -> Token:
-    """Return the token of a patch, whose text is the place of the patch.
+    """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of `several`, "thumbnail 2,3".
 
-    The text is "2,3" for the patch in row 2 and column 3, "1:2,3" if this patch is in picture 1 of several pictures,
-    and "thumbnail 2,3" if it belongs to a thumbnail.
-
-    Args:
-        patch: a patch; or a str, the text of a token that stands for no patch.
-        several: whether there are several pictures.
+    A str in place of a patch is the text of a token that stands for no patch.
     """
     if isinstance(patch, str):
         return Token(text=patch, piece=patch, special=True)
@@ -201,7 +193,6 @@ def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height
 
 
 def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the tensors that a processor makes of these arguments; raise InputError if the processor fails."""
     try:
         return processor(*args, return_tensors="pt", **kwargs)
     except Exception as error:  # processors raise exceptions of many classes
@@ -211,7 +202,7 @@ def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
-    """Return the tensors of a processor's output, on the device of the model."""
+    """Return the tensors in a processor's output, on the device of the model."""
     return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
 
 
@@ -225,14 +216,10 @@ def patch_size(model: "PreTrainedModel") -> int | None:
 
 
 def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, count: int) -> str:
-    """Return the text with an image (or video) token for each picture (or video) at the beginning.
+    """Return a text that begins with an image (or video) token for each of `count` pictures (or videos).
 
     A text that already contains such a token is returned unchanged. If the model has tokens that begin and end a
-    picture, they are put around each image token.
-
-    Args:
-        name: "image" or "video".
-        count: the number of pictures or videos.
+    picture, they are put around each image token. `name` is "image" or "video".
     """
     token, tokenizer = getattr(processor, f"{name}_token", None), getattr(processor, "tokenizer", None)
     if not isinstance(token, str) or token in text:

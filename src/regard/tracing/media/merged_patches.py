@@ -20,10 +20,7 @@ from regard.tracing.tokens.places import Patch, PatchGrid
 
 
 def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return the `PictureLayout` for a model in which one text token stands for a square of several patches.
-
-    `vision` is the configuration of the vision model, `encoded` the output of the processor.
-    """
+    """Return the `PictureLayout` of such a model, from its vision configuration and the output of its processor."""
     is_video = "video_grid_thw" in encoded
     pixels = encoded["pixel_values_videos" if is_video else "pixel_values"]
     shapes = encoded["video_grid_thw" if is_video else "image_grid_thw"].tolist()
@@ -52,10 +49,9 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
 def frames_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Return the frames of a video, put together from their patches; a picture is returned as one frame.
+    """Return the frames of a video, or one picture, put together from patches in the order of the processor.
 
     Args:
-        pixels: the pixels of each patch, in the order of the processor: square by square, and row by row in a square.
         rows: the number of rows of squares.
         merge: the number of rows, and of columns, of patches in a square.
         patch_size: the side length of a patch in pixels.
@@ -73,7 +69,6 @@ def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list
 
     Args:
         rows, columns: the numbers of rows and columns of squares in the picture. A square is merge × merge patches.
-        merge: the number of rows, and of columns, of patches in a square.
         window: the number of rows, and of columns, of squares in a window; None = the model has no windows.
     """
     squares = [(row, column) for row in range(rows) for column in range(columns)]

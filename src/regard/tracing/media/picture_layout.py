@@ -40,9 +40,7 @@ class PictureLayout:
 def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
     """Return the `PictureLayout` for a model that divides each picture into one grid of patches, without tiles.
 
-    Args:
-        encoded: the output of the processor.
-        n_image_tokens: the number of tokens in the text that stand for parts of pictures.
+    `n_image_tokens` is the number of tokens in the text that stand for parts of pictures.
     """
     pixels = encoded["pixel_values"]
     sizes = encoded["image_sizes"].tolist() if "image_sizes" in encoded else [list(pixels.shape[2:])] * len(pixels)
@@ -63,8 +61,8 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
-    Such a model merges 2 × 2 patches to one from stage to stage. Here patches are merged as often as the coarser grid
-    requires. A patch may extend beyond the picture, at the right or the bottom.
+    Such a model merges 2 × 2 patches to one from stage to stage. A patch may extend beyond the picture, at the right or
+    the bottom.
 
     Args:
         grid: the numbers of rows and columns of patches.
@@ -90,12 +88,9 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
 
 
 def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLayout:
-    """Return a copy of the layout of a video in which each patch has the time of its frames.
+    """Return a copy of the layout of a video of `n_frames` frames in which each patch has the time of its frames.
 
-    Args:
-        fps: the frames per second.
-        n_frames: the number of frames of the video. The layout may have more frames, since a model that reads several
-            frames at a time may repeat the last one.
+    The layout may have more frames, since a model that reads several frames at a time may repeat the last one.
     """
     if len(layout.images) < n_frames:
         raise InputError(
@@ -116,9 +111,7 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
     """Return, for each picture, the grid that its image tokens form in the text: that of the patches, or a coarser one.
 
-    Args:
-        grids: for each picture, the grid of patches in the vision model.
-        n_image_tokens: the number of image tokens for all pictures together; 0 = there is no text.
+    `n_image_tokens` is the number of image tokens for all pictures together; 0 = there is no text.
     """
     if n_image_tokens == 0:
         return []

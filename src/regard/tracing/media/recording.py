@@ -26,12 +26,7 @@ SILENCE = "[silence after the recording]"
 
 
 def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
-    """Encode a recording as input of a model.
-
-    Args:
-        audio: the waveform, numbers from -1 to 1.
-        sampling_rate: how many numbers per second the waveform has.
-    """
+    """Encode a recording, numbers from -1 to 1, as input of a model."""
     name, extractor = type(model).__name__, getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)
     if rate is None:
@@ -66,7 +61,6 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
 
 
 def check_length(model: str, recorded: float, seconds: float) -> None:
-    """Raise InputError if a recording has more seconds than the model reads."""
     if recorded > seconds + 0.1:
         raise InputError(
             f"the recording has {recorded:.2f} seconds and {model} reads {seconds:.2f}; give a part of it, made for "
@@ -79,10 +73,7 @@ def time_and_spectrogram(
 ) -> tuple[float, Float[Tensor, "bands frames"] | None]:
     """Return how many seconds a model reads, and the spectrogram; None = the model reads the waveform.
 
-    Args:
-        model: the name of the model's class, for messages.
-        extractor: the feature extractor.
-        encoded: the output of the feature extractor.
+    `encoded` is the output of the feature extractor `extractor`.
     """
     wave, features = encoded.get("input_values"), encoded.get("input_features")
     if wave is not None and wave.ndim == 2:
@@ -96,11 +87,7 @@ def time_and_spectrogram(
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
-    """Join the frames after the end of a recording to one token.
-
-    Returns:
-        The tokens, and for each the range of its positions in `tokens`.
-    """
+    """Join the frames after the end of a recording to one token; return the tokens, and the old positions of each."""
     recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
     groups = [range(i, i + 1) for i in recorded]
     kept = tuple(tokens[i] for i in recorded)

@@ -56,12 +56,10 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches of the thumbnail, a small copy of the picture.
+        """Return the patches of the thumbnail; merge × merge patches of it count as one patch.
 
-        Args:
-            merge: merge × merge patches of the thumbnail count as one patch.
-            margin: the height of the margin above (and below) the picture, and the width of the margin at its left
-                (and right), in pixels.
+        `margin` is the height of the margin above (and below) the picture, and the width of that at its left (and
+        right), in pixels.
         """
         cells, (top, left) = self.side // self.patch_size // merge, margin
         grid = PatchGrid(
@@ -103,7 +101,7 @@ def tiles_in_turn(
 
 
 def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list[tuple[int, int]] | None:
-    """Return the numbers of rows and columns of tiles into which a processor cuts each picture; None if not known.
+    """Return the rows and columns of tiles into which a processor cuts each picture; None if not known.
 
     `pixels` is the tensor of tiles that the processor made of the pictures.
     """
@@ -121,7 +119,7 @@ def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list
 
 
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
-    """Return the numbers of rows and columns of tiles into which a processor such as InternVL's cuts each picture.
+    """Return the rows and columns of tiles into which a processor such as InternVL's cuts each picture.
 
     Such a processor chooses rows and columns whose ratio is nearest to the ratio of the picture's height and width.
     `side` is the side length of a tile in pixels.
@@ -135,10 +133,9 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
 
 
 def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return the numbers of rows and columns into which Gemma 3's "pan and scan" cuts each picture.
+    """Return the rows and columns into which Gemma 3's "pan and scan" cuts each picture; (1, 1) = it is not cut.
 
-    A picture that is much wider than high is cut into columns, and one that is much higher than wide into rows. (1, 1)
-    means that the processor does not cut the picture.
+    A picture that is much wider than high is cut into columns, and one that is much higher than wide into rows.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
 
@@ -231,7 +228,7 @@ def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[flo
     Args:
         size: the height and the width of the picture, in any unit.
         full: the height and the width of the rectangle, in pixels or patches.
-        rounded: a function that rounds a height or width as the processor or the model does.
+        rounded: rounds a height or width as the processor or the model does.
     """
     scale = min(full[0] / size[0], full[1] / size[1])
     filled = (min(rounded(length * scale), limit) for length, limit in zip(size, full, strict=True))

@@ -10,13 +10,9 @@ from regard.errors import InputError, reason
 
 
 def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
-    """Read a WAV file.
+    """Read a WAV file of 16 bits.
 
-    Returns:
-        The samples, from -1 to 1, as the mean of all channels; and the number of samples per second.
-
-    Raises:
-        InputError: the file cannot be read, or is not a WAV file with 16 bits per sample.
+    Return the samples, mean of all channels, from -1 to 1, and their number per second.
     """
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav"
     try:

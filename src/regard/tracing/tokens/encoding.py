@@ -41,7 +41,7 @@ def decoder_start_id(model: "PreTrainedModel") -> int:
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
-    """Return the input tensors of the tokenizer for one text, on the device of the model, and the tokens of the text.
+    """Return the tensors of a text for the model, on its device, and the tokens of the text.
 
     `as_target`: whether to encode the text in the target language, for tokenizers with two languages.
     """
@@ -61,12 +61,7 @@ def encode_text(
 
 
 def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool) -> Any:
-    """Return the tokenizer's output for a text.
-
-    Args:
-        limit: cut the text after this many tokens; None = do not cut it.
-        as_target: whether the text is in the target language, for tokenizers with two languages.
-    """
+    """Return the tokenizer's output for a text, cut after `limit` tokens (None = not cut)."""
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
@@ -127,7 +122,6 @@ def check_vocabulary(
 
 
 def check_text(text: str) -> None:
-    """Raise TypeError unless `text` is a str, and InputError if it is blank or cannot be encoded as UTF-8."""
     if not isinstance(text, str):
         raise TypeError(
             f"the text is {type_name(text)}; give one text, a str, or trace several one by one: "
@@ -156,7 +150,7 @@ def check_text(text: str) -> None:
 
 
 def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
-    """Return the largest number of tokens that both the model and the tokenizer accept; None if neither has a limit."""
+    """Return the largest number of tokens that both the model and the tokenizer accept; None = no limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     numbers = [limit for limit in limits if isinstance(limit, int | float) and not isinstance(limit, bool)]
     return min((int(limit) for limit in numbers if 1 <= limit < 10**9), default=None)

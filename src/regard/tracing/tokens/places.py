@@ -34,12 +34,10 @@ class Patch:
 
     @property
     def top(self) -> float:
-        """The distance of the patch from the top of the picture, in pixels."""
         return self.grid_top + self.row * self.height
 
     @property
     def left(self) -> float:
-        """The distance of the patch from the left of the picture, in pixels."""
         return self.grid_left + self.column * self.width
 
     def __repr__(self) -> str:

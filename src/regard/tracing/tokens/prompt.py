@@ -29,9 +29,7 @@ class Prompt:
 def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
     """Convert a text, the messages of a chat or token ids to a `Prompt`; any other object is treated as a text.
 
-    Args:
-        given: a str; a list of messages, each {"role": …, "content": …}; or token ids, as a list or a tensor.
-        writes: whether the model is to generate the next message of the chat.
+    `writes`: whether the model is to generate the next message of the chat.
     """
     if is_chat(given):
         return Prompt(chat_text(tokenizer, list(given), writes), has_special_tokens=True)

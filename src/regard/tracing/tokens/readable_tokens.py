@@ -83,12 +83,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the text between the start and the end of a token's span; None if it is empty or shared with a neighbour.
-
-    Args:
-        spans: for each token, where its text starts and ends in `text`, as the tokenizer says.
-        position: the position of the token.
-    """
+    """Return the text in a token's span (start and end); None if it is empty or shared with a neighbour."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)

@@ -10,11 +10,7 @@ TokenReference = int | str
 
 
 def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
-    """Return the position of a token that is given by its position (negative: from the end) or by its text.
-
-    A text is compared with the texts of the tokens, then with their entries in the tokenizer's vocabulary, then with
-    their texts again, ignoring case.
-    """
+    """Return the position of a token that is given by its position (negative: from the end) or by its text."""
     if isinstance(reference, int):
         if not -len(tokens) <= reference < len(tokens):
             raise InputError(f"no token {reference}: there are {len(tokens)}, counted from 0 to {len(tokens) - 1}.")
@@ -57,11 +53,9 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the tokens that a text names.
+    """Return the positions of the tokens that a text names; the first criterion below that finds any counts.
 
-    These are the tokens whose text is `text`. If there are none, they are the tokens whose vocabulary entry (`piece`)
-    is `text`; else those that stand for the letters `text`, which the vocabulary lacks, as "[UNK:🙂]" stands for 🙂;
-    else those whose text is `text`, ignoring case.
+    "[UNK:🙂]" is a token that stands for the letters 🙂, which the vocabulary lacks.
     """
     criteria: list[Callable[[Token], bool]] = [
         lambda token: token.text == text,
@@ -87,5 +81,4 @@ def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
 
 
 def times(count: int) -> str:
-    """Return a number of times in words: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -60,12 +60,10 @@ def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence
 
 
 def letters_of(text: str) -> str:
-    """Return a text in lower case, without white space."""
     return "".join(text.split()).casefold()
 
 
 def spelled(tokens: Sequence[Token], groups: Sequence[range]) -> str:
-    """Return the texts of the tokens in some groups, joined, in lower case and without white space."""
     return letters_of("".join(tokens[position].text for group in groups for position in group))
 
 
