@@ -69,11 +69,7 @@ def back_translate(
 
 
 def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, Any]) -> None:
-    """Raise InputError unless the options choose only one search method: greedy, beam or sampling.
-
-    Args:
-        sampling_options: the values of the options of sampling, by name; None = not given.
-    """
+    """Raise InputError if the options choose more than one search; in `sampling_options`, None = not given."""
     given_sampling = [option_name(name) for name, value in sampling_options.items() if value is not None]
     given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + given_sampling
     if len(given) > 1 and (greedy or beam is not None):
@@ -81,7 +77,6 @@ def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, An
 
 
 def print_counts(task: "BackTranslation", counts: "Counts") -> None:
-    """Print how many lines became pairs, how many were left out, the written files, and a command to train on them."""
     reasons = {
         "empty": counts.empty,
         "too long": counts.over_long,

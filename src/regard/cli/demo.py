@@ -17,15 +17,11 @@ if TYPE_CHECKING:
 SNAKE = "The snake is very dangerous because it has a venom."
 
 PAIRS, EVALUATION_PAIRS, STEPS = 6_000, 300, 600
-"""The numbers of training pairs, evaluation pairs and training steps of the demo's translator.
-
-With these numbers, training takes less than two minutes on two cores.
-"""
+"""The counts of training pairs, evaluation pairs and training steps: less than two minutes on two cores."""
 
 PACKAGES = (
     "transformers", "accelerate", "filelock", "num2words", "sacrebleu", "safetensors", "sentencepiece", "tomli_w"
 )  # fmt: skip
-"""The optional packages that the demo needs."""
 
 
 def demo(
@@ -95,7 +91,7 @@ def demo(
 
 
 def train_number_translator(out: Path, console: "Console") -> Path:
-    """Train a translator on names of numbers and print an alignment; return the path of a picture of the alignment."""
+    """Train a translator on names of numbers and print an alignment; return the path of the alignment's picture."""
     from regard.cli.progress import spinner
 
     with spinner("naming numbers"):
@@ -128,5 +124,5 @@ def train_number_translator(out: Path, console: "Console") -> Path:
 
 
 def piece_labels(pieces: tuple[str, ...]) -> list[str]:
-    """Return labels for the pieces of a text: their letters, ␣ for a single space, · for the end of the text."""
+    """Return labels for pieces: their letters, ␣ for a single space, · for the end of the text."""
     return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["·"]

@@ -131,7 +131,7 @@ def check_inputs(
     """Raise InputError unless either a file of translations is given, or a translator and a source to translate.
 
     Args:
-        options: the options that only a translator has, and whether each of them is given.
+        options: the options that only a translator has, and whether each is given.
     """
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
@@ -144,7 +144,6 @@ def check_inputs(
 
 
 def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, device: str | None) -> list[str]:
-    """Translate lines with the translator in a folder."""
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):
@@ -155,7 +154,6 @@ def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, dev
 
 
 def title(hypothesis: Path | None, translator: Path | None) -> str:
-    """Return the name of the translator or of the file of translations, for a page's title."""
     if translator is not None:
         return translator.resolve().name
     return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name

@@ -119,7 +119,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
     Args:
         digits: the number of decimals of each number; None = 4, or fewer where a matrix is too wide.
-        every_matrix: True = print every matrix; False = print only the steps of the marked query.
+        every_matrix: False = print only the steps of the marked query.
     """
     if every_matrix:
         from regard.views.terminal.matrices import show

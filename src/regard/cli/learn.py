@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.lessons.lesson import Lesson, LessonText
 
 TEXT_WIDTH = 92
-"""The largest width of a lesson's text, in columns of the terminal; longer lines are wrapped."""
+"""The largest width of a lesson's text, in columns of the terminal."""
 
 
 def learn(
@@ -59,11 +59,7 @@ def learn(
 
 
 def checked_language(language: str | None) -> str:
-    """Return the language of the lessons: the given one, or else Korean in a Korean locale, or else English.
-
-    Raises:
-        InputError: the given language is neither en nor ko.
-    """
+    """Return the given language of the lessons, or else Korean in a Korean locale, or else English."""
     if language is None:
         locale = next(filter(None, (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
         return "ko" if locale.startswith("ko") else "en"
@@ -80,11 +76,6 @@ def list_lessons(lessons: "list[Lesson]", language: str) -> None:
 
 
 def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
-    """Print a lesson: its text, its attention (see `show_attention`), and commands that show more.
-
-    Args:
-        said: the text of the lesson in the language of the user.
-    """
     from rich.console import Console
 
     from regard.cli.progress import spinner

@@ -1,4 +1,4 @@
-"""Open the listening socket of a server, and choose the host names and the secret token that requests must name."""
+"""The listening socket of a server, and the host names and the secret token that requests must have."""
 
 import secrets
 import socket
@@ -30,7 +30,6 @@ class Listening:
     token: str | None
 
     def run(self, application: "ASGIApp") -> None:
-        """Answer requests with a web application until Ctrl-C."""
         import uvicorn
 
         config = uvicorn.Config(application, log_level="warning", access_log=False, server_header=False)
@@ -38,12 +37,9 @@ class Listening:
 
 
 def listen(host: str, port: int) -> Listening:
-    """Open a socket that listens on a host and a port; port 0 = any free port.
+    """Open a listening socket; port 0 = any free port.
 
     If other machines can reach the host, a random token is made, which every request needs.
-
-    Raises:
-        InputError: the address is in use or does not exist.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -61,5 +57,5 @@ def listen(host: str, port: int) -> Listening:
 
 
 def host_in_url(host: str) -> str:
-    """Return a host as a URL contains it: an IPv6 address stands in brackets."""
+    """An IPv6 address stands in brackets in a URL."""
     return f"[{host}]" if ":" in host else host

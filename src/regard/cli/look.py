@@ -156,7 +156,6 @@ def look(
 
 
 def read_stdin() -> str:
-    """Return the text on standard input; raise InputError if it is not UTF-8."""
     from regard.cli.text_lines import read_lines, standard_input
 
     return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
@@ -167,10 +166,7 @@ def translate_text(
 ) -> "Translation | None":
     """Translate a text, or score its translation `target`, with the translator in the folder `model`.
 
-    The result is None if `model` is a Hugging Face model or None.
-
-    Raises:
-        InputError: new_tokens is given, which a translator does not use.
+    None = `model` is no translator's folder, but a Hugging Face model or None.
     """
     from regard.translation.translator_folder import holds_translator
 
@@ -186,7 +182,6 @@ def translate_text(
 
 
 def show_alignment(translation: "Translation") -> None:
-    """Print a translation, and a table of the alignment of source and target words."""
     from rich.console import Console
 
     from regard.views.alignment import alignment_table
@@ -206,7 +201,6 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
         target: the text that the decoder reads; for a translator, None = its own translation of the text.
-        truncate: cut a text that is too long; False = raise InputError.
     """
     translation = translate_text(model, text, target, truncate, None)
     return trace_model(model, text, target, truncate, None) if translation is None else translation.trace
@@ -242,12 +236,8 @@ def trace_media(
     """Return the trace of a model while it reads pictures or a video (with or without a text), or a recording.
 
     Args:
-        model, text, target, new_tokens: as in `regard.trace`.
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
         for_page: whether to keep the hidden states too, which a page shows, if the model has them.
-
-    Raises:
-        InputError: model is None, which stands for MiniLM: it reads only text.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

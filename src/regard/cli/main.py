@@ -44,14 +44,13 @@ VERBS = {
     "Learn how it works": (learn, demo, explain),
     "Translate": (sample, train, translate, evaluate, score, serve, back_translate, export),
 }
-"""The headings in `regard --help`, and for each the functions of the verbs (subcommands) below it."""
+"""The headings in `regard --help`, and for each the functions of its verbs."""
 
 
 def help_text(docstring: str) -> str:
-    r"""Return the docstring of a verb's function as help text: each paragraph on one line.
+    r"""Return the docstring of a verb's function as help text: each paragraph on one line, which any terminal can wrap.
 
-    A terminal of any width can then wrap the paragraphs. A verb is a subcommand such as `regard look`. A paragraph
-    whose first line is \b keeps its lines.
+    A paragraph whose first line is \b keeps its lines.
 
     >>> help_text("Write\n    lines.\n\n    \b\n      regard look\n      regard scan\n    ")
     'Write lines.\n\n  regard look\n  regard scan'
@@ -105,13 +104,12 @@ def limit_thread_spinning() -> None:
 
 
 def exit_with_message(message: str) -> NoReturn:
-    """Print a message on the error stream and exit with status 2."""
     print(f"regard: {escape_controls(message)}", file=sys.stderr)
     sys.exit(2)
 
 
 def usage_message(error: typer.TyperException) -> str:
-    """Return the error message for a command line that Typer refuses: what is wrong, and which help to read."""
+    """Return the message for a command line that Typer refuses: what is wrong, and which help to read."""
     message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if message.startswith("Got unexpected extra argument"):
         extra, options = message.partition(" (")[2].removesuffix(")"), context.command.params if context else []
@@ -122,7 +120,6 @@ def usage_message(error: typer.TyperException) -> str:
 
 
 def run() -> None:
-    """Run the verb that the command line names, and exit with the verb's status."""
     limit_thread_spinning()
     if sys.stdout is None:
         exit_with_message("standard output is closed; send it to a file, or to /dev/null.")

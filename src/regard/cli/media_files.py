@@ -8,11 +8,7 @@ from regard.errors import InputError, first_paragraph, import_extra, reason
 
 
 def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | None) -> dict[str, Any]:
-    """Return pictures, a video or a recording as arguments of `regard.trace`, which reads a WAV file itself.
-
-    Raises:
-        InputError: a picture or a video cannot be read, or files of several kinds are given.
-    """
+    """Return pictures, a video or a recording as arguments of `regard.trace`, which reads a WAV file itself."""
     if sum(map(bool, (images, video, audio))) > 1:
         raise InputError("--image, --video and --audio cannot be read together; give one of them.")
     if images:
@@ -23,16 +19,11 @@ def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | No
 
 
 def read_picture(path: Path) -> Any:
-    """Return a picture file as an RGB image of Pillow; raise InputError if it cannot be read or is not a picture."""
     return pictures_in(path, n_most=1)[0]
 
 
 def read_frames(path: Path) -> list[Any]:
-    """Return the frames of a moving picture (GIF, WebP or APNG) as RGB images of Pillow.
-
-    Raises:
-        InputError: the file cannot be read, or has less than two frames.
-    """
+    """Return the frames of a moving picture (GIF, WebP or APNG) as RGB images of Pillow."""
     advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif"
     try:
         frames = pictures_in(path)
@@ -56,7 +47,7 @@ def frames_per_second(path: Path) -> float | None:
 
 
 def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
-    """Return the first `n_most` pictures in a file (None = all); a moving picture has several."""
+    """Return the first `n_most` pictures in a file (None = all) as RGB images; a moving picture has several."""
     pillow = import_extra("PIL.Image", "huggingface")
     try:
         with pillow.open(path) as picture:

@@ -1,4 +1,4 @@
-"""Replace Python arguments in error messages, such as truncate=True, by command line options, such as --truncate."""
+"""Python arguments in error messages, such as truncate=True, replaced by command line options, such as --truncate."""
 
 import re
 
@@ -12,11 +12,11 @@ OPTIONS = {
     r"\btrace\.words\(('.*?'|\".*?\")\)": r"--span \1",
     r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
 }
-"""The command line option for a Python argument in a message, by a regular expression that finds the argument."""
+"""Command line options, by regular expressions for the Python arguments that they replace."""
 
 
 def with_option_names(message: str) -> str:
-    """Return a message with Python's arguments replaced by command line options.
+    """Replace Python's arguments in a message by command line options.
 
     >>> with_option_names("shorten it, or read only its beginning with truncate=True.")
     'shorten it, or read only its beginning with --truncate.'

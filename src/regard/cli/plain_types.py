@@ -1,4 +1,4 @@
-"""The names of options' types in help texts, shorter than Typer's names.
+"""The names of options' types in help texts, shorter than Typer's.
 
 A flag has no name of a type. An option that may be given several times has the name of the type of one value.
 """
@@ -13,25 +13,24 @@ PLAIN_NAMES = {
     "<list[str]>": "<str>",
     "<list[Path]>": "<path>",
 }
-"""For some of Typer's names of types, the names that help texts show instead."""
+"""The names in help texts, by Typer's names of the types."""
 
 
 class Verb(TyperCommand):
-    """A verb (subcommand) of `regard`, whose help gives the types of options short names (see `PLAIN_NAMES`)."""
+    """A verb (subcommand) of `regard`, whose help has the names in `PLAIN_NAMES`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 class Verbs(TyperGroup):
-    """The command `regard`, whose help gives the types of options short names (see `PLAIN_NAMES`)."""
+    """The command `regard`, whose help has the names in `PLAIN_NAMES`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_plain_types(super().get_params(ctx), ctx)
 
 
 def with_plain_types(parameters: list[Any], ctx: Any) -> list[Any]:
-    """Set, for each option of a command, the type name that the help shows; return the parameters of the command."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.metavar is None:
             parameter.metavar = PLAIN_NAMES.get(parameter.display_type(ctx))

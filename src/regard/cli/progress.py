@@ -10,7 +10,7 @@ from io import BufferedIOBase
 
 @contextmanager
 def spinner(task: str) -> Iterator[None]:
-    """Within the with-block, show the name of a task and the elapsed time, if the error stream is a terminal."""
+    """Show a task and the elapsed time within the with-block, if the error stream is a terminal."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -27,23 +27,15 @@ def spinner(task: str) -> Iterator[None]:
 
 
 PrintRemark = Callable[[str], None]
-"""A function that prints a remark on the error stream."""
 
 CountLines = Callable[[int], None]
-"""A function that advances a progress bar by a number of lines."""
 
 
 @contextmanager
 def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRemark, CountLines]]:
     """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
 
-    Args:
-        stream: the stream, from which the caller reads the lines.
-        task: the text beside the bar.
-
-    Yields:
-        Two functions. The first prints a remark on the error stream; the second, called with a number of lines,
-        advances the bar by this number.
+    Yields two functions: one prints a remark on the error stream, the other advances the bar by a number of lines.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

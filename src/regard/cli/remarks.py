@@ -1,8 +1,4 @@
-"""Print remarks on the error stream, for all verbs that show a text.
-
-A remark says one of four things: that a text is the name of a file, that a model does not know most tokens of a text,
-that only a part of the layers is shown, or that no font has a letter of a picture.
-"""
+"""Remarks on the error stream, for all verbs that show a text."""
 
 import os
 import shlex
@@ -16,13 +12,11 @@ if TYPE_CHECKING:
 
 
 def print_remark(remark: str) -> None:
-    """Print a remark on the error stream, unless it is empty."""
     if remark:
         print(f"regard: {escape_controls(remark)}", file=sys.stderr)
 
 
 def remark_on_file_name(text: str) -> None:
-    """Print a remark if a text, as given on the command line, is the name of a file."""
     if os.path.isfile(text):  # noqa: PTH113 (Path(text).is_file() raises OSError for a long text)
         print_remark(
             f"the text is the name {text}, not what is in that file; - reads the file: - < {shlex.quote(text)}"
@@ -41,8 +35,7 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
     """Print a remark if layers are not shown because they divide the picture into other patches than the shown layers.
 
     Args:
-        full_trace: the trace of all layers.
-        shown: the part of the trace that is shown: layers with the same tokens.
+        shown: the part of `full_trace` that is shown: layers with the same tokens.
     """
     from regard.tracing.patterns_by_layer import layers_label
 
@@ -54,12 +47,7 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
 
 
 def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if the silence after a recording is shown as one token: the model reads more than the recording.
-
-    Args:
-        full_trace: the trace with all frames that the model reads.
-        shown: the trace that is shown.
-    """
+    """Print a remark if the silence after a recording, which the model reads too, is shown as one token."""
     from regard.tracing.tokens.places import Frame
 
     ends = [[t.place.end_seconds for t in of.source if isinstance(t.place, Frame)] for of in (full_trace, shown)]
@@ -71,12 +59,11 @@ def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
 
 
 def remark_on_fonts(text: str) -> None:
-    """Print a remark if no font on this machine has some letters of a picture's text, and name a font to install."""
     from regard.views.picture.fonts import fonts_for
 
     print_remark(fonts_for(text).advice)
 
 
 def letters_of(*traces: "Trace") -> str:
-    """Return all letters that a picture of the traces shows: the models' names and the tokens."""
+    """Return all letters in a picture of the traces."""
     return "".join(seen.model + "".join(token.text for token in (*seen.source, *seen.target)) for seen in traces)

@@ -80,7 +80,7 @@ def scan(
 
 
 def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
-    """Return the scan of all lines with a model.
+    """Scan all lines with a model.
 
     Args:
         progress: the file in which the scan is saved from time to time, and from which a stopped scan continues; None =
@@ -120,12 +120,9 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield lines to scan, and show a progress bar on the error stream: how many of all lines are done.
-
-    There is no progress bar if the error stream is not a terminal.
+    """Yield the lines that are left to scan, with a progress bar if the error stream is a terminal.
 
     Args:
-        lines: the lines that are left to scan; an earlier run may have scanned others.
         total: the number of all lines, with those that an earlier run scanned.
     """
     from rich.console import Console

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from regard.translation.translator import Translator
 
 PAIRS_PER_CALL = 512
-"""The number of pairs that are scored together, sorted by length, before their scores are written."""
 
 DIGITS = 6
-"""The number of decimals of a score; a float32 is accurate to about as many."""
+"""The decimals of a score; a float32 is accurate to about as many."""
 
 
 def score(
@@ -79,15 +78,7 @@ def score(
 def checked_pairs(
     sources: Iterator[str], targets: Iterator[str], source: Path, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of lines of two texts.
-
-    Args:
-        sources, targets: the lines of the two texts.
-        source, target: the files of the texts, for the message.
-
-    Raises:
-        InputError: one text has more lines than the other; the error is raised after all complete pairs are yielded.
-    """
+    """Yield the pairs of lines of two texts; then raise InputError if one has more lines than the other."""
     for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
         if source_line is None or target_line is None:
             short, long = (source, target) if source_line is None else (target, source)
@@ -99,14 +90,13 @@ def checked_pairs(
 
 
 def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
-    """Yield a line with the score of each translation; if `pairs` is True, source and translation follow after tabs."""
+    """Yield a line with the score of each translation, and with `pairs` also source and translation, after tabs."""
     for one in scored:
         number = f"{one.mean_log_probability:.{DIGITS}f}"
         yield "\t".join([number, one.source, one.text]).replace("\n", " ") if pairs else number
 
 
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
-    """Yield a line of JSON for each translation, with its score and the log-probability of each piece."""
     from regard.text.vocabulary import EOS
 
     end = translator.target_vocabulary.pieces([EOS])

@@ -38,9 +38,7 @@ def check_search_options(
     """Raise InputError if the options choose two search methods, or if an option belongs to a method not chosen.
 
     Args:
-        greedy, sample: whether --greedy and --sample are given.
-        beam_options: the values of the options of beam search, by name; None = not given.
-        sampling_options: the values of the options of sampling, by name; None = not given.
+        beam_options, sampling_options: the values of the options by name; None = not given.
     """
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
@@ -58,14 +56,7 @@ def check_search_options(
 def search_from_options(
     greedy: bool, sample: bool, beam_options: dict[str, Any], sampling_options: dict[str, Any]
 ) -> "Search":
-    """Return the search method that the options choose.
-
-    Args:
-        greedy, sample, beam_options, sampling_options: as in `check_search_options`.
-
-    Raises:
-        InputError: a number is out of range.
-    """
+    """Return the search that the options choose; arguments as in `check_search_options`."""
     from regard.translation.search.beam import Beam
     from regard.translation.search.greedy import Greedy
     from regard.translation.search.minimum_risk import MinimumRisk

@@ -17,20 +17,18 @@ FIRST_BYTES, MOST_BYTES = 2**12, 2**20
 
 
 def standard_input() -> BufferedIOBase:
-    """Return standard input as a stream of bytes; raise InputError if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed; give a text by a pipe, or name a file.")
     return cast("BufferedIOBase", sys.stdin.buffer)
 
 
 def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
-    """Return a stream that decompresses gzip, or the stream itself if its bytes are not gzip."""
     file = stream if isinstance(stream, BufferedReader) else BufferedReader(cast("RawIOBase", stream))
     return gzip.open(file) if file.peek(2)[:2] == GZIP else file
 
 
 def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yield, after each read of a stream, the list of the lines that this read completed, without line ends.
+    """Yield, after each read of a stream, the lines that this read completed, without line ends.
 
     A line that is longer than `LONGEST_LINE` is yielded before it is complete. The last line may have no line end.
     """
@@ -56,8 +54,7 @@ def read_lines(
         prompt: called before each wait for lines.
 
     Raises:
-        InputError: the stream cannot be read, or a line is not UTF-8 or too long; all lines before this line have been
-            yielded.
+        InputError: a line is not UTF-8 or too long, or cannot be read; the lines before it have been yielded.
     """
     name, number = file or "standard input", 0
     prompt()
@@ -80,7 +77,6 @@ def read_lines(
 
 
 def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
-    """Open a text file as a stream of bytes, which `stack` closes; raise InputError if it cannot be read."""
     try:
         return stack.enter_context(path.open("rb"))
     except OSError as error:

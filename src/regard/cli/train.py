@@ -140,14 +140,7 @@ def train(
 def numbers(
     option: str, text: str | None, kind: type[int] | type[float], example: str
 ) -> tuple[int | float, ...] | None:
-    """Return the numbers in the value of an option, such as "1,0.3"; None if the option is not given.
-
-    Args:
-        option: the name of the option, for the error message.
-        text: the value of the option; None = the option is not given.
-        kind: the type of the numbers.
-        example: a valid value, for the error message.
-    """
+    """Parse the value of an option such as --weights 1,0.3; None = not given; `example` is a valid value."""
     if text is None:
         return None
     try:
@@ -157,7 +150,6 @@ def numbers(
 
 
 def print_result(trained: "Trained") -> None:
-    """Print how the training ended, and the command to run next."""
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command continues from there")
         return

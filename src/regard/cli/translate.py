@@ -35,7 +35,7 @@ NO_CALIBRATION = (
     "the expected chrF is written as -: the translator has no calibration; regard train stores one at its end if there "
     "are at least 20 dev pairs, and Translator.calibrated measures one"
 )
-"""The remark if --scores is given and the translator has no calibration."""
+"""The remark for --scores and a translator without a calibration."""
 
 
 def translate(
@@ -172,10 +172,8 @@ def translate(
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
     """Return a function that prints the prompt "NAME> ", to be called before each line that the user types.
 
-    It prints nothing unless `stream`, standard output and the error stream are terminals.
-
-    Args:
-        stream: the stream from which the lines are read.
+    It prints nothing unless `stream`, from which the lines are read, standard output and the error stream are
+    terminals.
     """
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
@@ -196,12 +194,9 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def for_lines(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of `n` lines, beginning with line number `first`, which counts from 1.
+        """Return the prefixes of `n` lines from line `first`, counted from 1; raise InputError if the file has too few.
 
-        The result is a single text if one prefix holds for all lines, and None if there is no prefix.
-
-        Raises:
-            InputError: the file of prefixes has too few lines.
+        One text holds for all lines; None = there is no prefix.
         """
         if self.lines is None:
             return self.prefix
@@ -229,10 +224,9 @@ class OutputFormat:
     """The format in which translations are written.
 
     Attributes:
-        alignments: whether a line of text has the word alignment after the translation.
-        scores: whether a line of text has the translation's score and expected chrF after the translation.
-        json: True = write a JSON object with all fields for each translation; False = write lines of text.
-        n_best: whether text has a line for each candidate translation, instead of the best only.
+        alignments, scores: what a line of text has after the translation.
+        json: write a JSON object with all fields for each translation, not lines of text.
+        n_best: a line of text for each candidate translation, instead of the best only.
     """
 
     alignments: bool
@@ -241,22 +235,16 @@ class OutputFormat:
     n_best: bool
 
     def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Print translations in this format; `first` is the number, from 1, of the first translated line."""
+        """Print translations; `first` is the number, from 1, of the first translated line."""
         lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.buffer.flush()
 
     def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        """Yield a line of JSON for each translation, with its alignment."""
         for one, alignment in zip(translations, translator.align(translations), strict=True):
             yield json.dumps(one.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        """Yield a line for each translation or n-best candidate, with the chosen fields.
-
-        Args:
-            first: the number, from 1, of the first translated line.
-        """
         numbered = [
             (number, one)
             for number, each in enumerate(translations, first - 1)
@@ -273,7 +261,6 @@ class OutputFormat:
 
 
 def remarks(translation: "Translation") -> Iterator[str]:
-    """Yield remarks for the user on a translation, such as unknown characters, or a text that is too long."""
     from regard.translation.pieces import UNKNOWN
 
     if translation.unknown:

@@ -1,7 +1,4 @@
-"""The files that a verb (a subcommand, such as `regard look`) writes.
-
-They are checked before the work begins, and their names are printed after the work.
-"""
+"""The files that a verb writes: checked before the work begins, named after it."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,21 +8,18 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 STDOUT = Path("-")
-"""The value of --json with which a verb writes the JSON, and nothing else, to standard output."""
+"""The value of --json with which a verb writes JSON, and nothing else, to standard output."""
 
 NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
-"""The endings of pages, pictures and tables. A file with such an ending is never a part of a model."""
+"""The endings of pages, pictures and tables, which are never a part of a model."""
 
 
 def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
-    """Return the files that a verb is to write; standard output is not among them.
+    """Return the files that a verb is to write, without standard output; raise InputError as `check_outputs` does.
 
     Args:
-        inputs: the files that the verb reads, and the names or folders of models; None = an input that is not given.
-        options: the file that each option names, such as png=Path("a.png"); None = an option that is not given.
-
-    Raises:
-        InputError: `check_outputs` refuses the files, or the name of a picture has another ending than its option.
+        inputs: as in `check_outputs`.
+        options: the file that each option names, such as png=Path("a.png"), which must end in .png; None = not given.
     """
     for option in ("png", "svg", "pdf"):
         picture = options.get(option)
@@ -58,10 +52,6 @@ def is_part_of(output: Path, read: Path) -> bool:
     """Return whether an existing file is the input `read`, or a part of the model in the folder `read`.
 
     A page, a picture or a table in the folder of a model is not part of the model.
-
-    Args:
-        output: the path of the file, which the verb would overwrite.
-        read: the path of an input of the verb: a file, or the folder of a model.
     """
     if not read.is_dir():
         return output.samefile(read)
@@ -73,7 +63,6 @@ def is_part_of(output: Path, read: Path) -> bool:
 
 
 def write_json(path: Path, document: str) -> None:
-    """Write a JSON document to a file, or to standard output if the path is -."""
     from regard.views.output_file import write_output
 
     if path == STDOUT:
@@ -83,7 +72,6 @@ def write_json(path: Path, document: str) -> None:
 
 
 def print_written(outputs: Sequence[Path]) -> None:
-    """Print an empty line and the names of the written files; print nothing if `outputs` is empty."""
     if outputs:
         print()
     for output in outputs:

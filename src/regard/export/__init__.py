@@ -1,9 +1,4 @@
-"""Exporting a translator to the format of another program, and checking that the export gives the same translations.
-
-    huggingface.py    a Marian or Pegasus model for transformers
-    ctranslate2.py    a Transformer for CTranslate2
-    onnx.py           ONNX graphs for ONNX Runtime
-    parity.py         the check: compares the translations of the export with those of the translator
+"""Export a translator to the format of another program, and check that the export gives the same translations.
 
 An export is written to a temporary folder beside `out`, checked there, and only then renamed to `out`.
 """
@@ -29,9 +24,9 @@ class Format:
 
     Attributes:
         name: the format's name in messages.
-        module: the name of the module that writes and loads this format; it is imported at first use.
+        module: the module that writes and loads this format; it is imported at first use.
         packages: the import names of the Python packages that write and load this format.
-        extra: the extras of regard that install these packages, with commas between them.
+        extra: the extras of regard that install these packages, with commas between.
         usage: Python code that loads an export, to show to the user; {out!r} stands for the folder of the export.
     """
 
@@ -43,12 +38,12 @@ class Format:
 
     @property
     def write(self) -> Callable[[TranslatorContents, Path], None]:
-        """Return the function that writes a translator in this format to an empty folder."""
+        """The function that writes a translator in this format to an empty folder."""
         return import_module(self.module).write
 
     @property
     def open(self) -> Callable[[Path], Any]:
-        """Return the class that loads an exported translator from its folder and translates with it."""
+        """The class that loads an exported translator and translates with it."""
         return import_module(self.module).LoadedExport
 
 
@@ -110,11 +105,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder, and rename it to `out` at the end of the `with` block; after an error, delete it.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
+    """Yield a temporary folder, and rename it to `out` at the end of the `with` block; after an error, delete it."""
     try:
         with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as temporary:
             written = Path(temporary) / "new"

@@ -33,11 +33,6 @@ vectors can be computed for any position.
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write the model and the vocabularies of a translator to a folder that CTranslate2 can load.
-
-    Raises:
-        InputError: CTranslate2 does not support the model, or ctranslate2 is not installed.
-    """
     specs = import_extra("ctranslate2.specs", "export,translation")
     model = checked_model(contents.model)
     spec = transformer_spec(specs, ungroup(model))
@@ -56,7 +51,6 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def checked_model(model: object) -> Transformer:
-    """Return a model; raise InputError if it is no Transformer, or has an activation that CTranslate2 lacks."""
     if not isinstance(model, Transformer):
         raise InputError(
             f"CTranslate2 runs Transformers, and this is a {type(model).__name__} translator; export it with --to onnx."
@@ -71,7 +65,6 @@ def checked_model(model: object) -> Transformer:
 
 
 def transformer_spec(specs: Any, model: Transformer) -> Any:
-    """Return a TransformerSpec of CTranslate2's module `specs` with the shape and parameters of a Transformer."""
     config = model.config
     shape = {
         "num_heads": config.n_heads,
@@ -95,13 +88,7 @@ def transformer_spec(specs: Any, model: Transformer) -> Any:
 
 
 def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the token embedding and the position vectors of an encoder or a decoder into the export.
-
-    Args:
-        side: CTranslate2's description of the encoder or the decoder.
-        spec: CTranslate2's description of the token embedding.
-        module: the encoder or the decoder.
-    """
+    """Copy the token embedding (to `spec`) and the position vectors (to `side`) of an encoder or a decoder."""
     spec.weight = as_array(module.embedding.by_token.weight)
     side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
     if config.positions == "rotary":
@@ -113,10 +100,10 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 
 
 def set_block(layer: Any, block: Any) -> None:
-    """Copy the parameters of a block into `layer`, CTranslate2's description of the block.
+    """Copy the parameters of a block into `layer`.
 
     CTranslate2 concatenates the projections to query, key and value of self-attention into one matrix, and the
-    projections to key and value of cross-attention into another matrix.
+    projections to key and value of cross-attention into another.
     """
     attention = block.self_attention
     set_linear(layer.self_attention.linear[0], [attention.to_query, attention.to_key, attention.to_value])
@@ -133,7 +120,7 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of the network.
+    """Copy the parameters of a feed-forward network into `spec`.
 
     CTranslate2 divides the first layer of a gated network into two: it applies the activation to the output of
     `linear_0` (the gate), but not to that of `linear_0_noact`.
@@ -148,7 +135,7 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers with the same input into `spec`, one layer of the export that concatenates their outputs."""
+    """Copy linear layers with the same input into `spec`, one layer that concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([as_array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([as_array(layer.bias) for layer in layers])
@@ -159,18 +146,14 @@ def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
 
 
 def as_array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
-    """Return a parameter as a contiguous float32 array on the CPU."""
     return tensor.detach().float().cpu().contiguous().numpy()
 
 
 def all_pieces(vocabulary: Vocabulary) -> list[str]:
-    """Return all pieces of a vocabulary, in the order of their ids."""
     return vocabulary.pieces(range(len(vocabulary)))
 
 
 class LoadedExport:
-    """An exported translator, loaded with CTranslate2 and SentencePiece, to compare it with the original."""
-
     def __init__(self, folder: Path) -> None:
         # CTranslate2 sets the number of OpenMP threads of the whole process: give it torch's number.
         threads = torch.get_num_threads()

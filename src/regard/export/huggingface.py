@@ -34,15 +34,10 @@ if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
 
 BEAM = 5
-"""The default beam size of the exported model's `generate`, the same as that of `regard translate`."""
+"""The default beam size of the exported model, as in `regard translate`."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write the model and the tokenizer of a translator to a folder that transformers can load.
-
-    Raises:
-        InputError: transformers has no architecture for the model, or is not installed.
-    """
     transformers = import_extra("transformers", "huggingface,translation")
     model = convert(checked_model(contents.model))
     model.generation_config = transformers.GenerationConfig(
@@ -60,7 +55,6 @@ def write(contents: TranslatorContents, folder: Path) -> None:
 
 
 def checked_model(model: object) -> Transformer:
-    """Return a model; raise InputError if it can become neither a Marian nor a Pegasus model."""
     if not isinstance(model, Transformer):
         raise InputError(
             f"transformers has no architecture for a {type(model).__name__} translator; export it with --to onnx."
@@ -75,7 +69,6 @@ def checked_model(model: object) -> Transformer:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield a text for each setting of a Transformer that neither Marian nor Pegasus supports."""
     if config.positions == "rotary":
         yield "positions='rotary', which neither Marian nor Pegasus has"
     if config.positions == "learned" and config.norm == "post":
@@ -85,7 +78,6 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def convert(model: Transformer) -> "PreTrainedModel":
-    """Convert a Transformer to a Marian or a Pegasus model, in evaluation mode, that returns the same logits."""
     model = ungroup(model)
     return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
 
@@ -126,14 +118,13 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
 
 
 def pad_axis(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
-    """Pad a parameter at the end of an axis with `value`, so that the axis has length `size`."""
+    """Pad a parameter at the end of an axis, to the length `size`."""
     # F.pad takes the numbers to add before and after each axis, the last axis first
     padding = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
     return F.pad(parameter, padding, value=value)
 
 
 def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
-    """Write the vocabularies as files that MarianTokenizer loads."""
     source, target = contents.source_vocabulary, contents.target_vocabulary
     joint = source is target
     source.save(folder / "source.spm")
@@ -157,8 +148,6 @@ def write_json(path: Path, value: Any) -> None:
 
 
 class LoadedExport:
-    """An exported translator, loaded with transformers, to compare it with the original."""
-
     def __init__(self, folder: Path) -> None:
         transformers = import_extra("transformers", "huggingface,translation")
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):

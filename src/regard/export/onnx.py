@@ -40,21 +40,14 @@ from regard.transformer.model import Transformer
 from regard.translation.translator_folder import TranslatorContents
 
 OPSET = 18
-"""The version of the ONNX operator set. Version 18, of 2022, is supported by all common runtimes."""
+"""The version of the ONNX operators: of 2022, supported by all common runtimes."""
 
 
 def write(contents: TranslatorContents, folder: Path) -> None:
-    """Write a translator's two ONNX graphs, config.json and vocabularies to a folder.
-
-    Raises:
-        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m", or onnxscript is not
-            installed.
-    """
     write_graphs(graphs_of(contents.model), contents, folder)
 
 
 def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
-    """Write `graphs` as encoder.onnx and decoder.onnx, and a translator's config.json and vocabularies to a folder."""
     import_extra("onnxscript", "export,translation")
     max_tokens = contents.model.config.max_tokens
     for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
@@ -73,7 +66,6 @@ def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> 
 
 
 def graphs_of(model: Any) -> Graphs:
-    """Return the encoder and the decoder graph; raise InputError unless the model is a Transformer or a Recurrent."""
     if isinstance(model, Transformer):
         return transformer_graphs(model)
     if isinstance(model, Recurrent):
@@ -96,9 +88,8 @@ def write_graph(
 
     Args:
         example: inputs with which the exporter traces the module.
-        inputs: for each input, its name and its axes: an int is the size of an axis, a str the name of an axis of
-            variable size ("batch": any size; all other names: up to max_tokens).
-        outputs: for each output, its name and its axes; only the names are used.
+        inputs, outputs: the axes by name: an int is the size of an axis, a str the name of an axis of variable size
+            ("batch": any size; all other names: up to max_tokens).
     """
     variable_axes = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
@@ -129,13 +120,12 @@ def write_graph(
 
 
 def build_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build the LSTM or GRU nodes that replace the operator regard::read_cells in the export; see `onnx_cells`."""
+    """Build the ONNX nodes that replace the operator regard::read_cells; see `onnx_cells`."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
 def exporter_silenced() -> Iterator[None]:
-    """Within the with-block, silence the log messages and warnings of torch.onnx.export."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -148,8 +138,6 @@ def exporter_silenced() -> Iterator[None]:
 
 
 class LoadedExport:
-    """An exported translator, loaded with ONNX Runtime and SentencePiece, to compare it with the original."""
-
     def __init__(self, folder: Path) -> None:
         runtime = import_extra("onnxruntime", "export,translation")
         sentencepiece = import_extra("sentencepiece", "export,translation")
@@ -181,23 +169,22 @@ class LoadedExport:
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
     def read(self, text: str) -> list[int]:
-        """Return the ids of a source text's pieces, and EOS; `unused` gives the id of an unknown piece."""
+        """Return the ids of a source text's pieces, and EOS."""
         pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the piece with these letters if it is an unused piece of the vocabulary, or else UNK.
+        """Return the id of the piece with these letters if the vocabulary does not use it, or else UNK.
 
-        An unused piece has an id, but SentencePiece never divides a text into it (see the docstring of this file).
+        SentencePiece never divides a text into an unused piece (see the docstring of this file).
         """
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 
     def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
-        """Decode step by step: run the decoder on BOS, then on each token that is passed to the generator's `send`.
+        """Run the decoder on BOS, then on each token that is passed to the generator's `send`.
 
         For each step, yield the outputs of the encoder and of the decoder by name; "logits" predict the next token.
-        `source_ids` has EOS at the end.
         """
         source = np.array([source_ids])
         lengths = np.array([source.shape[1]])

@@ -31,15 +31,14 @@ TOLERANCE = 1e-3
 """The largest rounding error, in nats: of a log-probability per token, and of the gap between two logits."""
 
 N_LINES = 20
-"""The number of random lines with which an export is compared with its original, if the user gives no lines."""
+"""The number of random lines with which an export is compared, if the user gives no lines."""
 
 MOST_PIECES = 12
-"""The largest number of pieces in a line that `random_lines` makes."""
 
 
 @runtime_checkable
 class ExportedTranslator(Protocol):
-    """An exported translator, run by the library that it was exported for, such as CTranslate2 or ONNX Runtime."""
+    """An export, run by the library that it was made for, such as CTranslate2 or ONNX Runtime."""
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         """Return a greedy translation of at most `limit` pieces: the ids of its pieces, without EOS, and its text."""
@@ -55,10 +54,8 @@ class Parity:
     Attributes:
         n_lines: the number of lines that both translators translated.
         n_same: the number of lines with exactly the same translation.
-        difference: the largest difference, over all lines, of the two log-probabilities of a translation, in nats per
-            token.
-        gap: the largest difference, over all lines, of the original's logits for the two pieces at which translations
-            first differ, in nats; 0 = all translations are the same.
+        difference, gap: the largest of any line, in nats, as defined at the top of this file; gap 0 = all translations
+            are the same.
         placeholders: whether the translator puts signs in place of names and numbers; the export does not.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
@@ -85,13 +82,7 @@ class Parity:
 
 
 def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: Sequence[str]) -> Parity:
-    """Translate lines with the original translator and with its export, and compare the results.
-
-    First the lines are cleaned of control characters and repeated spaces, and empty lines are left out.
-
-    Raises:
-        InputError: no line is left, or a line has more pieces than the model's max_tokens.
-    """
+    """Translate lines with the original and with its export; the lines are cleaned, and empty lines left out."""
     lines = [line for line in map(clean_text, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
@@ -109,13 +100,7 @@ def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LineParity:
-    """The result of comparing the two translations of one line.
-
-    Attributes:
-        same: whether the translations are the same.
-        difference: the difference of the two log-probabilities of the original's translation, in nats per token.
-        gap: the result of `logit_gap`, in nats; 0 = the translations are the same.
-    """
+    """The comparison of one line; see `Parity`."""
 
     same: bool
     difference: float
@@ -123,7 +108,6 @@ class LineParity:
 
 
 def compare_line(contents: TranslatorContents, exported: ExportedTranslator, line: str) -> LineParity:
-    """Translate one line with the original translator and with its export, and compare the translations."""
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
@@ -145,14 +129,9 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return how clearly the original model prefers its own translation to the export's, where the two first differ.
+    """Return the `gap` at the first piece that differs; tokens are the ids of the export's translation.
 
-    The gap is the original model's logit for its own piece minus that for the export's piece. If all pieces are the
-    same, the export has joined them to a different text, and the gap is infinite.
-
-    Args:
-        original: the translation of the original model.
-        tokens: the ids of the export's translation.
+    If all pieces are the same, the export has joined them to a different text, and the gap is infinite.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
@@ -166,8 +145,8 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:
     """Return lines of 1 to `MOST_PIECES` random pieces of a vocabulary, to compare an export with its original.
 
-    Random lines find more errors than sentences: the model is less certain of its translation, so that a small error of
-    the export changes the translation.
+    Random lines find more errors than sentences: the model is less certain, so that a small error of the export changes
+    the translation.
     """
     generator, ids = random.Random(seed), range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % MOST_PIECES)) for i in range(n_lines)]

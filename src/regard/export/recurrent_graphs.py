@@ -23,10 +23,10 @@ from regard.recurrent.encoder import Encoded
 from regard.recurrent.model import Recurrent
 
 PARAMETERS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
-"""The prefixes of the names of an nn.LSTM's or nn.GRU's parameters."""
+"""The beginnings of the names of an nn.LSTM's or nn.GRU's parameters."""
 
 INT32 = 6
-"""The number of the data type int32 in ONNX."""
+"""ONNX's number of this data type."""
 
 torch.library.define(
     "regard::read_cells", "(Tensor x, Tensor lengths, Tensor[] weights, bool lstm) -> (Tensor, Tensor, Tensor)"
@@ -34,13 +34,9 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return uninitialised tensors of the shapes that the operator `regard::read_cells` returns, for torch.export.
+    """Return tensors of the shapes that the operator `regard::read_cells` returns, for torch.export; see `onnx_cells`.
 
-    The operator returns the last layer's hidden state at every token, the last hidden state of every layer, and the
-    last LSTM memory of every layer. Each tensor concatenates the states of the forward and the backward direction.
-
-    Args:
-        x, lengths, weights, lstm: as in `onnx_cells`.
+    Each tensor concatenates the states of the forward and the backward direction.
     """
     (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
     last = x.new_empty(len(weights) // 3, batch, width)
@@ -51,7 +47,7 @@ torch.library.register_fake("regard::read_cells", empty_results)
 
 
 def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build ONNX nodes that compute `regard::read_cells`: a bidirectional LSTM or GRU operator for each layer.
+    """Build ONNX nodes that compute `regard::read_cells`: a bidirectional LSTM or GRU for each layer.
 
     Args:
         op: onnxscript's opset, whose methods create nodes.
@@ -80,7 +76,7 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
 
 
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
-    """Yield the parameters of an LSTM or GRU in ONNX's layout: for each layer input weights, hidden weights and biases.
+    """Yield, for each layer, the input weights, hidden weights and biases in ONNX's layout.
 
     Each tensor is stacked over both directions; the input and hidden biases are concatenated. The gates are reordered:
     for an LSTM from PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
@@ -96,10 +92,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder as an nn.Module whose arguments and results are only tensors, as ONNX requires.
-
-    It also computes the decoder state before the first token.
-    """
+    """The encoder, between tensors alone; it also computes the decoder state before the first token."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -107,12 +100,7 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`.
-
-        Args:
-            source: the token ids of the sources, padded on the right.
-            lengths: the number of tokens of each source before its padding.
-        """
+        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
         encoded = (
             self.encode_with_operator(source, lengths)
             if torch.compiler.is_exporting()
@@ -121,18 +109,13 @@ class EncoderGraph(nn.Module):
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
 
     def encode_with_operator(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """Return the encoded sources, with nn.LSTM or nn.GRU replaced by the custom operator `regard::read_cells`."""
         lstm = self.encoder.cells.kind == "lstm"
         states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
         return Encoded(states=states, last=tuple(last if lstm else last[:1]))
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires.
-
-    It reads one target token of each sentence, the numbers of source tokens (`lengths`) and the tensors of the decoder
-    state. It returns the logits of the next token and the tensors that the step has changed in the state.
-    """
+    """One decoding step, of one target token of each sentence, between tensors alone."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -141,19 +124,16 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, followed by the tensors of the new decoder state.
-
-        The arguments are those of `step`.
-        """
+        """Return the logits of the next token, then the tensors of the state that the step has changed."""
         return self.tensors_after(self.step(token, lengths, tensors))
 
     def step(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> DecoderStep:
-        """Return what the decoder computes for one token of each target.
+        """Run the decoder on one token of each target.
 
         Args:
-            token, lengths: for each source, the id of one target token, and the number of source tokens.
+            lengths: the number of source tokens of each sentence.
             tensors: at the first step, the outputs of the encoder graph. At a later step, the tensors whose names begin
                 with past_ are replaced by the state tensors that the previous step returned.
         """
@@ -172,16 +152,12 @@ class DecoderGraph(nn.Module):
         return self.decoder.step(self.decoder.embedding(token), state)
 
     def tensors_after(self, step: DecoderStep) -> tuple[Tensor, ...]:
-        """Return the logits of the next token, followed by the tensors of the decoder state after a step."""
         new = [tensor for name, tensor in tensors_of(step.state, self.decoder).items() if name.startswith(PAST)]
         return self.decoder.to_logits(step.state.output), *new
 
 
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
-    """Return the tensors of a decoder state by name.
-
-    Tensors whose names begin with source_ stay the same in all steps; tensors named past_… change in each step.
-    """
+    """Return a decoder state's tensors by name; source_… stay the same in all steps, past_… change in each step."""
     tensors = {"source_states": state.memory.states}
     if isinstance(decoder.reader.score, Preparable):
         tensors["source_keys"] = state.memory.keys
@@ -194,12 +170,7 @@ def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
 
 
 def recurrent_graphs(model: Recurrent) -> Graphs:
-    """Return the encoder and the decoder graph of a recurrent encoder-decoder.
-
-    Raises:
-        InputError: the model has attention="local_m". Its window depends on the number of the step, which is no input
-            of the graphs.
-    """
+    """Return the encoder and the decoder graph of a recurrent encoder-decoder."""
     config = model.config
     if config.attention == "local_m":
         raise InputError(

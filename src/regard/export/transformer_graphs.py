@@ -1,7 +1,6 @@
-"""Wrapping a Transformer in two modules whose inputs and outputs are only tensors, as torch.onnx.export requires.
+"""A Transformer as two modules whose inputs and outputs are only tensors, as torch.onnx.export requires.
 
-`EncoderGraph` and `DecoderGraph` call the encoder and the decoder of the model. In place of a `DecodingState`, they
-take and return its keys and values.
+In place of a `DecodingState`, the modules take and return its keys and values.
 """
 
 from collections.abc import Sequence
@@ -26,13 +25,12 @@ PAST, PRESENT = "past_", "present_"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graph:
-    """A module to export as an ONNX graph, with a description of its inputs and outputs.
+    """A module to export as an ONNX graph.
 
     Attributes:
         module: the module; its arguments are `inputs` and its results `outputs`, in their order.
-        example: example inputs with which the exporter traces the module.
-        inputs: the axes of each input, by the name of the input.
-        outputs: the axes of each output, by the name of the output.
+        example: inputs with which the exporter traces the module.
+        inputs, outputs: the axes by name.
     """
 
     module: nn.Module
@@ -54,10 +52,7 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder as an nn.Module whose arguments and results are only tensors, as ONNX requires.
-
-    It also computes the cross-attention keys and values of each decoder block.
-    """
+    """The encoder; it also computes the cross-attention keys and values of each decoder block."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -66,24 +61,19 @@ class EncoderGraph(nn.Module):
     def forward(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
-        """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple.
-
-        Args:
-            source: the token ids of the sources, padded on the right.
-            lengths: the number of tokens of each source before its padding.
-        """
+        """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple."""
         return self.encode(source, lengths)[1]
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return the output of the encoder, and the tuple that `forward` returns for the same arguments."""
+        """Return the output of the encoder, and the tuple that `forward` returns."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step as an nn.Module whose arguments and results are only tensors, as ONNX requires."""
+    """One decoding step."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -95,8 +85,6 @@ class DecoderGraph(nn.Module):
         """Return the logits of the next token, then for each block the self-attention keys and values of all tokens.
 
         Args:
-            token: the id of one target token for each source.
-            lengths: the number of tokens of each source before its padding.
             keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
                 returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
@@ -105,7 +93,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return the output of the decoder, and the tuple that `forward` returns for the same arguments."""
+        """Return the output of the decoder, and the tuple that `forward` returns."""
         half = len(keys_values) // 2
         memory, cache = blocks_of(keys_values[:half]), blocks_of(keys_values[half:])
         decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
@@ -113,17 +101,11 @@ class DecoderGraph(nn.Module):
 
 
 def transformer_graphs(model: Transformer) -> Graphs:
-    """Return the encoder and the decoder graph of a Transformer."""
     config = model.config
     blocks = range(len(model.decoder.blocks))
 
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
-        """Return the axes of the keys and values of all blocks, by names such as "past_key_0".
-
-        Args:
-            prefix: the beginning of each name, such as "past_".
-            axis: the name of the token axis.
-        """
+        """Return the axes of the keys and values of all blocks, by names such as "past_key_0"."""
         return {
             f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)
             for i in blocks
@@ -158,11 +140,11 @@ def transformer_graphs(model: Transformer) -> Graphs:
 
 
 def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
-    """Return the key and the value of the first block, of the second block, and so on, as one tuple."""
+    """Return the key and the value of the first block, of the second block, and so on."""
     return tuple(tensor for block in blocks for tensor in (block.key, block.value))
 
 
 def blocks_of(tensors: Sequence[Tensor]) -> tuple[KeyValue, ...]:
-    """Return the key and value of each block from a flat sequence of tensors; the inverse of `tensors_of`."""
+    """The inverse of `tensors_of`."""
     pairs = zip(tensors[::2], tensors[1::2], strict=True)
     return tuple(KeyValue(key=key, value=value) for key, value in pairs)

@@ -1,4 +1,4 @@
-"""Converting grouped-query attention to ordinary multi-head attention, by repeating the heads of key and value."""
+"""Convert grouped-query attention to ordinary multi-head attention, by repeating the heads of key and value."""
 
 from dataclasses import replace
 
@@ -10,10 +10,7 @@ from regard.transformer.model import Transformer
 
 
 def ungroup(model: Transformer) -> Transformer:
-    """Return a copy of a model in which every query head has its own key and value head, with the same logits.
-
-    `model` itself is returned if n_key_heads = n_heads already.
-    """
+    """Return a model in which every query head has its own key and value head; the logits are the same."""
     config = model.config
     if config.n_key_heads in (None, config.n_heads):
         return model
@@ -28,5 +25,5 @@ def ungroup(model: Transformer) -> Transformer:
 
 
 def repeat_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
-    """Return the parameter of a key or value projection with the `d_head` rows of each head repeated `group` times."""
+    """Repeat each head of a key or value projection, `d_head` rows, `group` times."""
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

@@ -46,14 +46,13 @@ class MarianIds:
 
 
 def read_any_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a translator of regard, or a Marian model of transformers, from its folder."""
+    """Read a translator of regard, or a Marian model of transformers."""
     has_marian_model = (folder / "config.json").is_file() and (folder / "source.spm").is_file()
     is_marian = has_marian_model and not holds_translator(folder)
     return read_marian(folder, device) if is_marian else read_translator(folder, device)
 
 
 def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a Marian model and its vocabularies from a folder of transformers."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")

@@ -119,7 +119,6 @@ def write_translator(
 
 
 def read_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
-    """Read a translator from its folder."""
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
     config = config_from(folder, kind.config, about["config"])
