@@ -28,8 +28,7 @@ NOT_KEPT = (
 class ForgottenCall(Call):
     """The sizes, data type and device of an attention call whose tensors, score, mask and normaliser are not stored.
 
-    Attributes:
-        nan: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
+    `nan` is the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan")
@@ -40,7 +39,6 @@ class ForgottenCall(Call):
 
     @classmethod
     def without_tensors(cls, call: Call) -> "ForgottenCall":
-        """Return the sizes, type and device of a call, and the name of its first tensor with NaN; no tensor is kept."""
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
         return cls(call.grid, call.dtype, call.device, nan)
@@ -54,10 +52,7 @@ class ForgottenCall(Call):
         return self.known_device
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise InputError for an attribute that a `Call` has and this object lacks, such as `query`.
-
-        For any other name, raise AttributeError.
-        """
+        """Raise InputError for an attribute that a `Call` has and this object lacks, such as `query`."""
         if name.startswith("_") or not hasattr(Call, name):
             raise AttributeError(f"a call has no attribute {name!r}")
         raise InputError(NOT_KEPT)
@@ -79,11 +74,7 @@ class AnsweredPattern(Pattern):
         return self.statistics
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, all of which must be stored; `report` is never called.
-
-        Raises:
-            InputError: a requested statistic is not stored; the message names it.
-        """
+        """Return the statistics that `ask` requests, all of which must be stored; `report` is never called."""
         ask.check(self.grid)
         stored = self.stored_statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}

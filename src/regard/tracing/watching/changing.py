@@ -90,7 +90,6 @@ def check_change(change: Change, only_kind: str | None) -> None:
 
 
 def tokens_of(change: Change) -> list[int | str]:
-    """Return the tokens that a change names."""
     if isinstance(change, Cut):
         return [change.query, change.key]
     pairs = (change.token_pairs or []) if isinstance(change, Interchange) else []
@@ -102,7 +101,6 @@ class AttentionChanger(TorchFunctionMode):
 
     Attributes:
         kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
-        running: the modules that are running.
         applied: the changes that were applied to an attention call so far.
         layers: for each kind of attention, the numbers of the layers that have called attention so far.
         called: the kind and number of each layer whose attention was changed in the current forward pass.
@@ -119,10 +117,6 @@ class AttentionChanger(TorchFunctionMode):
         self.first_query = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the torch function `func`, unless it computes the attention of a layer that a change names.
-
-        In that case, call `attend` instead, with the score, mask and normaliser changed.
-        """
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():  # attention that torch.compile traces is left unchanged
             return func(*args, **kwargs)
@@ -177,7 +171,6 @@ class AttentionChanger(TorchFunctionMode):
             self.called.clear()
 
     def check_all_applied(self) -> None:
-        """Raise InputError if a change was not applied to any attention call; the message gives the reason."""
         missed = [change for change in self.changes if change not in self.applied]
         if missed and self.layers:
             change = missed[0]
@@ -198,8 +191,7 @@ class AttentionChanger(TorchFunctionMode):
 def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
     """Return whether the query of a `Cut` may attend to its key in an attention call before anything is cut.
 
-    That is, the call has both tokens, and its mask allows the pair. `first_query` is the position in the text of the
-    first query of the call.
+    `first_query` is the position in the text of the first query of the call.
     """
     query, key = int(cut.query) - first_query, int(cut.key)
     if not (0 <= query < call.grid.queries and key < call.grid.keys):

@@ -45,7 +45,7 @@ class DiagonalBias(EqualFields, Bias):
         """Raise ValueError unless this bias fits an attention call of the sizes in `grid`.
 
         The call must have one sequence with as many queries as keys. Each position in each item must belong to exactly
-        one token of the sequence, and `blocks` must broadcast to the sizes of the items.
+        one token of the sequence.
         """
         n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys

@@ -27,9 +27,7 @@ class FlexScore(Score):
 
         scores = score_mod(scale · query · key, batch item, head, query position, key position, *buffers)
 
-    Attributes:
-        buffers: further tensors that are passed to `score_mod`.
-        scale: the number by which the dot products are multiplied.
+    `buffers` are further tensors that are passed to `score_mod`.
     """
 
     score_mod: Callable[..., Tensor]
@@ -45,26 +43,16 @@ class FlexScore(Score):
         return self.modified(query @ key.mT * self.scale, tile)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "batch heads queries keys"]:
-        """Return the mask of a tile (block of queries × keys): False where `score_mod` turns a score of 0 into -∞.
-
-        This is needed because some models mask keys by `score_mod`, not by `mask_mod`.
-        """
+        """Return False where `score_mod` turns a score of 0 into -∞: some models mask keys by it, not by `mask_mod`."""
         return self.modified(torch.zeros(tile.shape), tile) != -torch.inf
 
     def modified(self, scores: Float[Tensor, "batch heads queries keys"], tile: Tile) -> Tensor:
-        """Return the result of `score_mod` for all scores of a tile (block of queries × keys)."""
         mod = vectorised(self.score_mod, scored=True, n_buffers=len(self.buffers))
         return mod(scores, *indices(tile, scores.device), *self.buffers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlexMask(Mask):
-    """The mask of a FlexAttention call, defined by its function `mask_mod`.
-
-    Attributes:
-        buffers: further tensors that are passed to `mask_mod`.
-    """
-
     mask_mod: Callable[..., Tensor]
     buffers: tuple[Any, ...]
 
@@ -90,18 +78,15 @@ def flex_call(
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:
-    """Return the indices of the batch items, heads, queries and keys of a block of queries × keys, as 1-D tensors."""
+    """Return the indices of the batch items, heads, queries and keys of a tile, as 1-D tensors."""
     return [tile.along(axis, device).flatten() for axis in range(4)]
 
 
 def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
     """Vectorise a function of a single batch item, head, query and key, so that it takes tensors of indices.
 
-    Args:
-        mod: a `score_mod` or a `mask_mod` of FlexAttention.
-        scored: True for a `score_mod`, whose first argument is a score; the vectorised function then takes a tensor of
-            scores. False for a `mask_mod`.
-        n_buffers: the number of further tensors at the end of the arguments, which are passed unchanged.
+    `mod` is a `score_mod` if `scored`, with a score as its first argument, else a `mask_mod`. The last `n_buffers`
+    arguments are passed unchanged.
     """
     for axis in (3, 2, 1, 0):
         along = [0 if other == axis else None for other in range(4)]

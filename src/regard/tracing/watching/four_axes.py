@@ -6,16 +6,11 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Return a tensor, such as a mask or a bias, reshaped to the axes [batch heads rows columns].
+    """Return a tensor that broadcasts to weights [*lead, rows, columns], reshaped to [batch heads rows columns].
 
-    The tensor must broadcast to attention weights with the axes [*lead, rows, columns].
     If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of size batch ·
-    heads, and this axis is split into batch and heads.
-
-    Args:
-        lead: the sizes of the leading axes of the attention weights.
-        n_heads: the number of heads. None = unknown: the last of several leading axes is then the heads; a single
-            leading axis is the batch, with one head.
+    heads, and this axis is split into batch and heads. If `n_heads` is None (unknown), the last of several leading axes
+    is the heads; a single leading axis is the batch, with one head.
 
     >>> import torch
     >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape

@@ -66,7 +66,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """Make a Hugging Face model compute its attention through regard, as `install` does, but without its warnings."""
+    """Do what `install` does, but without its warnings."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -189,9 +189,9 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    True if the model supports SDPA, or if it supports FlexAttention and is_causal is True in all its attention modules.
-    Models of the second kind, such as Gemma 2 and gpt-oss, do not support SDPA because they need softcaps (scores
-    limited by tanh) or sinks (extra scores in the softmax's denominator). regard supports both.
+    So do models that support SDPA, and those that support FlexAttention and in which is_causal is True in all attention
+    modules. Models of the second kind, such as Gemma 2 and gpt-oss, do not support SDPA because they need softcaps
+    (scores limited by tanh) or sinks (extra scores in the softmax's denominator). regard supports both.
     """
     if model._supports_sdpa:
         return True
@@ -203,8 +203,7 @@ def needs_installing(model: "PreTrainedModel") -> bool:
     """Return whether `regard.install` is necessary, and possible, to record the attention of a model.
 
     It is not necessary if the model uses PyTorch's SDPA or separate tensor operations: `regard.watching` records these.
-    It is necessary for attention kernels of other packages, softcaps (scores limited by tanh) and sinks (extra scores
-    in the softmax's denominator). It is possible if transformers can switch the attention function of the model.
+    It is possible if transformers can switch the attention function of the model.
     """
     parts = models_in(model)
     watchable = all(
@@ -215,7 +214,6 @@ def needs_installing(model: "PreTrainedModel") -> bool:
 
 @contextmanager
 def installed(model: "PreTrainedModel") -> Iterator[None]:
-    """Make a model compute its attention through regard inside a `with` block; undo it afterwards."""
     was_installed = hasattr(model, BEFORE)
     try:
         use_regard(model)
@@ -256,8 +254,7 @@ def attention_forward(
     Args:
         attention_mask: a boolean mask, True = may attend; or floats that are added to the scores.
         scaling: the number by which the dot products are multiplied; None = 1 / √d_key.
-        is_causal: whether attention is causal if there is no `attention_mask`; None = as the module says (see
-            `mask_and_bias`).
+        is_causal: see `mask_and_bias`.
         position_bias: a bias that is added to the scores (T5).
         softcap: the largest absolute value of a score, which tanh keeps below it (Gemma 2); None = no limit.
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).

@@ -41,17 +41,13 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
-    """Return whether two attention calls can be joined to one call.
-
-    They can if they have no mask, the same score and number of heads, and as many queries as keys.
-    """
+    """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
     calls = [call_of(one.attended) for one in (step, other)]
     is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
     return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
 
 
 def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
-    """Join attention calls of a module to one call, whose mask lets a token attend only to tokens of its own call."""
     calls = [step.attended.pattern.call for step in steps]
     query, key, value = (
         torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")
@@ -67,7 +63,6 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     """Return the attention of a batch as attention of one sequence, in which all items of the batch are joined.
 
     The items are, for example, the tiles of a picture. In the sequence, a token attends only to tokens of its own item.
-    If the batch has one item, `attended` is returned as it is.
 
     Args:
         order: for each token of the sequence, its index in the batch, whose tokens are counted item after item. None =
@@ -139,11 +134,8 @@ def map_of_one_sequence(
     A pooled map has one number for each block of weights (queries × keys). The map of the sequence has as many rows and
     columns as the map of one item. So its blocks are larger: if the rows of the maps of all n items are put one after
     another, n successive rows become one row of the result. This is exact, because query i of `queries` queries is in
-    row i · rows // queries of a map of `rows` rows. The same is true of columns.
-
-    Args:
-        grid: the numbers of items, heads, queries and keys before the items are joined.
-        reduce: how the weights of a block become one entry of the map.
+    row i · rows // queries of a map of `rows` rows. The same is true of columns. `grid` has the sizes before the items
+    are joined.
     """
     n_items, n_heads, rows, columns = pooled.shape
 
@@ -160,7 +152,6 @@ def map_of_one_sequence(
 
 
 def call_of(attended: Attended) -> Call:
-    """Return the `Call` of an attention step: its queries, keys and values, score and mask."""
     if isinstance(attended.pattern.call, ForgottenCall):
         raise InputError(
             "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; "
@@ -170,10 +161,7 @@ def call_of(attended: Attended) -> Call:
 
 
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
-    """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere.
-
-    `blocks` has the masks; it broadcasts to [batch heads queries keys], the shape of `grid`.
-    """
+    """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere."""
     blocks = blocks.expand(grid.batch, -1, grid.queries, grid.keys)
     matrix = blocks.new_zeros(1, blocks.shape[1], grid.batch, grid.queries, grid.batch, grid.keys)
     for item, block in enumerate(blocks):

@@ -77,18 +77,16 @@ class StateRecorder:
     projected: dict[int, tuple[str, nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
 
     def enter_layer(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Record the input of a layer."""
         self.running.append(LayerCall(before=layer_input(args, kwargs)))
 
     def leave_layer(self, layer: nn.Module, args: Any, output: Any) -> None:
-        """Record the output of the innermost layer that is running."""
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Record the output of the linear layer at `path`, if it may be a part of the layer that is running.
+        """Store the output of a linear layer whose input is the latest context: it is the output projection.
 
-        If its input is the context of the latest attention call, it is the output projection of this call. Otherwise
-        its output is stored if it has the shape of the running layer's input.
+        The output of any other layer is stored if it has the shape of the running layer's input, since it may be that
+        of the feed-forward network.
         """
         if not args or not isinstance(output, Tensor):
             return
@@ -126,19 +124,16 @@ class StateRecorder:
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network in the layer of an attention call.
+        """Return the path of the last linear layer of the feed-forward network in the layer of a call.
 
-        If there is none, return "".
+        "" if there is none.
         """
         *_, layer = self.projected[id(step.attended)]
         others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return others[-1] if others else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
-        """Return the paths of the layer that made an attention call, its output projection and its feed-forward part.
-
-        These are the modules whose vectors `states_of` returns.
-        """
+        """Return the paths of the modules whose vectors `states_of` returns."""
         self.states_of(step)
         projection, *_ = self.projected[id(step.attended)]
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
@@ -206,7 +201,6 @@ def is_linear(module: nn.Module) -> bool:
 
 
 def is_context(given: Tensor, step: Attended) -> bool:
-    """Return whether a tensor equals the concatenated contexts of all heads in an attention call."""
     if given.numel() != step.context.numel():
         return False
     context = rearrange(step.context, "b h q d -> (b q) (h d)")
@@ -224,7 +218,6 @@ def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
 
 
 def not_found_error(step: WatchedStep, reason: str) -> StatesNotFoundError:
-    """Return the error for a layer whose vectors cannot be recorded; `reason` says which part was not found."""
     return StatesNotFoundError(
         f"the vectors of the layer of {step.path} cannot be kept: {reason}; trace without keep=…."
     )

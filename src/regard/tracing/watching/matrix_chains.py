@@ -18,10 +18,10 @@ MULTIPLICATIONS = ("mul", "rmul", "multiply")
 
 
 class MatrixChains:
-    """Notices the end of a chain of two products, such as (left @ right) @ value.
+    """Stores the tensors that may be attention weights.
 
-    It stores the tensors that may be attention weights: products of two tensors, and results of other operations on
-    such a product that keep the number of numbers.
+    These are products of two tensors, and results of other operations on such a product that keep the number of
+    numbers.
     """
 
     def __init__(self) -> None:
@@ -32,9 +32,8 @@ class MatrixChains:
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
         """Return whether a call of a torch function ends a chain: it multiplies a stored tensor by another one.
 
-        If the call begins or continues a chain, its result is stored in `from_products`. A call begins a chain if it
-        multiplies two tensors, and continues one if its result has as many numbers as a stored tensor that it reads.
-        A product with a parameter of the model neither begins nor ends a chain.
+        If the call begins or continues a chain, its result is stored in `from_products`. A product with a parameter of
+        the model neither begins nor ends a chain.
         """
         name = getattr(func, "__name__", "").strip("_")
         is_product, multiplies = name in PRODUCTS, name in MULTIPLICATIONS

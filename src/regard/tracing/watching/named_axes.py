@@ -23,8 +23,6 @@ new_axis: Callable[[], int] = count().__next__
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Named:
-    """A tensor and the names of its axes."""
-
     tensor: Tensor
     axes: Axes
 

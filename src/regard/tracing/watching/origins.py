@@ -18,8 +18,8 @@ class Product:
         left, right: one has the queries and the other the keys; the axis of the softmax tells which.
         keep: a boolean mask, True = may attend; None = no mask.
         is_finite: whether masked scores are large negative numbers, and not -∞.
-        sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores;
-            None = the scores have no such column.
+        sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores; None
+            = the scores have no such column.
         sinks_first: whether the sinks are the first column of the scores, not the last.
     """
 
@@ -50,7 +50,6 @@ class Product:
         return replace(self, axes=move.axes, **parts)
 
     def with_bias(self, bias: Tensor) -> "Product":
-        """Return the `Product` of scores + bias."""
         return replace(self, bias=self.combined(self.bias, bias, Tensor.add))
 
     def masked(self, keep: Tensor, *, is_finite: bool) -> "Product":
@@ -71,8 +70,7 @@ class Product:
 class Projected:
     """A tensor that a layer with parameters computed, or one with the same axes computed from it.
 
-    Attributes:
-        features: the axes that come from the parameters: there, a softmax gives no weights of keys.
+    `features` are the axes that come from the parameters: there, a softmax gives no weights of keys.
     """
 
     axes: Axes
@@ -88,9 +86,8 @@ class Normalised:
     """How attention weights were computed: as the softmax of `scores` over the axis `keys`.
 
     Attributes:
-        axes: the names of the axes of the weights.
-        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator).
-            If `product` is not None, this is the last column.
+        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator). If
+            `product` is not None, this is the last column.
         product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
         with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
             when this column is cut off. None = the weights have no such column.
@@ -124,9 +121,7 @@ class Normalised:
 class Multiplied:
     """A product of weights with values, number by number, of which a sum over the keys gives contexts.
 
-    Attributes:
-        axes: the names of the axes of the product.
-        weights, value: the factors. An axis of one that was repeated for the other has the name None.
+    An axis of one factor that was repeated for the other has the name None.
     """
 
     axes: Axes
@@ -155,8 +150,8 @@ class WeightedSum:
     """A product of weights and values that computed attention contexts.
 
     Attributes:
-        scores: the scores [... queries keys]; with one more column, the last, if there are sinks.
-        value: the values [... keys width]. context: the contexts [... queries width].
+        scores: [... queries keys]; with one more column, the last, if there are sinks.
+        value: [... keys width]. context: [... queries width].
         product: how the scores were computed; None = this is unknown.
         of_parameters: whether the weights may be those of a gate or a classifier (see `Normalised`).
         one_query: whether the weights had no axis of queries, so that each has keys and values of its own.

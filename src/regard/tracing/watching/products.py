@@ -30,7 +30,6 @@ class Operation:
     origins: dict[int, Origin | None]
 
     def origin_of(self, operand: object) -> Origin | None:
-        """Return how an operand was computed, or None if that is unknown."""
         return self.origins.get(id(operand))
 
 
@@ -42,7 +41,6 @@ Found = Product | WeightedSum | None
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
-    """Return what a product of matrices, or of a matrix and a vector, is recognised as."""
     lead = [*range(-max(left.ndim, right.ndim), -2)]
     left_axes = [*lead, "query", "summed"][-left.ndim :] if left.ndim > 1 else ["summed"]
     right_axes = [*lead, "summed", "key"][-right.ndim :] if right.ndim > 1 else ["summed"]
@@ -62,7 +60,6 @@ def baddbmm_origin(
 
 
 def einsum_origin(op: Operation, equation: Any, *operands: Any) -> Found:
-    """Return what an einsum of two operands is recognised as; None for any other einsum."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
@@ -111,10 +108,7 @@ def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = Fal
 def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> Found:
     """Return the `WeightedSum` of a product of weights and values, or the `Product` of any other two tensors.
 
-    Return None if the product is not summed over one axis of both.
-
-    Args:
-        axes: the axes of the result, by letters.
+    Return None if the product is not summed over one axis of both. `axes` are those of the result, by letters.
     """
     if any(len({*letters}) < len(letters) for letters in (left.axes, right.axes, axes)):
         return None
@@ -133,8 +127,7 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> F
 def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
     """Return the `WeightedSum` of weights and values; None unless they are summed over the keys, and nothing else.
 
-    Args:
-        weights, value, axes: the factors, and the axes of the result, by letters; None = an axis of size 1.
+    The axes of the factors and of the result (`axes`) are letters; None = an axis of size 1.
     """
     name_of = {letter: name for letter, name in zip(weights.axes, origin.axes, strict=True) if letter is not None}
     size_of = {letter: size for letter, size in zip(axes, op.result.shape, strict=True) if letter is not None}
@@ -170,10 +163,8 @@ def scored(
 ) -> Scored | None:
     """Return a `Product` with its tensors arranged by queries and keys; None if one has an axis that does not fit.
 
-    Return None, too, if a query has only keys that large negative numbers mask: those get weights.
-
-    Args:
-        names: the leading axes of the scores, and the axis of the queries.
+    Return None, too, if a query has only keys that large negative numbers mask: those get weights. `names` are the
+    leading axes of the scores, and the axis of the queries.
     """
     lead, queries = names
     query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)

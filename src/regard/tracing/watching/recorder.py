@@ -99,7 +99,6 @@ class Recorder(TorchFunctionMode):
         self.at_start: list[tuple[int, int]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run a torch function, and record the call if it computes attention."""
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return func(*args, **kwargs)
@@ -156,9 +155,7 @@ class Recorder(TorchFunctionMode):
     ) -> Attended | None:
         """Return the context and the pattern of a call of a torch function; None if the call computes no attention.
 
-        Args:
-            result: what the function returned.
-            weighted_sum: the product of attention weights and values, if the call is one that `WrittenOut` recognised.
+        `result` is what the function returned, and `weighted_sum` what `WrittenOut` recognised in the call.
         """
         if weighted_sum is not None:
             return written_out_step(weighted_sum, self.running.heads.query_heads)
@@ -192,7 +189,6 @@ class Recorder(TorchFunctionMode):
         return attended
 
     def record_unseen(self, reason: str) -> None:
-        """Record the reason why no pattern can be made of an attention call of the running module."""
         path, _ = self.count_call()
         if self.keeps(path):
             self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
@@ -216,7 +212,6 @@ class Recorder(TorchFunctionMode):
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        """When a module starts, store how many attention calls have been made, and how many recorded, so far."""
         self.at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
@@ -261,11 +256,8 @@ def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
     """Return the context and the pattern of attention that a model computed by separate tensor operations.
 
     If the weights cannot be computed from queries and keys, the queries and keys of the pattern are 0, and the model's
-    scores are a bias, so that 0 + bias gives the scores.
-
-    Args:
-        found: the product of weights and values that was recognised as attention.
-        n_heads: the number of query heads, needed if one axis joins batch and heads; None = unknown.
+    scores are a bias, so that 0 + bias gives the scores. `n_heads` is needed if one axis joins batch and heads; None =
+    unknown.
     """
     scores, product = found.scores, found.product
     lead = scores.shape[:-2]

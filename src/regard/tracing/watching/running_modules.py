@@ -19,12 +19,11 @@ HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads",
 
 @dataclass(frozen=True, slots=True)
 class HeadCounts:
-    """The numbers of heads of a module, found in the attributes or the config of the module.
+    """The numbers of heads of a module, found in its attributes or its config.
 
     Attributes:
-        query_heads: the number of query heads; None = unknown.
-        key_heads: the number of key heads, in a module of the library transformers in which several query heads share a
-            key head; None = unknown.
+        query_heads: None = unknown.
+        key_heads: in a module of transformers in which several query heads share a key head; None = unknown.
         group: the number of query heads that share a key head; 1 if `key_heads` is None.
     """
 
@@ -34,10 +33,7 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Return the numbers of heads of a module, read from its attributes, or if they are missing, from its config.
-
-        The attributes come first, since the layers of some models have different numbers of heads but share a config.
-        """
+        """Read the attributes of the module first: layers may have different numbers of heads but share a config."""
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)
@@ -48,25 +44,26 @@ class HeadCounts:
 
 
 class RunningModules:
-    """A stack of the modules of a model that are running, the innermost last, each with its path in the model."""
+    """A stack of the modules of a model that are running, the innermost last, each with its path in the model.
+
+    All properties are those of the innermost module; before any runs, the path and the class name are "".
+    """
 
     def __init__(self) -> None:
         self.stack: list[tuple[str, nn.Module | None]] = [("", None)]
 
     @property
     def path(self) -> str:
-        """The path of the innermost module that is running, such as "blocks.3.attn"; "" for the model itself."""
+        """The path of the module, such as "blocks.3.attn"; "" for the model itself."""
         return self.stack[-1][0]
 
     @property
     def class_name(self) -> str:
-        """The name of the class of the innermost module that is running; "" if none is."""
         module = self.stack[-1][1]
         return "" if module is None else type(module).__name__
 
     @property
     def heads(self) -> HeadCounts:
-        """The numbers of query heads and key heads of the innermost module that is running."""
         return HeadCounts.of(self.stack[-1][1])
 
 

@@ -30,8 +30,8 @@ def sdpa_call(
     A boolean `attn_mask` is a mask, True = may attend; one of another type is added to the scores. If `is_causal`,
     query 0 is at the position of key 0.
 
-    For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share
-    a key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. The
+    For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share a
+    key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. The
     numbers of heads of the calling module, `heads`, show whether this was done. If one axis joins batch and heads, they
     also show how to divide it.
     """

@@ -25,7 +25,6 @@ class GrowingTensor:
 
     Attributes:
         buffer: the vectors of the tokens so far, followed by free memory.
-        n_tokens: the number of tokens so far.
         parts: weak references to the tensors that were appended; each is a view of the beginning of the buffer.
     """
 
@@ -79,8 +78,7 @@ def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:
 class Sharing:
     """Stores the keys and values of one module once for all its attention calls in successive decoding steps.
 
-    Attributes:
-        latest: weak references to the query, key and value of the latest call; None before the first call.
+    `latest` has weak references to the query, key and value of the latest call; None before the first call.
     """
 
     def __init__(self) -> None:
@@ -114,9 +112,6 @@ class Sharing:
 
 
 def continues(tensor: Tensor, earlier: Tensor) -> bool:
-    """Return whether `tensor` has the tokens of `earlier` at its beginning and more tokens after them.
-
-    Both are tensors of keys or of values.
-    """
+    """Return whether `tensor`, keys or values, begins with the tokens of `earlier` and has more after them."""
     n_before = earlier.shape[2]
     return tensor.shape[2] > n_before and torch.equal(tensor[:, :, :n_before], earlier)

@@ -39,7 +39,7 @@ class ShiftedWindows:
 
     @property
     def padded_grid(self) -> tuple[int, int]:
-        """The numbers of rows and columns that the windows cover: those of the patches, rounded up to whole windows."""
+        """The numbers of rows and columns of patches, rounded up to whole windows."""
         rows, columns = (-(-length // self.side) * self.side for length in (self.rows, self.columns))
         return rows, columns
 
@@ -66,11 +66,9 @@ class ShiftedWindows:
 
 @contextmanager
 def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]]:
-    """Record the windows of each layer of a model that divides pictures like Swin, inside a `with` block.
+    """Yield a mapping that gets the windows of each layer that divides pictures like Swin, by the layer's path.
 
-    Yields:
-        A mapping from the path of each layer to its windows, which has a layer's windows before the layer's attention
-        is computed; empty for other models.
+    A layer's windows are there before the layer's attention is computed; the mapping stays empty for other models.
     """
     windows: dict[str, ShiftedWindows] = {}
     grids: dict[str, tuple[int, int]] = {}
@@ -96,10 +94,5 @@ def has_windows(module: nn.Module) -> bool:
 
 
 def windows_around(windows: Mapping[str, ShiftedWindows], path: str) -> ShiftedWindows | None:
-    """Return the windows of the layer that contains an attention module; None if the layer has no windows.
-
-    Args:
-        windows: the windows of each layer, by the path of the layer in the model (see `recording_windows`).
-        path: the path of the attention module in the model.
-    """
+    """Return the windows of the layer that contains an attention module; None if the layer has no windows."""
     return next((division for layer, division in windows.items() if path.startswith(f"{layer}.")), None)

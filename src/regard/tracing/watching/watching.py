@@ -65,9 +65,8 @@ def recording(
 ) -> Iterator[Watched]:
     """Record the attention calls of a module as `watching` does, with the statistics of joined windows.
 
-    Args:
-        windows: the windows of each layer that divides pictures, by path (see `recording_windows`): if statistics are
-            recorded, those of such a layer are over all patches, row by row.
+    `windows` are those of each layer that divides pictures, by path (see `recording_windows`): statistics of such a
+    layer are over all patches, row by row.
     """
     check_ask(ask)
     check_not_compiled(model)

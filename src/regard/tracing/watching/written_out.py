@@ -40,16 +40,13 @@ OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "
 
 
 class WrittenOut:
-    """Records how the tensors of a model are computed, and recognises attention among the operations."""
-
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
         """Run a torch function, and store how its result was computed if it is attention scores or weights.
 
-        Returns:
-            The result of the function, and a `WeightedSum` if this is an attention context, weights @ value; else None.
+        The second result is a `WeightedSum` if the function computed an attention context, weights @ value; else None.
         """
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
         if rule is None and not self.origins:
@@ -119,7 +116,7 @@ def scores_of(op: Operation, operand: Any) -> Product | None:
 
 
 def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
-    """Return the `Product` of scores * number, or the `Multiplied` of weights * values; None for any other product."""
+    """Return the `Product` of scores * number, or the `Multiplied` of weights * values."""
     scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
     product = op.origin_of(scores)
     if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
@@ -130,10 +127,7 @@ def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None
 
 
 def division_origin(op: Operation, scores: Any, number: Any) -> Product | None:
-    """Return the `Product` of scores / number: that of `scores`, with another scale and bias.
-
-    Return None unless `scores` is attention scores without a mask, and `number` is a number other than 0.
-    """
+    """Return the `Product` of scores / number: that of scores without a mask, with another scale and bias."""
     if not isinstance(op.origin_of(scores), Product) or not is_number(number) or float(number) == 0:
         return None
     origin = multiplication_origin(op, scores, 1 / float(number))
@@ -145,7 +139,7 @@ def is_number(value: Any) -> bool:
 
 
 def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
-    """Return the `Product` of scores + bias; None unless one of the two terms is attention scores."""
+    """Return the `Product` of scores + bias."""
     scores, bias = (left, right) if isinstance(op.origin_of(left), Product) else (right, left)
     product = scores_of(op, scores)
     if alpha != 1 or product is None:
@@ -156,10 +150,9 @@ def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) 
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how scores.masked_fill(mask, value) was computed; None unless the result is attention scores or weights.
+    """Return how scores.masked_fill(mask, value) was computed: with masked keys if `value` is -∞ or at most -10,000.
 
-    The result is scores with masked keys if `value` is -∞ or at most -10,000. If `scores` is a tensor of weights and
-    masked_fill changes no weight, the result is weights.
+    If `scores` is a tensor of weights and masked_fill changes no weight, the result is weights.
     """
     origin = op.origin_of(scores)
     if isinstance(origin, Normalised):
@@ -171,10 +164,9 @@ def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) 
 
 
 def where_origin(op: Operation, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return how the result of a torch.where was computed; None unless the result is attention scores or weights.
+    """Return how the result of a torch.where was computed, as if by masked_fill.
 
-    The result is scores with masked keys for torch.where(keep, scores, number), scores.where(keep, number) and
-    torch.where(mask, number, scores), for numbers as in `masked_fill_origin`. It is weights if no weight was changed.
+    Recognised are torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores).
     """
     condition, taken, other = (first, second, third) if op.origin_of(first) is None else (second, first, third)
     if op.origin_of(taken) is not None:
@@ -183,7 +175,6 @@ def where_origin(op: Operation, first: Any, second: Any = None, third: Any = Non
 
 
 def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Normalised | None:
-    """Return the `Normalised` of scores.softmax(dim); None if no axis is given."""
     if dim is None:
         return None
     origin = op.origin_of(scores)
@@ -196,7 +187,7 @@ def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: An
 
 
 def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
-    """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1); None for any other concatenation.
+    """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1).
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
@@ -212,10 +203,7 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
 
 
 def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> Product | None:
-    """Return how scores - number was computed, if `number` has one number for each query; else None.
-
-    The result is the same as for `scores`: such a subtraction does not change their softmax.
-    """
+    """Return how scores - number was computed: as `scores`, whose softmax one number for each query does not change."""
     one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
     return scores_of(op, scores) if one_each else None
 
