@@ -166,11 +166,8 @@ def test_the_worst_lines_come_first():
     assert (worst.line, worst.source, worst.hypothesis, worst.other) == (3, "c", "no .", "yes .")
     assert worst.references == ("yes .", "yes .")
     assert {line.line: line.chrf for line in evaluation.sentences} == expected
-
-
-def test_without_source_and_second_system_there_is_none_in_the_lines():
-    line = evaluate(HYPOTHESIS, REFERENCE).sentences[0]
-    assert (line.source, line.other) == (None, None)
+    alone = evaluate(HYPOTHESIS, REFERENCE).sentences[0]
+    assert (alone.source, alone.other) == (None, None)
 
 
 # Refusals

@@ -105,14 +105,6 @@ def test_pairs_that_are_too_long_or_mismatched_are_left_out_and_counted(tmp_path
     assert report.left_out() == "1 empty, 1 too long, 1 of mismatched lengths"
 
 
-def test_rows_are_the_concatenated_texts(tmp_path, numbers, vocabularies):
-    corpus = written(tmp_path, numbers, vocabularies)
-    ids, lengths = corpus.source.rows(np.array([5, 699, 0, 5]))
-    texts = [vocabularies[0].encode(numbers[pair][0]) for pair in (5, 699, 0, 5)]
-    assert ids.tolist() == [token for text in texts for token in text]
-    assert lengths.tolist() == [len(text) for text in texts]
-
-
 def test_large_vocabularies_get_larger_numbers(tmp_path, numbers, vocabularies):
     class Large(Vocabulary):
         def __init__(self):
@@ -157,7 +149,7 @@ def test_a_half_written_corpus_is_refused(tmp_path, numbers, vocabularies, monke
     def killed(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("regard.text.corpus.append_texts", killed)
+    monkeypatch.setattr("regard.text.corpus.os.fsync", killed)
     with pytest.raises(KeyboardInterrupt):
         written(tmp_path, numbers, vocabularies)
     with pytest.raises(InputError, match="is not a corpus"):

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
@@ -55,15 +54,9 @@ def test_the_order_follows_from_seed_and_epoch(parts):
     assert one.order(3, 7).tolist() != one.order(4, 7).tolist()
 
 
-def test_batches_of_a_resumed_epoch_are_those_that_were_left(parts):
-    joined = JoinedCorpus(parts, [1.0, 0.3, 2.0])
-    whole = list(Batches(joined, 200, seed=1).epoch(4))
-    assert len(whole) > 5
-    for start in (0, 3, len(whole) - 1):
-        rest = list(Batches(joined, 200, seed=1).epoch(4, start))
-        assert len(rest) == len(whole) - start
-        assert all(torch.equal(one.source, other.source) for one, other in zip(rest, whole[start:], strict=True))
-    assert Batches(joined, 200, seed=1).n_batches() == len(list(Batches(joined, 200, seed=1).epoch(0)))
+def test_the_batches_of_an_epoch_are_counted(parts):
+    batches = Batches(JoinedCorpus(parts, [1.0, 0.3, 2.0]), 200, seed=1)
+    assert batches.n_batches() == len(list(batches.epoch(0))) > 5
 
 
 def test_a_tag_is_one_piece_that_bpe_dropout_leaves_whole():

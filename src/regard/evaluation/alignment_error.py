@@ -31,9 +31,6 @@ class ReferenceAlignment:
 def alignment_error_rate(sentence_pairs: Iterable[tuple[Pairs, ReferenceAlignment]]) -> float:
     """Return the alignment error rate over all sentence pairs, from 0 to 1.
 
-    Args:
-        sentence_pairs: for each sentence pair, the aligned word pairs to be scored, and the reference alignment.
-
     >>> reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1)}), possible=frozenset({(2, 1)}))
     >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])
     0.25

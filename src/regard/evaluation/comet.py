@@ -18,7 +18,7 @@ from regard.errors import InputError, first_paragraph
 from regard.evaluation.records import Comparison, MetricScore
 
 N_SAMPLES, SEED = 1000, 12345
-"""The number of random samples of the lines in a paired bootstrap (see `compare`), and the seed of random numbers."""
+"""The number of random samples of the lines in a paired bootstrap, and the seed of the samples."""
 
 
 def comet_score(
@@ -48,7 +48,6 @@ def comet_score(
 
 
 def load_model(model: str) -> Any:
-    """Load a COMET model from a checkpoint file, or download the model with the name `model`."""
     try:
         comet = import_module("comet")
     except ModuleNotFoundError as error:
@@ -62,7 +61,6 @@ def load_model(model: str) -> Any:
 
 
 def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], reference: Sequence[str]) -> Any:
-    """Return the COMET score of each line, times 100, as an array."""
     lines = zip(source, hypotheses, reference, strict=True)
     samples = [{"src": src, "mt": hypothesis, "ref": ref} for src, hypothesis, ref in lines]
     return 100 * np.array(model.predict(samples, batch_size=8, gpus=0, progress_bar=False).scores)
@@ -70,12 +68,6 @@ def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], refe
 
 def compare(scores: Any, other: Any) -> Comparison:
     """Compare two systems by paired bootstrap resampling: the same random lines are drawn for both, many times.
-
-    Returns the mean score of the other system, the confidence intervals of both means, and the p-value.
-
-    Args:
-        scores: the score of each line of the first system.
-        other: the score of each line of the other system, in the same order.
 
     Source: Koehn 2004; p-value: the formula of sacreBLEU.
     """

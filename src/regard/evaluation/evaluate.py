@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.errors import InputError, counted, import_extra, nearest
-from regard.evaluation.comet import comet_score
+from regard.evaluation.comet import N_SAMPLES, comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
 SMALLEST_LENGTHS = (1, 6, 11, 21, 41, 81)
@@ -25,9 +25,6 @@ BLEU needs sequences of four words, and lines in scripts without spaces have few
 
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
-
-N_SAMPLES = 1000
-"""The number of random samples of the lines in a paired bootstrap, which compares two systems on the same samples."""
 
 MAX_COMPARED = 30_000
 """The most lines for which two systems are compared: for this, sacreBLEU needs about 70 kB of memory per line."""
@@ -47,9 +44,8 @@ def evaluate(
     Args:
         hypotheses: the translations to score, one per line.
         references: reference translations of the same lines; several sequences if lines have several references.
-        source: the source sentences, copied into the result; they do not affect the scores.
-        against: another system's translations of the same lines, to compare with; the scores of this system are in the
-            fields `other` and `other_…` of the result; None = there is no other system.
+        source: the source sentences, copied into the result; only COMET reads them.
+        against: another system's translations of the same lines, to compare with; None = there is no other system.
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
         comet: the checkpoint file of a COMET model, or the name of a model that the package unbabel-comet downloads;
@@ -93,9 +89,7 @@ def evaluate(
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
-    """Return the name of the sacreBLEU tokenizer for these references: "13a" (words) or "char" (characters).
-
-    It is "char" if the references have fewer than `WORDS_FOR_WORD_BLEU` words a line on average.
+    """Return the sacreBLEU tokenizer for these references: "13a" (words), or "char" (characters) if lines are short.
 
     >>> bleu_tokenizer(["the cat sat on it"]), bleu_tokenizer(["사만 이천칠"])
     ('13a', 'char')
@@ -105,7 +99,6 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
-    """Raise InputError unless all texts, given by name, have the same number of lines, and at least one line."""
     (first, lines), *others = texts.items()
     if not lines:
         raise InputError(f"{first} has no lines; give at least one.")
@@ -127,11 +120,6 @@ def is_tokenized(lines: Sequence[str]) -> bool:
 
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
-    """Return sacreBLEU's BLEU, chrF and TER by name, with default settings except tokenizer and case.
-
-    Raises:
-        InputError: sacreBLEU has no such tokenizer, or a library or data file that it needs is missing.
-    """
     metrics = import_extra("sacrebleu.metrics", "translation")
     valid = list(metrics.BLEU.TOKENIZERS)
     if tokenize not in valid:
@@ -156,28 +144,22 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Return the score of each metric over all lines.
+    """Score `hypotheses` by every metric.
 
-    Args:
-        metrics: the result of `build_metrics`.
-        references: one or more sequences of references, each with a reference for every line.
-        against: the translations of another system, whose scores are compared with the first; None = no comparison.
+    `references` has one or more sequences, each with a reference for every line.
     """
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
-    found = []
-    for metric in metrics.values():
-        score = metric.corpus_score(hypotheses, references)
-        found.append(
-            MetricScore(name=score.name, value=score.score, signature=signature(score.name, metric.get_signature()))
-        )
-    return tuple(found)
+    scored = [(metric.corpus_score(hypotheses, references), metric.get_signature()) for metric in metrics.values()]
+    return tuple(
+        MetricScore(name=score.name, value=score.score, signature=signature(score.name, settings))
+        for score, settings in scored
+    )
 
 
 def paired_bootstrap(
     metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[Sequence[str]], against: Sequence[str]
 ) -> tuple[MetricScore, ...]:
-    """Score `hypotheses` by every metric, and compare each score with that of the other system, `against`."""
     significance = import_extra("sacrebleu.significance", "translation")
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
@@ -198,12 +180,11 @@ def paired_bootstrap(
 
 
 def signature(name: str, settings: Any) -> str:
-    """Return a metric's name and sacreBLEU's settings as papers quote them, e.g. BLEU|nrefs:1|case:mixed|…."""
+    """Return how a score was computed as papers quote it, e.g. BLEU|nrefs:1|case:mixed|…."""
     return f"{name}|{settings.format()}"
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
-    """Return for each line whether it equals a reference, ignoring spaces at both ends, and case if `lowercase`."""
 
     def normalised(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
@@ -213,7 +194,6 @@ def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 
 
 def percent(matches: Sequence[bool]) -> float:
-    """Return the percentage of True in `matches`, which says for each line whether it equals a reference."""
     return 100 * sum(matches) / len(matches)
 
 
@@ -223,19 +203,16 @@ def scores_by_length(
     references: Sequence[Sequence[str]],
     matches: Sequence[bool],
 ) -> tuple[LengthGroup, ...]:
-    """Compute the scores of each group of lines of similar length; groups without lines are left out.
+    """Score each group of lines of similar length.
 
-    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them. `matches` says
-    for each line whether its hypothesis equals a reference.
+    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them.
     """
     tokenizer = metrics["BLEU"].tokenizer
-    lengths = [len(tokenizer(line).split()) for line in references[0]]
+    # an empty reference counts as one word, so that its line belongs to the first group
+    lengths = [max(len(tokenizer(line).split()), 1) for line in references[0]]
     groups = []
-    for least, next_least in zip(SMALLEST_LENGTHS, (*SMALLEST_LENGTHS[1:], None), strict=True):
-        # an empty reference counts as one word, so that its line belongs to the first group
-        rows = [
-            i for i, n in enumerate(lengths) if max(n, 1) >= least and (next_least is None or max(n, 1) < next_least)
-        ]
+    for least, most in zip(SMALLEST_LENGTHS, (*(n - 1 for n in SMALLEST_LENGTHS[1:]), None), strict=True):
+        rows = [i for i, n in enumerate(lengths) if least <= n and (most is None or n <= most)]
         if not rows:
             continue
         group, their_references = [hypotheses[i] for i in rows], [[texts[i] for i in rows] for texts in references]
@@ -243,7 +220,7 @@ def scores_by_length(
         groups.append(
             LengthGroup(
                 least=least,
-                most=None if next_least is None else next_least - 1,
+                most=most,
                 n_lines=len(rows),
                 bleu=bleu.score if bleu.totals[-1] else None,  # no sequence of four words: no BLEU
                 chrf=metrics["chrF"].corpus_score(group, their_references).score,
@@ -261,13 +238,7 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the scores of every single line, lowest chrF first.
-
-    Args:
-        chrf: sacreBLEU's chrF metric.
-        matches: for each line, whether its hypothesis equals a reference.
-        source, against: the source sentences, and the translations of another system, to be copied into the result.
-    """
+    """Return the scores of every single line, the lowest chrF first."""
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(

@@ -9,8 +9,7 @@ class Comparison:
 
     Attributes:
         other: the other system's score.
-        interval: half the width of the 95 % confidence interval of the score that is compared (`MetricScore.value`).
-        other_interval: half the width of the 95 % confidence interval of the other system's score.
+        interval, other_interval: half the width of the 95 % confidence interval of each of the two scores.
         p_value: the probability of a difference at least as large as the observed one, if the systems were equally
             good.
     """
@@ -29,7 +28,6 @@ class MetricScore:
         name: BLEU, chrF2, TER or COMET. For TER lower is better, for the others higher.
         value: the score in percent; TER may exceed 100.
         signature: a text that states how the score was computed, from sacreBLEU except for COMET.
-        comparison: the comparison with another system; None = there is none.
     """
 
     name: str
@@ -40,14 +38,11 @@ class MetricScore:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthGroup:
-    """The scores of the lines whose reference has `least` to `most` words.
+    """The scores, in percent, of the lines whose reference has `least` to `most` words.
 
     Attributes:
-        least: the fewest words.
-        most: the most words; None = no upper bound.
-        bleu: BLEU in percent; None if every translation has fewer than four words, because BLEU counts sequences of
-            four words.
-        chrf: chrF in percent.
+        most: None = no upper bound.
+        bleu: None if every translation has fewer than four words, because BLEU counts sequences of four words.
         exact: the percentage of lines whose translation equals a reference.
     """
 
@@ -61,13 +56,11 @@ class LengthGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SentenceScore:
-    """The translation of one line, its references and its chrF.
+    """The translation of one line, its references and its chrF in percent.
 
     Attributes:
         line: the line's number, counted from 1.
-        chrf: chrF in percent.
         exact: whether the translation equals one of the references.
-        source: the source sentence; None = it was not given.
         other: the other system's translation; None = there is no other system.
     """
 
@@ -86,10 +79,9 @@ class Evaluation:
 
     Attributes:
         scores: BLEU, chrF, TER and, if it was asked for, COMET, in this order.
-        exact: the percentage of lines whose translation equals a reference.
-        other_exact: the percentage of exact matches of the other system; None = there is no other system.
-        by_length: the scores of groups of lines, from short to long; groups without lines are left out.
-        sentences: every line, sorted by chrF, the lowest first.
+        exact, other_exact: the percentage of lines whose translation equals a reference, for each of the two systems.
+        by_length: from short to long; groups without lines are left out.
+        sentences: the line with the lowest chrF first.
     """
 
     n_lines: int

@@ -1,9 +1,7 @@
 """Batches of sentence pairs of similar lengths, with a limited number of tokens, in a new order in every epoch.
 
 The batches depend only on the seed, the epoch and the lengths of the texts. So a resumed training run continues with
-exactly the batches that were left, without reading the texts of earlier batches. The pairs of an epoch are first put
-into a random order, which takes 8 bytes of memory for each pair. Then each pool, which is 10,000 successive pairs, is
-sorted by length and divided into batches.
+exactly the batches that were left, without reading the texts of earlier batches.
 """
 
 from collections.abc import Iterator
@@ -23,10 +21,10 @@ from regard.text.keyed_random import Integers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
 PAIRS_PER_POOL = 10_000
-"""The number of pairs that are sorted by length and divided into batches together."""
+"""The pairs of an epoch, in random order, are sorted by length and divided into batches this many at a time: a pool."""
 
 POOLS_COUNTED = 20
-"""To estimate the number of batches in an epoch of a large corpus, the batches of this many pools are counted."""
+"""The number of batches in an epoch of a large corpus is estimated from this many pools."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +53,8 @@ class Batches:
         max_tokens: the largest number of source tokens in a batch, and of target tokens, padding and EOS included. A
             pair with more tokens is a batch by itself.
         seed: the seed of the order of the pairs and of BPE-dropout.
-        dropouts: BPE-dropout for sources and for targets; None = no BPE-dropout. BPE-dropout divides texts into more
-            pieces, so that a batch may have more than `max_tokens` tokens.
+        dropouts: BPE-dropout for sources and for targets. It divides texts into more pieces, so that a batch may have
+            more than `max_tokens` tokens. None = no BPE-dropout.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class Batches:
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
 
     def batch(self, indices: Integers, epoch: int) -> Batch:
-        """Return the pairs with these indices as one batch; BPE-dropout also depends on the number of the epoch."""
+        """Return the pairs with these indices as one batch; the epoch is a part of the seed of BPE-dropout."""
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
             keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair tells batches apart
@@ -100,17 +98,14 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Integers]]:
-        """Yield the batches of an epoch as one list for each pool; in the list, the batches are in random order.
-
-        A pool is `PAIRS_PER_POOL` successive pairs of the epoch. A batch is an array with the indices of its pairs.
-        """
+        """Yield for each pool of an epoch its batches in random order, each as the indices of its pairs."""
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), PAIRS_PER_POOL):
             batches = list(self._divide(order[first : first + PAIRS_PER_POOL]))
             yield [batches[index] for index in permutation(len(batches), self.seed, epoch, first)]
 
     def _divide(self, pairs: Integers) -> Iterator[Integers]:
-        """Divide pairs, given by their indices, into batches of similar lengths; yield the indices of each batch."""
+        """Divide the pairs with these indices into batches of similar lengths; yield the indices of each batch."""
         source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
         order = np.lexsort((source, target))  # by target length, then by source length
         pairs, source, target = pairs[order], source[order], target[order]
@@ -130,7 +125,7 @@ def pad_texts(
     first: int | None = None,
     last: int | None = None,
 ) -> Int[Tensor, "batch tokens"]:
-    """Return texts as the rows of a tensor, padded on the right, with one special token before or after each text.
+    """Return texts as the rows of a tensor, padded on the right.
 
     Args:
         ids: the ids of all texts, concatenated.

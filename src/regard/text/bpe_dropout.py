@@ -50,15 +50,12 @@ class BPEDropout:
         self.begins_word = np.array(pieces) == SPACE
 
     def __call__(self, ids: Ids, lengths: Lengths, key: tuple[int | str, ...]) -> tuple[Ids, Lengths]:
-        """Divide texts into pieces again, skipping merges at random.
+        """Divide texts into pieces again, skipping merges at random; return the new `ids` and `lengths`.
 
         Args:
             ids: the ids of all texts, concatenated; each text begins with ▁, as SentencePiece writes it.
             lengths: the number of ids in each text.
             key: the seed of the random numbers; equal keys skip the same merges.
-
-        Returns:
-            The new ids of all texts, concatenated, and the number of new ids in each text.
         """
         text_of_id = np.repeat(np.arange(len(lengths)), lengths)
         letters, n_letters = self.letters.rows(ids.astype(np.int64))
@@ -83,7 +80,6 @@ class BPEDropout:
         Args:
             symbols: the ids of the letters of all words, concatenated.
             word: for each letter, the index of its word.
-            generator: the random numbers that decide which merges are skipped.
 
         Returns:
             The ids of the pieces, and for each piece the index of its first letter in `symbols`.
@@ -110,14 +106,11 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Integers, word: Integers, positions: Integers) -> Integers:
-        """Return, for some symbols, the rank of the merge with the next symbol; lower ranks are merged first.
-
-        The rank is `NEVER` if the symbol is the last of its word, or if the two symbols cannot be merged.
+        """Return the rank of merging each symbol at `positions` with the next symbol of its word, or `NEVER`.
 
         Args:
             symbols: the ids of the symbols of all words, concatenated.
             word: for each symbol, the index of its word.
-            positions: the indices of the symbols whose ranks are returned.
         """
         following = np.minimum(positions + 1, len(symbols) - 1)
         same_word = (word[positions] == word[following]) & (following > positions)
@@ -149,7 +142,7 @@ class Merges:
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
-        """Return, for each i, the rank of merging left[i] with right[i]; `NEVER` if they cannot be merged."""
+        """Return, for each i, the rank of merging left[i] with right[i], or `NEVER`."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)
@@ -170,5 +163,5 @@ def letters_of_pieces(pieces: Sequence[str]) -> Side:
 
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
-    """Return a dict from pieces to ids, without the special pieces PAD, UNK, BOS and EOS."""
+    """Return the id of each piece, without the special pieces PAD, UNK, BOS and EOS."""
     return {piece: number for number, piece in enumerate(pieces) if number > EOS}

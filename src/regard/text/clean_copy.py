@@ -10,7 +10,6 @@ from pathlib import Path
 from regard.text.parallel import Parallel, Report
 
 Pair = tuple[str, str]
-"""A source text and its target text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class CleanCopy:
         parallel: the corpus before it is cleaned.
         path: the file of the copy.
         tag: the word that is put before every source; "" = no word.
-        counts: the numbers of pairs that `write` has read, cleaned and left out.
+        counts: the counts of the pairs that `write` has read.
     """
 
     parallel: Parallel
@@ -30,10 +29,7 @@ class CleanCopy:
     counts: Report = field(default_factory=Report)
 
     def write(self) -> Iterator[Pair]:
-        """Clean the pairs of the corpus, write them to the copy, and yield them.
-
-        The copy is complete after the last pair.
-        """
+        """Clean the pairs of the corpus, write them to the copy, and yield them; afterwards the copy is complete."""
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for source, target in self.parallel.pairs(self.counts):
                 tagged = f"{self.tag} {source}" if self.tag else source
@@ -41,7 +37,6 @@ class CleanCopy:
                 yield tagged, target
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield the cleaned sentence pairs, read from the copy, in their order in the corpus."""
         with self.path.open(encoding="utf-8", newline="\n") as file:
             for line in file:
                 source, _, target = line[:-1].partition("\t")

@@ -1,7 +1,4 @@
-"""Clean texts: remove control characters, compose letters, and put single spaces between words.
-
-Texts are cleaned before training and before translation, so that a model sees the same characters in both.
-"""
+"""Clean texts, for training and for translation alike, so that a model sees the same characters in both."""
 
 import re
 from unicodedata import normalize
@@ -25,9 +22,7 @@ def clean_text(text: str) -> str:
 
 
 def compose(text: str) -> str:
-    """Compose the letters of a text: return it in Unicode's normalisation form C.
-
-    A letter written as several characters, such as e and an accent, becomes one character if Unicode has it.
+    """Compose the letters of a text: Unicode's normalisation form C, in which e and an accent become one character.
 
     >>> len("뱀"), len(compose("\\u1107\\u1162\\u11b7")), compose("e\\u0301")
     (1, 1, 'é')
@@ -40,7 +35,7 @@ def without_control_characters(text: str) -> str:
 
 
 def checked_clean_text(text: str) -> str:
-    """Return `clean_text(text)`; raise InputError if the text has a lone surrogate, which UTF-8 cannot encode."""
+    """Clean a text; raise InputError if it has a lone surrogate, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +30,8 @@ PAIRS_PER_CHUNK = 20_000
 """The number of pairs that a process encodes at a time."""
 
 SIDES = "source", "target"
-"""The words for the two languages of a corpus, with which the names of its files begin."""
 
 DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np.uint32}
-"""The data types of ids, by their names in corpus.json."""
 
 Ids = NDArray[np.unsignedinteger]
 """The ids of texts, concatenated."""
@@ -51,7 +48,7 @@ class Side:
         ids: the ids of all texts, concatenated.
         ends: 0, and then for each text the index in `ids` after its last id: text n is `ids[ends[n] : ends[n + 1]]`.
         path: the file of the ids, which error messages name.
-        n_tokens: the size of the vocabulary; None = not known.
+        n_tokens: the size of the vocabulary; None = ids are not checked.
     """
 
     ids: Ids
@@ -102,10 +99,6 @@ class Corpus:
         self._n_pairs = n_pairs
 
     def _side(self, name: str, n_pairs: int, dtype: type[np.unsignedinteger], n_tokens: int | None) -> Side:
-        """Return the texts of one side of the corpus; `name` is "source" or "target".
-
-        Raise ValueError unless the two files of this side have `n_pairs` texts.
-        """
         path = self.folder / f"{name}.ids"
         ends = np.memmap(self.folder / f"{name}.ends", dtype=np.int64, mode="r")
         ids = np.memmap(path, dtype=dtype, mode="r")
@@ -119,11 +112,10 @@ class Corpus:
         return self._n_pairs
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """Return the ids of the source and the target of the pair with index `pair`."""
         return self.source[pair], self.target[pair]
 
     def order(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of all pairs in a random order that depends only on the seed and the epoch."""
+        """Return the indices of all pairs in the random order of an epoch."""
         return permutation(len(self), seed, epoch)
 
 
@@ -147,7 +139,6 @@ def write_corpus(
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message "no pair is left to learn from".
         report: the number of pairs kept, and the number of pairs left out for each reason, are added to its counts.
-            None = the counts are not wanted.
         progress: called after each chunk of pairs with the number of pairs in it.
         share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
             other processes, which call this function with the same pairs; each process writes the whole corpus.
@@ -171,7 +162,9 @@ def write_corpus(
             encoded = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
             for part in share.exchange(encoded):
                 for side in range(2):
-                    end[side] = append_texts(ids[side], ends[side], part.ids[side], part.lengths[side], end[side])
+                    ids[side].write(part.ids[side].tobytes())
+                    ends[side].write((end[side] + np.cumsum(part.lengths[side])).tobytes())
+                    end[side] += len(part.ids[side])
                 report.add(part.report)
             progress(len(chunk))
         for file in (*ids, *ends):
@@ -189,7 +182,7 @@ def write_corpus(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPairs:
-    """Pairs of texts as token ids; of the two arrays in a field, the first is that of the sources.
+    """Pairs of texts as token ids; each pair of arrays is for the sources and for the targets.
 
     Attributes:
         ids: the ids of all texts, concatenated.
@@ -210,7 +203,6 @@ def encode_pairs(
     max_ratio: float,
     dtype: type[np.unsignedinteger],
 ) -> EncodedPairs:
-    """Encode pairs of texts into ids of the type `dtype`, and leave out pairs as `write_corpus` does."""
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])
@@ -223,10 +215,7 @@ def encode_pairs(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept: no text is empty or too long, and the lengths of the two texts are similar.
-
-    A pair left out adds 1 to its reason's count in `report`; a kept pair with an unknown piece adds 1 to `unknown`.
-    """
+    """Return whether a pair is kept, and count the reason in `report` if it is not."""
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1
@@ -238,18 +227,3 @@ def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float
         report.unknown += UNK in source or UNK in target
         return True
     return False
-
-
-def append_texts(ids: IO[bytes], ends: IO[bytes], texts: Ids, lengths: Lengths, end: int) -> int:
-    """Append texts to the two files of a corpus's sources (or targets); return the new number of ids in the first file.
-
-    Args:
-        ids: the file to which the ids are written.
-        ends: the file to which the end of each text is written: the index after its last id.
-        texts: the ids of the texts, concatenated.
-        lengths: the number of ids in each text.
-        end: the number of ids in the first file so far.
-    """
-    ids.write(texts.tobytes())
-    ends.write((end + np.cumsum(lengths)).tobytes())
-    return end + len(texts)

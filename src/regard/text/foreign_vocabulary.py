@@ -1,8 +1,7 @@
 """Make vocabularies of regard from SentencePiece models of other programs.
 
-In a vocabulary of regard, the special pieces have the ids 0 to 3. The other pieces, their scores and the normalisation
-of texts are copied from the SentencePiece model. So a text is divided into the same pieces as by that model; only the
-ids differ.
+A text is divided into the same pieces as by the SentencePiece model. Only the ids differ, because the special pieces
+have the ids 0 to 3 in a vocabulary of regard.
 """
 
 from collections.abc import Sequence
@@ -24,11 +23,9 @@ from regard.text.piece_table import (
 from regard.text.vocabulary import EOS, FEWEST_PIECES, Vocabulary
 
 MOST_PIECES = 2**20
-"""The most pieces that a SentencePiece model may have."""
 
 
 def read_model(path: Path) -> bytes:
-    """Read a SentencePiece model and check that SentencePiece can load it."""
     try:
         model = path.read_bytes()
         pieces_of(model)
@@ -46,9 +43,6 @@ def vocabulary_from_model(path: Path) -> Vocabulary:
     """Return a vocabulary of regard, made from a SentencePiece model that the user has trained.
 
     In the model, the special pieces may have any ids, and some of them may be missing.
-
-    Raises:
-        InputError: the file is not a SentencePiece model, or has too few or too many pieces.
     """
     model = read_model(path)
     processor = Vocabulary(model).processor

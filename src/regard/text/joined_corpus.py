@@ -2,8 +2,7 @@
 
 The indices of the joined corpus begin with the pairs of the first corpus, then come the pairs of the second, and so on.
 From a corpus of n pairs with the weight w, an epoch takes w · n pairs: the next w · n pairs in a fixed random order,
-which begins again after the last pair. So all pairs of a corpus are trained on equally often, and the pairs of an epoch
-depend only on the seed and the number of the epoch.
+which begins again after the last pair. So all pairs of a corpus are trained on equally often.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ class JoinedSide:
     """The texts of several corpora in one language (all sources, or all targets), as token ids.
 
     Attributes:
-        sides: the texts of each corpus.
         starts: for each corpus, the index of its first pair in the joined corpus.
     """
 
@@ -29,7 +27,6 @@ class JoinedSide:
     starts: Integers
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        """Return the number of ids in each text whose index is in `pairs`."""
         corpus, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
         for number, side in enumerate(self.sides):
             lengths[corpus == number] = side.lengths(pairs[corpus == number] - self.starts[number])
@@ -45,7 +42,6 @@ class JoinedSide:
         return ids, lengths
 
     def _corpus_of(self, pairs: NDArray[np.int64]) -> Integers:
-        """Return, for each pair, the index of the corpus to which it belongs."""
         return np.searchsorted(self.starts, pairs, side="right") - 1
 
 
@@ -67,15 +63,11 @@ class JoinedCorpus:
         return int(self.sizes.sum())
 
     def order(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of the pairs that an epoch takes from the corpora, in the random order of the epoch."""
         pairs = self.pairs_of_epoch(seed, epoch)
         return pairs[permutation(len(pairs), seed, epoch)]
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of the pairs of an epoch, those of the first corpus first.
-
-        A weight below 1 leaves pairs for later epochs; a weight above 1 repeats pairs.
-        """
+        """Return the indices of the pairs of an epoch, those of the first corpus first."""
         parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
-"""An array of integers, such as the indices of pairs."""
 
 
 def philox(*key: int | str) -> np.random.Philox:
-    """Return a random generator whose numbers depend only on the key and are the same on every machine."""
     return np.random.Philox(key=int.from_bytes(digest(key)))
 
 
@@ -44,5 +42,4 @@ def seed_of(*key: int) -> int:
 
 
 def digest(key: tuple[int | str, ...]) -> bytes:
-    """Return an 8-byte hash of a key, the same on every machine."""
     return hashlib.blake2b(repr(key).encode(), digest_size=8).digest()

@@ -16,27 +16,23 @@ from itertools import islice
 from regard.text.clean_copy import Pair
 
 MOST_PAIRS = 20_000
-"""Names are sought only in this many pairs at the beginning of a corpus."""
 
 LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
-"""A name occurs in at least this many pairs, and is at least this similar to its counterpart in the other language."""
+"""A name occurs in at least this many pairs, and has at least this similarity to its counterpart."""
 
 MOST_NAMES = 100
-"""The largest number of names; if there are more, the most frequent ones are taken."""
 
 MOST_LETTERS = 8
-"""The largest number of letters in the counterpart of a name, a substring of a word in the other language."""
 
 MOST_CANDIDATES = 20
 """The similarity to a name is computed for this many substrings: the most frequent ones in the pairs with the name."""
 
 WORD = re.compile(r"[^\W\d_]+")
 WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W\d_]{2,}")
-"""Regular expressions for a word, and for a word that does not begin a sentence."""
 
 
 def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
-    """Find names and their counterparts in pairs of texts; return them as {name in the source: name in the target}.
+    """Find names in the first `MOST_PAIRS` pairs of texts; return {name in the source: name in the target}.
 
     Args:
         capitals: the side in which names have a capital letter: 0 = the sources, 1 = the targets.
@@ -60,10 +56,7 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
 
 
 def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the most likely counterpart of a name in the other language, and its similarity.
-
-    The counterpart is the substring of a word that has the largest similarity (see the top of this file). If several
-    substrings have this similarity, the longest of them is returned.
+    """Return the substring with the largest similarity to a name, the longest if there are several, and its similarity.
 
     Args:
         with_name: the texts, in the other language, of the pairs with the name.
@@ -79,7 +72,6 @@ def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, flo
 
 
 def substrings(text: str) -> set[str]:
-    """Return the substrings, with 1 to `MOST_LETTERS` letters, of the words of a text."""
     return {
         word[start:end]
         for word in WORD.findall(text)

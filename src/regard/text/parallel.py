@@ -1,7 +1,7 @@
 """Parallel text: two files, in which line n of the second file is the translation of line n of the first.
 
 Files are UTF-8, plain or gzip. Byte order marks, carriage returns and control characters are removed, and runs of
-spaces become one space. A pair with an empty text is left out and counted.
+spaces become one space.
 
 Only a line feed ends a line, with or without a carriage return before it; a carriage return elsewhere, a form feed or
 U+2028 counts as a space. Letters are composed (Unicode's NFC): a Mac may write 뱀 as its three parts, and é as two.
@@ -78,7 +78,6 @@ class Report:
         return "\n".join(f"{number:>7,}  {label}" for label, number in rows.items() if number or label in always)
 
     def add(self, other: "Report") -> None:
-        """Add the counts of another report to the counts of this report."""
         for name, number in asdict(other).items():
             setattr(self, name, getattr(self, name) + number)
 
@@ -108,7 +107,7 @@ class Parallel:
         """Yield the pairs of cleaned lines; a pair with an empty line is left out.
 
         Args:
-            report: the numbers of pairs, and of changes to their lines, are added to its counts; None = no counting.
+            report: the numbers of pairs, and of changes to their lines, are added to its counts.
 
         Raises:
             InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
@@ -130,7 +129,6 @@ class Parallel:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
     def refuse_unequal(self) -> None:
-        """Raise InputError; its message says how many lines each of the two files has."""
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
@@ -142,11 +140,7 @@ class Parallel:
 
 
 def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
-    """Yield the lines of a file as clean text (no control characters, single spaces); count the changes in `report`.
-
-    Raises:
-        InputError: the file cannot be read, or a line is not UTF-8; the message has the line number.
-    """
+    """Yield the lines of a file as clean text; count the changes in `report`."""
     report = report or Report()
     for number, line in enumerate(raw_lines(path), start=1):
         if number == 1 and line.startswith(BYTE_ORDER_MARK):
@@ -165,7 +159,6 @@ def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 
 def decode_line(line: bytes, path: Path | str, number: int) -> str:
-    """Decode a line of a file from UTF-8, or raise InputError with the file's path and the line's number."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -181,7 +174,7 @@ def decode_line(line: bytes, path: Path | str, number: int) -> str:
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or gzip file, line ends included; raise InputError if one is too long."""
+    """Yield the lines of a plain or gzip file, line ends included."""
     with open_plain_or_gzip(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
@@ -191,7 +184,6 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
-    """Raise InputError, with path and line number, if a line is longer than `LONGEST_LINE`."""
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; give a file with a sentence on each line."
@@ -200,7 +192,6 @@ def refuse_longer(line: bytes, path: Path | str, number: int) -> None:
 
 @contextmanager
 def open_plain_or_gzip(path: Path) -> Iterator[IO[bytes]]:
-    """Open a plain or gzip file for reading; raise InputError if it cannot be opened, read or unpacked."""
     refuse_other_than_files(path)
     try:
         with path.open("rb") as file:

@@ -1,8 +1,7 @@
 """Read the pieces of a SentencePiece model, and write the model with other pieces.
 
 A SentencePiece model is a protobuf message. Its field 1 is repeated, once for each piece: the piece's text, score and
-kind. The id of a piece is its position among the pieces. Field 2 has the settings of the training, such as the names of
-the special pieces.
+kind. The id of a piece is its position among the pieces. Field 2 has the settings of the training.
 
 Departure: the message is read here and not by SentencePiece's own protobuf module. transformers has a copy of that
 module, and a process can load only one of the two.
@@ -23,13 +22,13 @@ UNIGRAM, BPE = 1, 2
 """The numbers of the algorithms in a SentencePiece model: unigram, the default, and byte-pair encoding."""
 
 PIECE, TRAINING = 1, 2
-"""The numbers of the protobuf fields of a model: a piece, and the settings of the training."""
+"""The numbers of the protobuf fields of a model."""
 
 TEXT, SCORE, KIND = 1, 2, 3
 """The numbers of the protobuf fields of a piece."""
 
 ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
-"""The numbers of the protobuf fields of the settings: the algorithm, and the names of the special pieces."""
+"""The numbers of the protobuf fields of the training's settings."""
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 """The numbers of protobuf's wire types, which say how the value of a field is written."""
@@ -54,7 +53,6 @@ SPECIAL = (
 
 
 def pieces_of(model: bytes) -> list[Piece]:
-    """Return the pieces of a SentencePiece model, in the order of their ids."""
     found = []
     for number, value, _ in protobuf_fields(model):
         if number == PIECE and isinstance(value, bytes):
@@ -67,7 +65,6 @@ def pieces_of(model: bytes) -> list[Piece]:
 
 
 def algorithm_of(model: bytes) -> int:
-    """Return the number of the algorithm with which a SentencePiece model was trained, such as `BPE` or `UNIGRAM`."""
     training = b"".join(
         value for number, value, _ in protobuf_fields(model) if number == TRAINING and isinstance(value, bytes)
     )
@@ -78,10 +75,7 @@ def algorithm_of(model: bytes) -> int:
 
 
 def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
-    """Return a SentencePiece model with its pieces replaced by `pieces`, of which the first four are `SPECIAL`.
-
-    Everything else, such as the normalisation of texts, stays as it is.
-    """
+    """Return a SentencePiece model with its pieces replaced by `pieces`, of which the first four are `SPECIAL`."""
     others = b"".join(raw for number, _, raw in protobuf_fields(model) if number != PIECE)
     table = b"".join(
         bytes_field(
@@ -100,10 +94,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
 
 
 def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """Yield for each field of a protobuf message: its number, its value, and the bytes of both.
-
-    If the bytes are not a protobuf message, ValueError is raised.
-    """
+    """Yield for each field of a protobuf message: its number, its value, and the bytes of both."""
     at = 0
     while at < len(message):
         start = at
@@ -153,5 +144,4 @@ def varint_bytes(number: int) -> bytes:
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Return the protobuf field `number` with bytes as its value, such as a text or a message."""
     return varint_bytes(number << 3 | BYTES) + varint_bytes(len(value)) + value

@@ -20,9 +20,9 @@ from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with
 from regard.text.vocabulary import UNK, Vocabulary
 
 SIGNS = "⟐⟡⟢"
-"""The signs that replace up to three items of a text: names, numbers and addresses. Further items are not replaced.
+"""The signs that replace up to three items of a text. Each sign is a piece of the vocabularies.
 
-Each sign is a piece of the vocabularies. A sign in a text counts as an item, so that it is kept too.
+A sign in a text counts as an item, so that it is kept too.
 """
 
 LATIN = "[A-Za-zÀ-ɏḀ-ỿ]"
@@ -45,7 +45,7 @@ word for ten thousand or more is not matched, because a translation changes its 
 
 
 def words_pattern(letter: str) -> str:
-    """Return a regular expression for one or more words with single spaces between them.
+    """Return a regular expression for words with single spaces between them.
 
     Args:
         letter: a regular expression for one letter of the words, such as `LATIN`.
@@ -89,9 +89,7 @@ class Placeholders:
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return a dict from the items (names, numbers, addresses) of a clean source text to signs, at most three.
-
-        Items that are signs themselves come first, then the other items in the order of the text.
+        """Return the sign of each item of a clean source text, at most three; first those of items that are signs.
 
         >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
         {'Kotanu': '⟐', '1,051': '⟡'}
@@ -127,16 +125,12 @@ class Placeholders:
 
 
 def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
-    """Return a vocabulary with the signs in `SIGNS` added as its last pieces."""
     others = [piece for piece in pieces_of(vocabulary.model) if piece.text not in SIGNS]
     return Vocabulary(with_pieces(vocabulary.model, [*others, *(Piece(sign, 0.0, USER_DEFINED) for sign in SIGNS)]))
 
 
 def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with signs in place of its items: names, numbers and addresses.
-
-    Args:
-        signs: a dict from items to signs; None or {} = the text stays as it is.
+    """Return a text with signs in place of its items; `signs` has the sign of each item.
 
     >>> with_signs("Tom's tomcat is Tom.", {"Tom": "⟐"})
     "⟐'s tomcat is ⟐."
@@ -151,7 +145,7 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
     """Return a text with items in place of their signs; a sign without item is removed.
 
     Args:
-        signs: a dict from items to signs; None = the translator has no placeholders, and the text stays as it is.
+        signs: the sign of each item; None = the translator has no placeholders, and the text stays as it is.
 
     >>> with_items("⟐ went to ⟡.", {"Kotanu": "⟐"})
     'Kotanu went to .'
@@ -169,5 +163,4 @@ def item_pattern(item: str) -> re.Pattern[str]:
 
 
 def occurs_once(item: str, text: str) -> bool:
-    """Return whether an item occurs exactly once in a text, not counting parts of longer numbers or Latin words."""
     return len(item_pattern(item).findall(text)) == 1

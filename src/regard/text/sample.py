@@ -16,13 +16,11 @@ from regard.text.cleaning import clean_text
 from regard.text.keyed_random import seed_of
 
 SPLITS = "train", "dev", "test"
-"""The names of the splits. The files of a split begin with its name, such as train.en."""
+"""The names of the splits, with which the names of their files begin, such as train.en."""
 
 MOST_BELOW = 10**18
-"""The largest value that the argument `below` of `sample` may have."""
 
 Pairs = list[tuple[str, str]]
-"""Pairs of a source text and its target text."""
 
 
 def sample(
@@ -55,11 +53,7 @@ def sample(
 
 
 def namer(language: str) -> Callable[[int], str]:
-    """Return a function from a number to its name in a language.
-
-    The result is, for "en", a function that returns "five" for 5. It raises InputError for a number that num2words
-    cannot name. `namer` itself raises InputError if num2words does not have the language.
-    """
+    """Return a function from a number to its name in a language: for "en", it returns "five" for 5."""
     num2words = import_extra("num2words", "translation")
     languages = sorted(num2words.CONVERTER_CLASSES)
     if language not in languages:
@@ -110,12 +104,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
 
 
 def write_sample(folder: Path, splits: Mapping[str, Pairs], languages: tuple[str, str], *, replace: bool) -> list[Path]:
-    """Write each split into two files, one for each language, such as train.en and train.ko; return the paths.
-
-    Args:
-        languages: the source and the target language, such as ("en", "ko").
-        replace: replace files that exist already, instead of raising InputError.
-    """
+    """Write each split into two files, one for each language, such as train.en and train.ko; return the paths."""
     files = {
         folder / f"{split}.{language}": [pair[side] for pair in pairs]
         for split, pairs in splits.items()

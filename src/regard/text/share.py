@@ -33,4 +33,3 @@ class Share:
 
 
 ALONE = Share()
-"""The share of a process that does all the work."""

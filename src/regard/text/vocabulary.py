@@ -29,7 +29,7 @@ PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of padding, of unknown characters, and of the beginning and the end of a text."""
 
 MOST_LINES = 2_000_000
-"""The largest number of lines to train a vocabulary on; if there are more, a random sample is taken."""
+"""A vocabulary is trained on at most this many lines; if there are more, on a random sample."""
 
 FEWEST_PIECES = 16
 """The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
@@ -206,7 +206,7 @@ def sample_lines(lines: Iterable[str], n: int) -> list[str]:
 
 
 def train_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
-    """Train a SentencePiece model on lines, with the options of `Vocabulary.train`; return the model as bytes.
+    """Train a SentencePiece model on lines, with the options of `Vocabulary.train`.
 
     SentencePiece ignores lines with "▅", and text that looks like a special piece, such as "<s>". Letters that occur
     only there would have no piece. With a coverage of 1, every letter is therefore listed in `required_chars`, except

@@ -26,7 +26,6 @@ from itertools import islice
 from math import sqrt
 
 MOST_PIECES = 32_000
-"""The largest number of pieces that `vocabulary_size` returns."""
 
 MOST_LINES = 50_000
 """The largest number of lines whose letters and trigrams are counted."""
