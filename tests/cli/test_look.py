@@ -76,7 +76,7 @@ def test_json_of_all_heads_or_of_a_layer_and_nothing_else_on_standard_output(tmp
 
 
 def test_too_many_weights_for_json(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.views.trace_json.MAX_WEIGHTS", 1000)
+    monkeypatch.setattr("regard.views.json_text.MAX_WEIGHTS", 1000)
     assert refused("look", SNAKE, "--json", tmp_path / "a.json") == (
         "72 heads have 12,168 weights, more than the 1,000 that one JSON file takes; "
         "choose one head with --head or the heads of one layer with --layer."

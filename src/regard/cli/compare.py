@@ -51,7 +51,7 @@ def compare(
     from regard.cli.look import read_stdin, trace_text
     from regard.cli.progress import spinner
     from regard.tracing.comparison import compare as compare_traces
-    from regard.views.comparison_json import as_json
+    from regard.views.json_text import comparison_json
 
     outputs = checked_outputs([model, other], html=html, png=png, svg=svg, json=json)
     if at_most is not None and not 0 <= at_most <= 1:
@@ -74,7 +74,7 @@ def compare(
     if png or svg:
         remark_on_fonts(letters_of(*traces))
     if json:
-        write_json(json, as_json(comparison))
+        write_json(json, comparison_json(comparison))
     if json != STDOUT:
         print_written(outputs)
     if at_most is not None and comparison.first is not None:

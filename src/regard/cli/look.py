@@ -145,10 +145,10 @@ def look(
         if heads:
             seen.heads_figure(heads, layer, focus.head.kind, padding=padding)
         if json:
-            from regard.views.trace_json import as_json
+            from regard.views.json_text import trace_json
 
             chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
-            write_json(json, as_json(seen, focus, chosen))
+            write_json(json, trace_json(seen, focus, chosen))
     if pictures or heads:
         remark_on_fonts(letters_of(seen))
     if json != STDOUT:

@@ -14,23 +14,14 @@ from regard.views.picture.pattern import draw_circles
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import weight_block
 
-LARGEST_CELL = 0.34
-"""The largest side of a cell of the grid of words, in inches."""
+LARGEST_CELL, GAP, CAPTION_LINE = 0.34, 0.1, 0.17
+"""In inches: the largest side of a cell of the grid, the space between words and grid, and the height of a line of the
+caption."""
 
-LARGEST_FONT_SIZE = 10.0
-"""The largest font size of the source and target words, in points."""
-
-TITLE_SIZE = 12.0
-"""The font size of the title, in points."""
+LARGEST_FONT_SIZE, TITLE_SIZE, CAPTION_SIZE = 10.0, 12.0, 8.0
+"""The largest font size of the words, and the font sizes of the title and the caption, in points."""
 
 CAPTION = "row: translation · column: source · area of a circle: attention weight"
-"""The first line of the caption below the grid."""
-
-CAPTION_SIZE, CAPTION_LINE = 8.0, 0.17
-"""The font size of the caption, in points, and the height of one of its lines, in inches."""
-
-GAP = 0.1
-"""The space between the words and the grid, in inches."""
 
 ROTATED_HEIGHT = 0.72
 """The height of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
@@ -43,14 +34,7 @@ Weights = Float[Tensor, "target source"]
 
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
-    """Return an alignment as a table for the terminal: a row for each target word, a column for each source word.
-
-    A cell shows the weight of the row's target word on the column's source word as block characters, fuller for a
-    larger weight.
-
-    Args:
-        weights: the weight of each target word on each source word, from 0 to 1.
-    """
+    """Return a table with a row for each target word, a column for each source word, and a block for each weight."""
     rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
 
@@ -58,22 +42,17 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
 def write_alignment(
     path: Path, source: Words, target: Words, weights: Weights, title: str = "", rule: str = ""
 ) -> Path:
-    """Draw an alignment into a file (see `alignment_figure` for the arguments), and return the path.
-
-    Raises:
-        InputError: `path` does not end in .png, .svg or .pdf, or the file cannot be written.
-    """
+    """Draw an alignment into a .png, .svg or .pdf file; the other arguments are those of `alignment_figure`."""
     check_picture_path(path)
     return save_figure(alignment_figure(source, target, weights, title, rule), path)
 
 
 def alignment_figure(source: Words, target: Words, weights: Weights, title: str = "", rule: str = "") -> Figure:
-    """Return an alignment as a figure: a row for each target word, a column for each source word.
+    """Return a figure with a row for each target word, a column for each source word, and a circle for each weight.
 
-    The area of a circle in a cell is proportional to the weight of the target word on the source word.
+    The area of a circle is proportional to its weight, from 0 to 1.
 
     Args:
-        weights: the weight of each target word on each source word, from 0 to 1.
         title: the text above the grid; empty = no title.
         rule: the attention whose weights these are, such as "layer 2, head 5", for the caption; empty = not told.
     """

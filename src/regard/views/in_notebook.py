@@ -23,10 +23,7 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return the weights of a pattern as a PNG picture; None if it has more weights than MAX_DRAWN.
-
-    If the result is None, IPython shows the pattern as text.
-    """
+    """Return a pattern as a PNG picture; None, for which IPython shows text, if it has more weights than MAX_DRAWN."""
     if pattern.shape.numel() > MAX_DRAWN:
         return None
     from regard.views.picture.canvas import rendered

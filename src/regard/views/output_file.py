@@ -1,4 +1,4 @@
-"""Write a file whose path the user gave; check, before a long computation, that the file can be written."""
+"""Write a file at a path that the user gave; check, before a long computation, that this is possible."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,9 @@ from regard.errors import InputError, reason
 
 
 def write_output(path: Path, content: str | bytes) -> Path:
-    """Write text (as UTF-8) or bytes into a file, and return the path. An existing file is replaced.
+    """Write text (as UTF-8) or bytes into a file and return the path.
 
-    Raises:
-        InputError: the file cannot be written; an existing file then stays as it was.
+    If the file cannot be written, InputError is raised and an existing file stays as it was.
     """
     try:
         write_atomically(path, content)
@@ -21,11 +20,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
 
 
 def check_writable(path: Path) -> Path:
-    """Check that a file can be written at a path, without writing it, and return the path.
-
-    Raises:
-        InputError: the folder of the path does not exist, the path is a folder, or writing is not permitted.
-    """
+    """Raise InputError unless a file can be written at a path, without writing it; return the path."""
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if not path.parent.is_dir():

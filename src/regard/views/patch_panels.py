@@ -17,10 +17,7 @@ class PatchPanel:
 
     Attributes:
         name: the name of the picture, such as "picture 1"; empty if there is only one panel.
-        weights: each patch with the query's weight on the patch.
-        first: the first patch.
-        total: the sum of the weights.
-        rows, columns: the range of rows, and of columns, from the first to the last that contains a patch.
+        rows, columns: from the first to the last that contains a patch.
     """
 
     name: str
@@ -54,9 +51,8 @@ class PatchPanel:
 
 @dataclass(frozen=True, slots=True)
 class WeightScale:
-    """The colour scale of weights on patches: from the smallest to the largest weight above 0.
-
-    So that weights which are almost equal can be told apart too. A weight of 0 has no colour.
+    """The colour scale of weights on patches. It begins at the smallest weight above 0, not at 0, so that almost equal
+    weights can be told apart; a weight of 0 has no colour.
     """
 
     smallest: float
@@ -80,11 +76,9 @@ class WeightScale:
 
 
 def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
-    """Return a `PatchPanel` for each picture and thumbnail whose patches are keys, in the order of the pictures.
+    """Return the weights in `focus` on patches, one panel for each picture and thumbnail, in the order of the pictures.
 
-    Args:
-        focus: the query, and the head whose weights are returned.
-        n_images: the number of pictures, or frames of a video, that the model read.
+    `n_images` is the number of pictures, or frames of a video, that the model read.
     """
     panels: dict[tuple[int, bool], list[tuple[Patch, float]]] = {}
     for token, weight in zip(focus.head.keys, focus.weights, strict=True):
@@ -97,20 +91,15 @@ def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
 
 
 def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
-    """Return the keys that are frames of a recording, each with the weight of the query in `focus` on this frame."""
+    """Return the keys that are frames of a recording, each with its weight."""
     pairs = zip(focus.head.keys, focus.weights, strict=True)
     return [(token.place, weight) for token, weight in pairs if isinstance(token.place, Frame)]
 
 
 def picture_name(patch: Patch, n_images: int) -> str:
-    """Return the name of the picture that contains a patch, such as "picture 1".
+    """Return the name of the picture that contains a patch; empty if the model read one picture only.
 
-    The name is empty if the model read only one picture (or a spectrogram, whose patches have times), and the patch is
-    not in a thumbnail of it.
-
-    Args:
-        patch: a patch of a picture, of a thumbnail, or of frames of a video.
-        n_images: the number of pictures, or frames of a video, that the model read.
+    `n_images` is the number of pictures, or frames of a video, that the model read.
 
     >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, thumbnail=True), n_images=2)
     'thumbnail of picture 1'

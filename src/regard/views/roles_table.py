@@ -1,7 +1,4 @@
-"""Write the roles of attention heads as a table (CSV or Parquet).
-
-The row of a head says how much the head attends to the previous token, to the first token, and to other kinds of keys.
-"""
+"""The roles of attention heads as a table (CSV or Parquet): a row for each head, a column for each role."""
 
 import csv
 import io
@@ -15,11 +12,8 @@ ENDINGS = (".csv", ".parquet")
 
 
 def check_table_path(path: Path) -> Path:
-    """Check that a table can be written at a path, and return the path.
-
-    Raises:
-        InputError: `path` does not end in .csv or .parquet, pyarrow is missing for .parquet, or the file cannot be
-            written.
+    """Return `path`; raise InputError if it does not end in .csv or .parquet, or if such a table cannot be written
+    there.
     """
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot tell what kind of table {path} is; its name must end in .csv or .parquet.")
@@ -29,10 +23,6 @@ def check_table_path(path: Path) -> Path:
 
 
 def write_table(roles: Roles, path: Path) -> Path:
-    """Write a table with a row for each head and a column for each role, and return the path.
-
-    The ending of the path, .csv or .parquet, determines the format.
-    """
     if path.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -14,27 +14,23 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is a token just read; its weights help to predict the token after it."
-"""The note beside the attention weights of an encoder-decoder model's decoder.
-
-A word alignment does not need the note: its rows are the predicted tokens.
-"""
+"""The note beside the attention weights of an encoder-decoder model's decoder. A word alignment does not need the note:
+its rows are the predicted tokens."""
 
 CAUTION = "Attention shows where a head reads; by itself it does not explain the answer."
-"""The sentence of caution beside views of attention; `caution` in front/src/words.ts is the same sentence."""
+"""`caution` in front/src/words.ts is the same sentence."""
 
 
 def single_line(text: str) -> str:
-    """Return a text on one line: white space becomes one space, and control characters become visible symbols."""
     return escape_controls(" ".join(text.split()))
 
 
 def token_label(position: int, tokens: "Sequence[Token]") -> str:
-    """Return the text of the token at a position. If several tokens have this text, a number follows: "it:2"."""
+    """Return the text of a token; if several tokens have this text, with a number, such as "it:2"."""
     return escape_controls(reference_of(position, tokens))
 
 
 def size_label(heads: "Sequence[Head]") -> str:
-    """Return the number of layers, and of heads in each layer, as text such as "6 layers × 12 heads"."""
     n_heads = Counter(head.layer for head in heads)
     fewest, most = min(n_heads.values()), max(n_heads.values())
     layers = counted(len(n_heads), "layer")
@@ -42,9 +38,5 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE if the attention is in the decoder of an encoder-decoder model, else an empty text.
-
-    Args:
-        kind: the kind of attention that the view shows: "encoder", "decoder" or "cross".
-    """
+    """Return DECODER_NOTE for the decoder and the cross-attention of an encoder-decoder model, else an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""
