@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.kernels.build import FOLDER, levels
 from regard.kernels.library import check_arguments, load, processor_level
 from regard.transformer.decoding.kernel import ProjectionArguments
-from regard.transformer.decoding.quantised import quantised_layer
+from regard.transformer.int8 import quantised_layer
 
 RUNNABLE = [level for level in levels() if level <= str(processor_level())]
 MOST_INPUTS = 65536

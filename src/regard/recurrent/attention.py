@@ -49,7 +49,7 @@ SCORES: Mapping[ScoreName, Callable[[int, int], Score]] = {
     "location": lambda width, max_tokens: Location(width, max_tokens),
     "location_aware": lambda width, max_tokens: LocationAware(width, width, width),
 }
-"""The attention scores by their names in the config: each entry is a function (d_model, max_tokens) → score."""
+"""For each name of a score in the config, a function (d_model, max_tokens) → score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +67,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the memory of the sources with the indices `rows`, in this order; an index may be repeated."""
+        """Return the memory of the sources with the indices `rows`; an index may be repeated."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))
@@ -88,7 +88,6 @@ class SourceAttention(nn.Module):
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        """Return the `Memory` of a batch of sources; it has the attention keys for all decoder steps."""
         keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
         return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may change the keys' type
 
@@ -117,11 +116,11 @@ class SourceAttention(nn.Module):
         first: int,
         previous: Float[Tensor, "batch target source"] | None = None,
     ) -> Pattern:
-        """Return the attention weights that `forward` returns for the same arguments, but no context vectors."""
+        """Return the attention weights that `forward` returns for the same arguments, without the context vectors."""
         return Pattern(Call.of(**self.arguments(queries, memory, first, previous)))
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
-        """Return the keyword arguments with which `forward`, which has the same arguments, calls `regard.attend`."""
+        """Return the keyword arguments with which `forward` calls `regard.attend`."""
         query = queries[:, None].to(memory.states)
         mask: Mask = Padding(memory.lengths)
         return {
@@ -134,22 +133,13 @@ class SourceAttention(nn.Module):
         }
 
     def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the function that computes the scores of a decoder step from queries and the keys of a `Memory`.
-
-        Args:
-            previous: the attention weights of the previous step, which only the score "location_aware" uses; None = 0.
-        """
+        """Return the score of a decoder step, given the attention weights of the previous step (None = 0)."""
         score = self.score
         if isinstance(score, LocationAware) and previous is not None:
             return Prepared(score.after(previous[:, None]))
         return Prepared(score) if isinstance(score, Preparable) else score
 
     def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        """Return the function from scores to weights that the config's `attention` names.
-
-        Args:
-            query, memory: used only by "local_p", which predicts from them the centre of its Gaussian.
-        """
         if self.centre is not None:
             return Local(self.centre(query, memory.lengths), float(self.reach))
         return Hard(StraightThrough()) if self.attention == "hard" else Softmax()

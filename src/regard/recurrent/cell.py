@@ -12,15 +12,12 @@ Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
 """The hidden states of all layers after a token: (state,) for a GRU, and (state, memory cell) for an LSTM."""
 
 LAYER_CLASSES: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-"""PyTorch's class for each kind of cell."""
 
 
 class Cells(nn.Module):
     """Layers of LSTM or GRU cells.
 
     Args:
-        kind: "lstm" or "gru".
-        d_input: the width of the vectors that the first layer reads.
         d_state: the width of the state in each direction.
         dropout: the dropout probability between layers.
         directions: 1 = forwards; 2 = bidirectional: each output is the forward state and the backward state of a token,
@@ -41,9 +38,8 @@ class Cells(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the parameters of each gate.
+        """Make state-to-state matrices orthogonal, draw input-to-state matrices as Glorot, and set biases to 0.
 
-        State-to-state matrices are orthogonal, input-to-state matrices have Glorot's initialisation, and biases are 0.
         The bias of an LSTM's forget gate is 1, so that the LSTM keeps its memory until it has learned what to forget.
 
         Source: Jozefowicz, Zaremba & Sutskever 2015, section 2.2 (the forget gate's bias).
@@ -59,11 +55,7 @@ class Cells(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
     ) -> tuple[Float[Tensor, "batch tokens d_state"], Hidden]:
-        """Read tokens in one direction.
-
-        Args:
-            x: the vectors of the tokens.
-            hidden: the states of all layers before the first token.
+        """Read tokens in one direction, from the states `hidden` of all layers on.
 
         Returns:
             The last layer's state after each token, and the states of all layers after the last token.

@@ -144,9 +144,9 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return the attention vector s̃ of each token, the state after all tokens, and the attention pattern.
+        """Return the attention vector s̃ of each token after dropout, the state after all tokens, and the pattern.
 
-        Dropout has been applied to s̃. `forward` has the same arguments and returns the output projection of s̃.
+        `forward` has the same arguments and returns the output projection of s̃.
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
@@ -184,8 +184,7 @@ class Decoder(nn.Module):
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
         """Attend to the source; return the context vector and the `weights` of the next state.
 
-        These `weights` are the attention weights if the scores of the next step depend on them (a location-aware
-        score); otherwise they are `state.weights`, which is 0 in all steps.
+        These are the attention weights if the score is location-aware, otherwise 0.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
@@ -194,17 +193,14 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def attention_vector(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return the attention vector s̃ = tanh(W_c v + b_c), given the context a, the state s and the embedding e(y).
-
-        v is [a ; s] in Luong's forms and [a ; s ; e(y)] in Bahdanau's form.
-        """
+        """Return s̃ = tanh(W_c v + b_c), given the context a, the state s and the embedding e(y)."""
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
     def outputs_in_parallel(
         self, embedded: Float[Tensor, "batch target d_model"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Compute all tokens at once; return s̃ of each token, the state after all tokens and the attention pattern.
+        """Compute all tokens at once; the result is that of `outputs`.
 
         This is possible in Luong's form without input feeding if the score is not location-aware: then no step needs
         the context vector or the attention weights of an earlier step.

@@ -47,15 +47,9 @@ class Encoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the embeddings uniformly in [-0.1, 0.1]."""
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
-        """Return a vector for each token of each text, and the final states of the cells.
-
-        Args:
-            source: token ids, padded on the right.
-            lengths: the number of tokens of each text before its padding; at least 1.
-        """
+        """Read texts padded on the right; `lengths` has the number of tokens of each text, at least 1."""
         states, last = self.cells.read_from_start(self.dropout(self.embedding(source)), lengths)
         return Encoded(states=states, last=last)

@@ -24,14 +24,6 @@ Hidden = Float[Tensor, "batch tokens d_model"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BlockOutput:
-    """The output of a block, and of its attention layers.
-
-    Attributes:
-        output: the hidden states after this block, the input of the next block.
-        self_attention: the output, weights and cache of the block's self-attention.
-        cross_attention: the output and weights of the block's cross-attention; None = the block has no cross-attention.
-    """
-
     output: Hidden
     self_attention: MultiHeadRead
     cross_attention: MultiHeadRead | None = None
@@ -45,11 +37,11 @@ class Block(nn.Module):
         self.norm_first = config.norm == "pre"
 
     def norm_before(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the input of a sublayer, given the hidden states x: norm(x) in a pre-norm block, else x."""
+        """Return the input of a sublayer, given the hidden states x."""
         return norm(x) if self.norm_first else x
 
     def norm_after(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the next hidden states, given the residual sum x: x in a pre-norm block, else norm(x)."""
+        """Return the next hidden states, given the residual sum x."""
         return x if self.norm_first else norm(x)
 
     def extra_repr(self) -> str:
@@ -157,10 +149,10 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return an attention layer with the config's sizes, rotary `positions` and smaller initial weights than usual.
+    """Return an attention layer with smaller initial weights of its projections than usual.
 
-    The query, key and value projections have Glorot's initialisation with gain 1/√2, as in fairseq. Post-norm models
-    train markedly faster with this gain than with gain 1, the default of `MultiHeadAttention`.
+    Glorot's initialisation has gain 1/√2 for queries, keys and values, as in fairseq. Post-norm models train markedly
+    faster with this gain than with gain 1, the default of `MultiHeadAttention`.
     """
     attention = MultiHeadAttention(
         config.d_model,

@@ -18,7 +18,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 LEVELS = 2**16
-"""The number of different values of a 16-bit integer."""
 
 
 class Dropout(nn.Dropout):
@@ -46,10 +45,7 @@ class Residual(Dropout):
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
-    """Return whether the dropout of x is computed with `draw_kept`, which is faster than torch's dropout on a CPU.
-
-    This is so on a CPU, outside of torch.compile, if x is float32 or float64 and p is between 1/2^16 and 1 - 1/2^16.
-    """
+    """Return whether `draw_kept` draws the dropout of x; p must be between 1/2^16 and 1 - 1/2^16."""
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
     return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
 
@@ -67,8 +63,5 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
 
 
 def draw_threshold(p: float) -> int:
-    """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p.
-
-    `draw_kept` drops an element if its 16 random bits, read as an integer from 0 to 2^16 - 1, are below this threshold.
-    """
+    """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p."""
     return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())

@@ -18,10 +18,7 @@ from regard.transformer.dropout import Dropout
 
 
 class Embedding(nn.Module):
-    """The first layer of an encoder or decoder: token embeddings times √d_model, plus position vectors, then dropout.
-
-    With rotary positions there are no position vectors.
-    """
+    """The first layer of an encoder or decoder; if positions are rotary, no position vectors are added."""
 
     def __init__(self, n_tokens: int, config: TransformerConfig) -> None:
         super().__init__()
@@ -42,11 +39,7 @@ class Embedding(nn.Module):
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """Return the embedding of each token id, with the vector of its position added.
-
-        Args:
-            first: the position of the first token: the number of cached tokens before it.
-        """
+        """Return the input of the first block; `first` is the number of cached tokens before these tokens."""
         x = F.embedding(tokens, self.by_token.weight) * self.scale
         position_vectors = self.position_vectors(tokens.shape[1], first)
         x = x if position_vectors is None else x + position_vectors
@@ -54,7 +47,7 @@ class Embedding(nn.Module):
 
     @property
     def stored_positions(self) -> Float[Tensor, "positions d_model"] | None:
-        """The stored vectors of the positions from 0 to max_tokens - 1; None if positions are rotary."""
+        """The vectors of the positions from 0 to max_tokens - 1; None if positions are rotary."""
         return self.waves if self.positions is None else self.positions.by_position
 
     def position_vectors(self, n_tokens: int, first: int) -> Float[Tensor, "tokens d_model"] | None:

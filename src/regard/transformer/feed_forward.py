@@ -77,14 +77,6 @@ class FeedForward(nn.Module):
         return f"activation={self.activation!r}"
 
 
-def squared_relu(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    return F.relu(x).square()
-
-
-def identity(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    return x
-
-
 @dataclass(frozen=True, slots=True)
 class ActivationNames:
     """An activation function, and its names in regard's CPU kernel, Hugging Face and CTranslate2.
@@ -92,7 +84,6 @@ class ActivationNames:
     Attributes:
         function: the elementwise activation; a gated network applies it to the gates.
         kernel: the activation's number in `kernels/blocks.h`.
-        gated: whether the network has gates.
         hugging_face: the activation's name in a Hugging Face config; None if it is gated or has no name there.
         ctranslate2: the activation's name in `ctranslate2.specs.Activation`; None if CTranslate2 does not have it.
     """
@@ -111,13 +102,11 @@ ACTIVATIONS: Mapping[Activation, ActivationNames] = {
     "swish": ActivationNames(F.silu, 3, False, "swish", "SWISH"),
     "silu": ActivationNames(F.silu, 3, False, "silu", "SWISH"),
     "mish": ActivationNames(F.mish, 4, False, "mish"),
-    "squared_relu": ActivationNames(squared_relu, 5, False, "relu2"),
+    "squared_relu": ActivationNames(lambda x: F.relu(x).square(), 5, False, "relu2"),
     "tanh": ActivationNames(torch.tanh, 6, False, "tanh", "Tanh"),
     "glu": ActivationNames(torch.sigmoid, 7, True, None, "Sigmoid"),
-    "bilinear": ActivationNames(identity, 8, True),
+    "bilinear": ActivationNames(lambda x: x, 8, True),
     "reglu": ActivationNames(F.relu, 0, True, None, "RELU"),
     "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
     "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
 }
-"""For each name in `Activation`: the function, its number in the CPU kernel, whether the network has gates, and the
-function's names in Hugging Face and in CTranslate2 (None = no name)."""

@@ -1,20 +1,35 @@
-"""A Transformer that translates with 8-bit integers as weights: faster if the weights do not fit into the CPU cache."""
+"""A Transformer that translates with 8-bit integers as weights: faster if the weights do not fit into the CPU cache.
 
-from jaxtyping import Int
+    weight[o, i] ≈ scale[o] · integer[o, i]      scale[o] = max |weight[o]| / 127
+
+The kernels quantise each input vector of a layer in the same way when they compute the layer, with one scale for the
+vector. They add up products of integers exactly, in 32 bits; a sum times the two scales, plus the bias, is a float32.
+Norms, softmax, activation functions, embeddings, and attention over keys and values are computed in float32.
+"""
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.kernels.library import c_function
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.kernel import CompiledDecoding
-from regard.transformer.decoding.quantised import quantised_parameters
+from regard.transformer.decoding.parameters import LinearParameters, StackParameters
 from regard.transformer.decoding.supported import structure_reason
 from regard.transformer.encoder import Encoder
 from regard.transformer.model import Transformer
 
+OUTPUTS = 16
+"""The kernels compute 16 outputs of a quantised layer at a time."""
+
 
 class Int8Transformer(Transformer):
-    """A Transformer whose C kernels compute linear layers with 8-bit integers (see decoding/quantised.py).
+    """A Transformer whose C kernels compute linear layers with 8-bit integers.
 
     It shares the modules and parameters of `model`, which is put into evaluation mode. Only `compiled_decoding`, which
     every search for translations calls, uses integers; `forward`, `start` and `step` compute in float32. If a source
@@ -38,11 +53,6 @@ class Int8Transformer(Transformer):
     def compiled_decoding(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], *, most_rows: int, most_tokens: int
     ) -> CompiledDecoding:
-        """Encode the sources; return an object that adds target tokens by C kernels, as `Transformer` does.
-
-        Raises:
-            ValueError: `most_tokens` is above the number of stored positions.
-        """
         encoder, decoder = self.quantised
         if most_tokens > decoder.embedding.n_positions:
             raise ValueError(
@@ -54,7 +64,7 @@ class Int8Transformer(Transformer):
 
 
 def int8_reason(model: Transformer) -> str | None:
-    """Return the reason why a Transformer in evaluation mode cannot decode with 8-bit integers; None if it can."""
+    """Return why a Transformer in evaluation mode cannot decode with 8-bit integers; None if it can."""
     if (device := model.to_logits.weight.device).type != "cpu":
         return f"it is on the device {device}, and the kernels for 8-bit integers run on cpu"
     if type(model.encoder) is not Encoder or type(model.decoder) is not Decoder:
@@ -62,3 +72,44 @@ def int8_reason(model: Transformer) -> str | None:
     if c_function("regard_decoding_step") is None:
         return "no C kernels were built when regard was installed"
     return structure_reason(model.encoder) or structure_reason(model.decoder)
+
+
+def quantised_parameters(module: nn.Module) -> StackParameters:
+    """Return an encoder or decoder with quantised copies of its weights; `structure_reason` must return None for it."""
+    copies: list[Tensor] = []
+
+    def linear_of(layer: nn.Linear | None) -> LinearParameters:
+        if layer is None:
+            return LinearParameters()
+        parameters, tensors = quantised_layer(layer)
+        copies.extend(tensors)
+        return parameters
+
+    parameters = StackParameters.of_supported(module, linear_of)
+    return replace(parameters, storages=(*parameters.storages, *(copy.untyped_storage() for copy in copies)))
+
+
+def quantised_layer(layer: nn.Linear) -> tuple[LinearParameters, tuple[Tensor, ...]]:
+    """Return a linear layer as an argument of the C kernels, with quantised weights, and the tensors it points to."""
+    scales, integers = quantise(layer.weight.detach())
+    missing = -layer.out_features % OUTPUTS
+    integers = F.pad(integers, (0, 0, 0, missing))
+    bias, scales = F.pad(layer.bias.detach(), (0, missing)), F.pad(scales, (0, missing))
+    by_output = "(blocks outputs) (groups inputs) -> blocks groups outputs inputs"
+    packed = rearrange(integers, by_output, outputs=OUTPUTS, inputs=4).contiguous()
+    corrections = -128 * integers.sum(dim=1, dtype=torch.int32)  # the kernels add 128 to each quantised input
+    pointers = packed.data_ptr(), scales.data_ptr(), corrections.data_ptr()
+    parameters = LinearParameters(None, bias.data_ptr(), layer.in_features, layer.out_features, *pointers)
+    return parameters, (bias, packed, scales, corrections)
+
+
+def quantise(
+    vectors: Float[Tensor, "vectors numbers"],
+) -> tuple[Float[Tensor, " vectors"], Int[Tensor, "vectors numbers"]]:
+    """Return a scale for each vector, and integers from -127 to 127 as int8: vector ≈ scale · integers.
+
+    >>> quantise(torch.tensor([[0.5, -1.27, 0.013]]))
+    (tensor([0.0100]), tensor([[  50, -127,    1]], dtype=torch.int8))
+    """
+    scales = vectors.abs().amax(dim=1) / 127
+    return scales, (vectors / scales.clamp(min=1e-32)[:, None]).round().to(torch.int8)

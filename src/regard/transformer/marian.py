@@ -27,17 +27,15 @@ if TYPE_CHECKING:
 HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
     names.hugging_face: name for name, names in ACTIVATIONS.items() if names.hugging_face is not None
 }
-"""regard's activations by their names in a Hugging Face config."""
-
-INPUT_AXES = {".weight": 1, ".bias": None}
-"""The index of the d_model axis in the parameters of a linear layer with d_model inputs; None = no such axis."""
-
-OUTPUT_AXES = {".weight": 0, ".bias": 0}
-"""The index of the d_model axis in the parameters of a LayerNorm, or of a linear layer with d_model outputs."""
 
 Axes = Mapping[str, int | None]
-"""The index of the d_model axis in each parameter of a linear layer or norm (".weight", ".bias"); None = no such axis.
-"""
+"""The index of the d_model axis in each parameter (".weight", ".bias") of a layer or norm; None = no such axis."""
+
+INPUT_AXES: Axes = {".weight": 1, ".bias": None}
+"""The axes of a linear layer with d_model inputs."""
+
+OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
+"""The axes of a LayerNorm, or of a linear layer with d_model outputs."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
@@ -58,7 +56,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
     "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""The linear layers and the norm of cross-attention, by name: the name in Marian, and the `Axes`."""
+"""The linear layers and the norm of cross-attention, in the same form as `BLOCK`."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -121,11 +119,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
 
 
 def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: int) -> dict[str, Any]:
-    """Return a Transformer's settings, and three token ids, by their names in a Marian or Pegasus config.
-
-    Args:
-        pad, bos, eos: the ids of padding, of the first token of a target, and of the last token of a text.
-    """
+    """Return a Transformer's settings and the ids of three tokens, by their names in a Marian or Pegasus config."""
     return {
         "d_model": config.d_model,
         "encoder_layers": config.n_layers,
@@ -143,7 +137,6 @@ def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: in
 
 
 def copy_from_marian(model: "MarianMTModel") -> Transformer:
-    """Return a Transformer with the sizes of a Marian model and a copy of its parameters."""
     theirs, given = model.config, dict(model.state_dict())
     config = config_from_marian(theirs, shared_matrices(model))
     if not theirs.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
@@ -188,10 +181,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return `TransformerConfig.share` for a Marian model: which vocabulary matrices its conversion shares.
+    """Return which vocabulary matrices the conversion of a Marian model shares.
 
-    The result is "none" if the Marian model does not scale its embeddings: the copied embeddings are then divided by
-    √d_model, but the output projection is not.
+    None if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model, but the
+    output projection is not.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
@@ -200,7 +193,7 @@ def shared_matrices(model: "MarianMTModel") -> Share:
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
-    """Yield a phrase for an error message for each setting of a Transformer that Marian does not support."""
+    """Yield a phrase for each setting of a Transformer that Marian does not support."""
     if config.norm != "post":
         yield f"norm={config.norm!r}, and Marian's blocks are post-norm"
     if config.positions != "sinusoidal":
@@ -212,10 +205,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield for each parameter its name in `Transformer`, its name in Marian, and the index of its d_model axis.
-
-    The index is None if the parameter has no such axis.
-    """
+    """Yield each parameter's name in `Transformer`, its name in Marian, and the index of its d_model axis (or None)."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -231,8 +221,6 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
     """Return, for each index of a vector in `Transformer`, the index of the same number in Marian's vector.
 
-    Position vectors alternate sines and cosines in `Transformer`; in Marian all sines come before all cosines.
-
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
     """
@@ -245,5 +233,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter with its d_model axis, `axis`, in another order; unchanged if it has no such axis (None)."""
+    """Return a parameter with the numbers along `axis` in another order; unchanged if `axis` is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -1,6 +1,4 @@
-"""The Transformer: an encoder for the source, and a decoder that predicts each target token.
-
-The decoder predicts a token from the source and from the target tokens before it.
+"""The Transformer: an encoder for the source, and a decoder that predicts each target token from the tokens before it.
 
 Source: Vaswani et al. 2017, "Attention is all you need".
 """
@@ -160,10 +158,9 @@ class Transformer(nn.Module):
     def _kernel_parameters(
         self, source: Int[Tensor, "batch source"]
     ) -> tuple[StackParameters | None, StackParameters | None]:
-        """Return the encoder and the decoder as arguments of the C kernels.
+        """Return encoder and decoder as arguments of the C kernels; None in place of one that they do not support.
 
-        None stands for an encoder or decoder that the kernels do not support. Both are None if the decoder is, or if
-        the kernels may not be used at present (see `kernel_allowed`).
+        Both are None if the decoder is not supported, or if `kernel_allowed` returns False.
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         decoder = StackParameters.of(self.decoder) if allowed else None

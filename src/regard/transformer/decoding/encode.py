@@ -1,8 +1,7 @@
 """The encoder and the keys and values of cross-attention as one call of a C kernel on the CPU, for short sources.
 
 For one source of ten tokens, PyTorch takes longer to call its functions than to compute. The kernel,
-`kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`. Each thread encodes one
-source after the other.
+`kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`.
 """
 
 import ctypes
@@ -22,7 +21,7 @@ MOST_TOKENS = 512
 
 
 class EncodeArguments(ctypes.Structure):
-    """The C struct `EncodeArguments`: all arguments of the kernel, described field by field in encode.c."""
+    """The C struct `EncodeArguments` of encode.c."""
 
     _fields_ = (
         ("stack", Stack),
@@ -46,12 +45,7 @@ class EncodeArguments(ctypes.Structure):
 def encode_reason(
     encoder: StackParameters, decoder: StackParameters, source: Int[Tensor, "sources tokens"]
 ) -> str | None:
-    """Return the reason why the kernel cannot encode a batch of sources; None if it can.
-
-    Args:
-        encoder, decoder: the parameters of the model's encoder and decoder.
-        source: the token ids of the sources, padded on the right.
-    """
+    """Return why the kernel cannot encode a batch of sources, padded on the right; None if it can."""
     if source.shape[1] > MOST_TOKENS:
         return f"a source has more than {MOST_TOKENS} tokens"
     if source.shape[1] > encoder.embedding.n_positions:
@@ -73,8 +67,6 @@ def encode(
     """Return the cross-attention keys and values of the sources in each decoder block; 0 for padding.
 
     Args:
-        encoder, decoder: the parameters of an encoder and a decoder for which `encode_reason` returns None.
-        source: the token ids of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
     (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)

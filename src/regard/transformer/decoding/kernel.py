@@ -1,10 +1,9 @@
 """Incremental decoding by C kernels on the CPU: each step computes one new token of every row through all blocks.
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
-function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward` if
-`structure_reason` returns None (see supported.py). All memory is allocated before the first step. Each thread computes
-some rows in all blocks. When a search reorders the rows, cached keys and values are not moved in the buffer that holds
-them: instead, a table has, for each token of each row, the number of the buffer row with its keys and values.
+function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward`.
+When a search reorders the rows, cached keys and values are not moved in the buffer that holds them: instead, a table
+has, for each token of each row, the number of the buffer row with its keys and values.
 """
 
 import ctypes
@@ -43,7 +42,7 @@ For fewer multiplications, waking a thread takes longer than it saves.
 
 
 class TokenVectors(ctypes.Structure):
-    """The C struct `TokenVectors` of kernels/blocks.h: a pointer to keys or values, and their strides."""
+    """The C struct `TokenVectors` of kernels/blocks.h: keys or values."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -58,7 +57,7 @@ class TokenVectors(ctypes.Structure):
 
 
 class StepArguments(ctypes.Structure):
-    """The C struct `StepArguments`: all arguments of a decoding step, described field by field in decoding_step.c."""
+    """The C struct `StepArguments` of decoding_step.c."""
 
     _fields_ = (
         ("stack", Stack),
@@ -93,7 +92,7 @@ class StepArguments(ctypes.Structure):
 
 
 class ProjectionArguments(ctypes.Structure):
-    """The C struct `ProjectionArguments`: all arguments of the output projection, described in project_logits.c."""
+    """The C struct `ProjectionArguments` of project_logits.c."""
 
     _fields_ = (
         ("layer", LinearParameters),
@@ -108,10 +107,8 @@ class CompiledDecoding:
     """The target texts of a batch, one a row, to which the C kernels add one token after the other.
 
     Args:
-        decoder: the parameters of the decoder.
         memory: for each block, the cross-attention keys and values of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
-        most_rows: the largest number of rows.
         most_tokens: the largest number of tokens of a row, BOS counted.
     """
 

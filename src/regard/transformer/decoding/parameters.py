@@ -1,7 +1,4 @@
-"""The blocks of an encoder or decoder as arguments of the CPU kernels: pointers to their parameters, and their sizes.
-
-These arguments are computed once for each module, and again if the module has changed since (see `Snapshot`).
-"""
+"""Encoders and decoders as arguments of the CPU kernels: pointers to their parameters, and their sizes."""
 
 import ctypes
 import sys
@@ -25,10 +22,7 @@ from regard.transformer.feed_forward import ACTIVATIONS
 
 
 class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/linear.h: pointers to a layer's weight and bias, and its widths.
-
-    If the weight is quantised (see quantised.py), its pointer is null, and the last three fields are set.
-    """
+    """The C struct `Linear` of kernels/linear.h; of a quantised layer (see int8.py), the weight is null."""
 
     _fields_ = (
         ("weight", FLOATS),
@@ -48,11 +42,11 @@ class LinearParameters(ctypes.Structure):
 
 
 LinearOf = Callable[[nn.Linear | None], LinearParameters]
-"""The type of a function from a linear layer to its parameters: those of the layer, or quantised ones."""
+"""A function that returns the parameters of a linear layer as they are, or quantised."""
 
 
 class NormParameters(ctypes.Structure):
-    """The C struct `Norm` of kernels/blocks.h: pointers to a LayerNorm's weight and bias, and its eps."""
+    """The C struct `Norm` of kernels/blocks.h."""
 
     _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
 
@@ -62,7 +56,7 @@ class NormParameters(ctypes.Structure):
 
 
 class EmbeddingParameters(ctypes.Structure):
-    """The C struct `Embedding` of kernels/blocks.h: the vectors of tokens and positions, and how many there are."""
+    """The C struct `Embedding` of kernels/blocks.h."""
 
     _fields_ = (
         ("vectors", FLOATS),
@@ -80,10 +74,7 @@ class EmbeddingParameters(ctypes.Structure):
 
 
 class BlockParameters(ctypes.Structure):
-    """The C struct `Block` of kernels/blocks.h: the linear layers and the norms of a block.
-
-    In an encoder block, the layers and the norm of cross-attention contain null pointers.
-    """
+    """The C struct `Block` of kernels/blocks.h; an encoder block has null pointers for cross-attention."""
 
     _fields_ = (
         ("query", LinearParameters),
@@ -132,11 +123,9 @@ class Stack(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackParameters:
-    """An encoder or decoder as an argument of the C kernels: pointers to its parameters, and its sizes.
+    """An encoder or decoder as an argument of the C kernels.
 
     Attributes:
-        stack: pointers to the parameters of the blocks, and their sizes.
-        embedding: the vectors of tokens and positions, and how many there are.
         memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
         projection: in a decoder, the output projection.
         storages: the memory of parameters and buffers, stored here so that it is not freed if a module replaces one.
@@ -169,7 +158,7 @@ class StackParameters:
 
     @classmethod
     def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
-        """Return an encoder or decoder as an argument of the C kernels; `structure_reason` must return None for it."""
+        """Compute the arguments of a module for which `structure_reason` returns None."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
@@ -194,7 +183,7 @@ class StackParameters:
 
 
 class Snapshot:
-    """The parts of a module at one time; it shows whether the module has changed since then.
+    """The parts of a module at one time, to find out whether the module has changed since then.
 
     Parts are the attributes, submodules, parameters and buffers of all modules in it, the classes of its submodules,
     the address, shape, strides and type of each parameter and buffer, and the number of hooks that PyTorch has ever
@@ -211,7 +200,6 @@ class Snapshot:
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:
-        """Return whether the module is the same as when the snapshot was made."""
         return all(map(is_, self._parts(), self.parts)) and self._memory() == self.memory
 
     def _parts(self) -> Iterator[Any]:
@@ -227,5 +215,5 @@ COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakK
 
 
 def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a C array with the struct `make(object)` for each of the objects; by default, `struct.of(object)`."""
+    """Return a C array with `make(object)` for each object; by default, with `struct.of(object)`."""
     return (struct * len(objects))(*map(make or struct.of, objects))

@@ -76,13 +76,12 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Group consecutive target texts (rows) of the same source, if all groups have the same number of rows.
+    """Return the source of each group of consecutive rows (target texts) of one source, and the rows in a group.
+
+    If the groups differ in size, each row is a group of its own: the result is `sources` and 1.
 
     Args:
         sources: for each row, the index of the source that it reads.
-
-    Returns:
-        The source of each group, and the number of rows in a group; if the groups differ in size, `sources` and 1.
 
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))

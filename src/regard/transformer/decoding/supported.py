@@ -1,8 +1,7 @@
-"""Check whether the CPU kernel can compute the decoding steps of a decoder; if not, `Decoder.forward` computes them.
+"""Which encoders and decoders the CPU kernels can compute; `forward` computes the others.
 
-The decoder must have cross-attention, its weights must be the softmax of scaled dot products, its parameters must be
-float32 and in one process, and d_head and d_ff must be multiples of `WIDTH_MULTIPLE`. No module of the decoder may be
-replaced or have a hook.
+Their weights must be the softmax of scaled dot products, and their parameters float32 and in one process. A decoder
+must have cross-attention. No module may be replaced or have a hook.
 """
 
 from collections.abc import Iterable
@@ -32,17 +31,13 @@ MODULES = (
 
 
 def kernel_allowed(device: torch.device) -> bool:
-    """Return whether the CPU kernel may compute a decoding step at present.
-
-    It may not while autograd, autocast on `device` or torch.compile is active, or while `use_backend` selects another
-    backend than "fused".
-    """
+    """Return whether CPU kernels may decode now: gradients, autocast, compilation and other backends are off."""
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
 
 def structure_reason(module: nn.Module) -> str | None:
-    """Return the reason why the CPU kernels cannot compute the blocks of an encoder or decoder; None if they can."""
+    """Return why the CPU kernels cannot compute the blocks of an encoder or decoder; None if they can."""
     name = type(module).__name__.lower()
     if module.training:
         return f"the {name} is in training mode"
@@ -66,12 +61,10 @@ def structure_reason(module: nn.Module) -> str | None:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks, or an attribute `forward` that replaces the method of its class."""
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 def is_standard(module: nn.Module) -> bool:
-    """Return whether the CPU kernel can compute a module: its class and settings are supported, and it has no hooks."""
     if type(module) not in MODULES or hooked(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
@@ -84,10 +77,7 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
-    """Return whether all layers of a block have the widths that follow from d_model, d_ff and n_heads.
-
-    A layer that the user has put into the block may have another width.
-    """
+    """Return whether all layers of a block have the widths of one config; a user may have replaced a layer."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
@@ -115,7 +105,6 @@ def normalized_shape(block: DecoderBlock | EncoderBlock) -> tuple[int, ...]:
 
 
 def attentions(block: DecoderBlock | EncoderBlock) -> tuple[MultiHeadAttention, ...]:
-    """Return the self-attention of a block, and the cross-attention of a decoder block."""
     if isinstance(block, EncoderBlock):
         return (block.self_attention,)
     return block.self_attention, cast("MultiHeadAttention", block.cross_attention)
