@@ -1,4 +1,4 @@
-"""The benchmarks as a package: `python -m benchmarks.NAME` can then import the modules that several of them share."""
+"""The benchmarks as a package, so that `python -m benchmarks.NAME` can import the modules that they share."""
 
 import sys
 from pathlib import Path

@@ -1,13 +1,4 @@
-"""Measure the word alignments of two translators: the error of the attention weights of every layer, head and step.
-
-The translators learn the names of numbers. The reference alignment of a name follows from the digits
-(number_alignment.py).
-
-agreement     how often the weights align a target piece with the source word that the model needs to predict it;
-              `regard train`, which has no reference alignments, chooses the weights by this measure
-AER           the alignment error rate against the reference alignments; 0 is best
-one a word    the AER if each target word has only the source word of its largest weight
-"""
+"""Measure the word alignments of two translators of number names, by every layer, head and decoder step."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +76,6 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
 
 
 def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
-    """Train a translator of number names; return a table row for each of its alignment rules, by the rule's name."""
     names = {language: namer(language) for language in (source, target)}
     numbers = random_numbers(sizes.train + sizes.dev + sizes.test, BELOW, SEED)
     dev, test = numbers[sizes.train : sizes.train + sizes.dev], numbers[sizes.train + sizes.dev :]
@@ -117,7 +107,7 @@ def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
 
 
 def right_alignment(number: int, source: str, english: str, korean: str) -> ReferenceAlignment:
-    """Return the reference alignment from the source words to the target words of a number's names."""
+    """Return the reference alignment from the source words to the target words."""
     right = reference(number, english, korean)
     if source == "en":
         return right

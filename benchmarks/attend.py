@@ -21,10 +21,10 @@ LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 MASKS = "none", "causal", "padding", "window", "ALiBi"
 
 BEFORE = 256
-"""The number of keys before its own position that a query may attend to under the window mask."""
+"""The number of keys before its own position to which a query attends under the window mask."""
 
 MOST_BUILT = 2**30
-"""The largest number of elements of a bias tensor for PyTorch's function: with its copies it fits into 24 GiB."""
+"""The most elements of a bias tensor for PyTorch's function: with its copies it fits into 24 GiB."""
 
 
 def main(
@@ -66,7 +66,6 @@ def main(
 
 @torch.inference_mode()
 def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> Row:
-    """Return the table row for a length and a mask, after checking that both functions give the same context."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     rule, matrix, causal = mask_rule(mask, length), mask_matrix(mask, length, heads), mask == "causal"
     score = ScaledDot(bias=Alibi() if mask == "ALiBi" else None)
@@ -87,7 +86,6 @@ def measured(length: int, mask: str, heads: int, width: int, seconds: float) -> 
 
 
 def mask_rule(mask: str, length: int) -> Mask | None:
-    """Return the `Mask` with this name, for `attend`; None = no mask."""
     match mask:
         case "causal" | "ALiBi":
             return Causal()
@@ -99,7 +97,7 @@ def mask_rule(mask: str, length: int) -> Mask | None:
 
 
 def mask_matrix(mask: str, length: int, heads: int) -> Tensor | None:
-    """Return the mask with this name as a tensor for PyTorch's function, or its bias for ALiBi; None = not needed."""
+    """Return the mask as a tensor for PyTorch's function, or ALiBi's bias; None = not needed."""
     match mask:
         case "padding":
             return (torch.arange(length) < length * 3 // 4)[None, None, None]

@@ -1,7 +1,4 @@
-"""Switch off the runtime checks of shapes and types in the microbenchmarks: users do not have these checks either.
-
-The other files of this folder are scripts; tests/test_benchmarks.py runs their examples.
-"""
+"""Switch off the runtime checks of shapes and types in the microbenchmarks: users do not have these checks either."""
 
 from pathlib import Path
 

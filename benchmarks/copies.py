@@ -7,7 +7,7 @@ from random import Random
 Pair = tuple[str, str]
 
 KOREAN_NAME, ENGLISH_NAME = re.compile("톰(?=[은는이가을를의과와도에께아한만, .!?]|$)"), re.compile(r"\bTom\b")
-"""A name that is frequent in Tatoeba, in Korean with or without a particle after it, and in English."""
+"""A frequent name in Tatoeba, in Korean with or without a particle after it, and in English."""
 
 KINDS = "name", "number", "URL"
 
@@ -25,10 +25,7 @@ def item(kind: str, random: Random) -> str:
 
 
 def with_items(pairs: Sequence[Pair], kinds: Sequence[str], seed: int) -> list[tuple[Pair, str]]:
-    """Return the pairs that have the name once in both texts, with a random item in its place, and the item.
-
-    Each pair is returned once for each of the kinds.
-    """
+    """Replace the name by an item of each kind, where both texts have the name once; return pairs and items."""
     random, found = Random(seed), list[tuple[Pair, str]]()
     for korean, english in pairs:
         if len(KOREAN_NAME.findall(korean)) == len(ENGLISH_NAME.findall(english)) == 1:

@@ -1,4 +1,4 @@
-"""Compare the attention that regard records during `generate` with the attention weights that `generate` returns."""
+"""Compare the attention that regard records during `generate` with the weights that `generate` returns."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,11 +15,11 @@ from regard.tracing.watching.watched import check_contexts
 
 NEW_TOKENS = 4
 SIDES = "none", "left"
-"""The sides on which texts are padded; padding on the right would come between a text and its new tokens."""
+"""Padding on the right would come between a text and its new tokens."""
 
 
 def writing_class(config_class: type) -> Any:
-    """Return the model class of a configuration that can generate text; None if transformers has none."""
+    """Return the model class that can generate text, or None."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
 
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING):
@@ -30,10 +30,10 @@ def writing_class(config_class: type) -> Any:
 
 
 def generation(config: Any) -> dict[str, Any]:
-    """Run `generate` of a small model with each padding and kind of attention; return the measured differences.
+    """Run `generate` with each padding and kind of attention; return the differences, by names such as "left, eager".
 
-    A key is for example "left, eager": the side of the padding and the kind of attention. The result is empty if the
-    model cannot generate text, and has only the key "failed" if `generate` fails without regard too.
+    The result is empty if the model cannot generate text, and has only the key "failed" if `generate` fails without
+    regard too.
     """
     model_class = writing_class(type(config))
     if model_class is None:
@@ -70,7 +70,6 @@ def write(model: Any, side: str, **options: Any) -> Any:
 
 
 def weights_of(model: nn.Module, side: str) -> tuple[Tensor, list[Tensor]]:
-    """Return the token ids and all attention weights that `generate` returns."""
     outputs = write(model, side, output_attentions=True, return_dict_in_generate=True)
     return outputs.sequences, attentions_of(outputs)
 
@@ -82,8 +81,8 @@ def watched_writing(
 
     Args:
         plain: the token ids that the model generates when it is not watched.
-        sequences: the token ids that the eager model generates.
-        weights: the attention weights of the eager model; compared only if the watched model generates `sequences`.
+        sequences, weights: what the eager model generates, and its weights; these are compared only if the watched
+            model generates the same.
     """
     with regard.watching(model) as watched:
         written = write(model, side)

@@ -1,12 +1,4 @@
-"""Check regard's GPU kernels against float64, time them beside attention alone, and run them over a million tokens.
-
-check       the error of every statistic against float64, for several masks, scores and data types
-forward     scaled_dot_product_attention in bfloat16, with the kernel that PyTorch chooses
-before      attend(…, ask=…): context and statistics in one call; the context is computed by PyTorch's kernel
-after       attend(…), then pattern.answer(…) for the statistics
-columns     attend(…, ask=…) for statistics of keys alone, which use the log-sum-exp of PyTorch's kernel
-long        1,048,576 tokens, 32 query heads, 8 key heads, head width 128: one forward pass, then the statistics once
-"""
+"""Check regard's GPU kernels against float64, time them beside attention alone, and run them over a million tokens."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -91,7 +83,7 @@ def main(
 
 
 def attend_calls() -> Mapping[str, Mapping[str, Any]]:
-    """Return the keyword arguments of test calls by name; their masks hide blocks wholly, partly or not at all."""
+    """Return the keyword arguments of test calls; their masks hide blocks wholly, partly or not at all."""
     bias = RelativeBias(8).cuda()
     torch.nn.init.normal_(bias.by_bucket)
     documents = Documents(torch.arange(1201, device="cuda") // 177)
@@ -109,7 +101,7 @@ def attend_calls() -> Mapping[str, Mapping[str, Any]]:
 
 
 def check_kernels() -> Iterator[tuple[str, str]]:
-    """Yield the name and largest error of each call, and of one call in each type; exit if an error is too large."""
+    """Yield each call with its largest error; exit if an error is too large."""
     ask, calls = Ask(own=True, previous=True, pooled=(11, 17)), attend_calls()
     cases = [(name, torch.bfloat16, 128) for name in calls]
     cases += product(["causal"], (torch.bfloat16, torch.float16, torch.float32), (64, 128))
@@ -136,20 +128,18 @@ def check_kernels() -> Iterator[tuple[str, str]]:
 
 
 def random_inputs(queries: int, keys: int, heads: int, key_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
-    """Return random queries, keys and values of two batch items."""
     shapes = (2, heads, queries, width), (2, key_heads, keys, width), (2, key_heads, keys, width)
     return [torch.randn(shape, device="cuda").to(dtype) for shape in shapes]
 
 
 def difference(found: Tensor | None, truth: Tensor | None) -> float:
-    """Return the largest difference of two tensors, relative to the largest number of `truth` if it is above 1."""
+    """Return the largest difference, relative to the largest number of `truth` if that is above 1."""
     assert found is not None
     assert truth is not None
     return float((found.double() - truth.double()).abs().max() / truth.double().abs().max().clamp_min(1))
 
 
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
-    """Return the table row for a length, a head width, and a causal mask or none."""
     query, key, value = torch.randn(3, 1, heads, length, width, device="cuda", dtype=torch.bfloat16).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
@@ -171,7 +161,7 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
 
 
 def kernel_of(run: Run) -> str:
-    """Return the name of the CUDA kernel in which a function spends most time, cut to 32 characters."""
+    """Return the CUDA kernel in which a function spends most time."""
     run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
@@ -181,13 +171,13 @@ def kernel_of(run: Run) -> str:
 
 
 def trusted_kernels() -> str:
-    """Return the names of PyTorch's attention kernels that return the right log-sum-exp in a small call."""
+    """Return PyTorch's attention kernels that return the right log-sum-exp."""
     kind = torch.device("cuda"), torch.bfloat16, 1, 128, True
     return ", ".join(kernel.__name__ for kernel in KERNELS["cuda"] if trusted(kernel, *kind)) or "none"
 
 
 def long_run(tokens: int) -> dict[str, str]:
-    """Run attention and its statistics once over a long text, and check column sums and the entropy of some rows."""
+    """Run attention and its statistics once over a long text; check column sums, and the entropy of some rows."""
     heads, key_heads, width = 32, 8, 128
     query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
     key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()

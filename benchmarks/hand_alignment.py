@@ -1,10 +1,9 @@
-"""Measure the word alignments of a Korean-English translator against hand-made alignments of Tatoeba sentence pairs.
+"""Measure the word alignments of a Korean-English translator against 100 alignments that were made by hand.
 
-The sentence pairs are in the file kor.txt of manythings.org/anki, which does not come with regard.
-tatoeba_alignment.tsv has the alignments of 100 sentence pairs. A line has a hash of the two texts, the sure word pairs
-and the possible word pairs. A word pair such as 0-1 is the index of a Korean word and the index of an English word;
-words are divided at white space. One annotator made the alignments; nobody else has checked them. The error is a
-measure for new text only if the translator was not trained on these sentence pairs.
+The pairs are in kor.txt of manythings.org/anki, which does not come with regard. A line of tatoeba_alignment.tsv has a
+hash of the two texts, the sure word pairs and the possible word pairs, such as 0-1: the index of a Korean and of an
+English word, divided at white space. One annotator made the alignments; nobody else has checked them. The error is a
+measure for new text only if the translator was not trained on these pairs.
 """
 
 from hashlib import blake2b
@@ -46,7 +45,7 @@ def main(
 
 
 def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
-    """Return the reference alignments of the sentence pairs in kor.txt, by (Korean text, English text)."""
+    """Return the reference alignments of the pairs in kor.txt, by (Korean text, English text)."""
     texts = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         english, korean = line.split("\t")[:2]
@@ -60,7 +59,7 @@ def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
 
 
 def hash_of(korean: str, english: str) -> str:
-    """Return the hash that stands for a sentence pair in tatoeba_alignment.tsv."""
+    """Return what stands for a sentence pair in tatoeba_alignment.tsv."""
     return blake2b(f"{korean}\t{english}".encode(), digest_size=8).hexdigest()
 
 

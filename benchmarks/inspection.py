@@ -1,9 +1,5 @@
-"""Time attention with statistics of its weights (entropies, column sums, a pooled map), in four ways.
-
-forward     scaled_dot_product_attention alone, without statistics
-before      attend(…, ask=…): context and statistics in one pass
-after       attend(…), then pattern.answer(…) for the statistics
-eager       the whole weight matrix in memory, from which context and statistics are computed
+"""Time attention with statistics of its weights (entropies, column sums, a pooled map), by regard and by whole
+matrices.
 """
 
 import math
@@ -29,12 +25,12 @@ LENGTHS = 512, 1024, 2048, 4096, 8192, 16384
 WIDTHS = 64, 128
 
 CELLS = 64
-"""The number of rows, and of columns, of the pooled map of the weights."""
+"""The rows, and the columns, of the pooled map of the weights."""
 
 ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
 
 MOST_BUILT = 2**30
-"""The largest number of weights for which `eager` is measured: with their copies they fit into 24 GiB."""
+"""The most weights for which `eager` is measured: with their copies they fit into 24 GiB."""
 
 Statistics = Mapping[str, Tensor]
 
@@ -82,7 +78,6 @@ def main(
 
 @torch.inference_mode()
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
-    """Return the table row for a length and a head width, after checking that all ways give the same statistics."""
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
@@ -110,7 +105,6 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
 
 
 def eager(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Statistics:
-    """Compute the whole weight matrix with PyTorch's operations; return the context and statistics."""
     scores = query @ key.mT
     scores *= 1 / math.sqrt(query.shape[-1])
     if causal:
@@ -120,7 +114,6 @@ def eager(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Statistics
 
 
 def statistics_of(weights: Tensor) -> Statistics:
-    """Return the column sums, entropies and pooled map of a whole weight matrix."""
     return {
         "received": weights.sum(dim=-2),
         "entropy": torch.special.entr(weights).sum(dim=-1),
@@ -129,7 +122,6 @@ def statistics_of(weights: Tensor) -> Statistics:
 
 
 def refuse_difference(ours: Summary, theirs: Statistics) -> None:
-    """Raise AssertionError unless regard's statistics equal those computed from the whole weight matrix."""
     for name in ("received", "entropy", "pooled"):
         torch.testing.assert_close(getattr(ours, name), theirs[name], atol=1e-4, rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""Describing the hardware and software that a table was measured with, without the machine's name or the date."""
+"""The hardware and software that a table was measured with, without the machine's name or the date."""
 
 import os
 import platform
@@ -9,15 +9,11 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 BUSY_PERCENT = 10
-"""The processor use by other programs, in percent, above which measured times are unreliable."""
+"""The processor use by other programs above which measured times are unreliable."""
 
 
 def machine(*libraries: str) -> dict[str, str]:
-    """Return the processor, its memory, the number of threads, and the versions of the libraries.
-
-    Args:
-        libraries: distributions to name besides Python, torch and regard.
-    """
+    """Return the processor, its memory, the number of threads, and the versions of torch, regard and `libraries`."""
     busy = psutil.cpu_percent(interval=1)
     facts = {
         "CPU": f"{processor()}, {os.cpu_count()} cores, {torch.backends.cpu.get_cpu_capability()}",
@@ -32,7 +28,6 @@ def machine(*libraries: str) -> dict[str, str]:
 
 
 def version_of(library: str) -> str:
-    """Return the version of a distribution, or a note that it is not installed."""
     try:
         return version(library)
     except PackageNotFoundError:
@@ -40,7 +35,6 @@ def version_of(library: str) -> str:
 
 
 def processor() -> str:
-    """Return the name of the processor's model."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():

@@ -1,13 +1,8 @@
-"""Measuring and comparing the times of functions, and measuring the peak memory of a function in a new process.
+"""Times of functions and their ratios, and the peak memory of a function.
 
 The functions to compare run in rounds. In each round every function runs once, in a new random order, so that other
-work of the machine slows all of them alike. The tables show:
-
-    time     the median over all rounds
-    ratio    the median over all rounds of the ratio of two times; in brackets, the smallest and the largest median of
-             ten groups of rounds
-
-The runs of a round follow each other closely, so a machine that slows down for a minute does not change their ratio.
+work of the machine slows all of them alike. Times and ratios are medians over all rounds; in brackets, the smallest and
+the largest median of ten groups of rounds.
 """
 
 import gc
@@ -30,24 +25,23 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """A time in seconds that a function measured itself and returns, because its first part must not be timed."""
+    """Seconds that a function measured itself and returns, because its first part must not be timed."""
 
     seconds: float
 
 
 GROUPS = 10
-"""The number of groups of rounds; the medians of the groups show how much a result varies."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 300
-"""The smallest number of rounds, even if time is over, and the largest number, even if time is left."""
+"""The rounds even if time is over, and even if time is left."""
 
 LEAST_SECONDS = 0.01
-"""The shortest time of a function in a round, in seconds; a faster function runs several times in each round."""
+"""A faster function runs several times in each round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The result of repeated measurements: their median, and the smallest and largest median of a group of them."""
+    """The median of repeated measurements, and the smallest and largest median of a group of them."""
 
     median: float
     least: float
@@ -89,9 +83,7 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
 
 
 def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Run functions in rounds; return, for each function's name, its seconds in each round.
-
-    Before the first round every function runs once without being timed.
+    """Run functions in rounds; return, for each, its seconds in each round. An earlier round is not timed.
 
     Args:
         seconds: no new round begins after this time, but there are at least three rounds.
@@ -121,7 +113,7 @@ def seconds_of(run: Run, repeats: int = 1) -> float:
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off within the with-block, and keep it from visiting objects made before."""
+    """Switch the garbage collector off, and keep it from visiting objects made before."""
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -133,32 +125,24 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def synchronize() -> None:
-    """Wait until the GPU has done all its work; without a GPU, do nothing."""
+    """Wait until the GPU has done all its work."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
 
 
 def in_new_process(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call a function in a new process and return its result; it must be defined at the top level of a module."""
+    """Call a function in a new process; it must be defined at the top level of a module."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as process:
         return process.submit(function, *arguments).result()
 
 
-@dataclass(slots=True)
-class Peak:
-    """The peak of resident memory during some work, in bytes, minus the memory in use before the work."""
-
-    above: int = 0
-
-
-@contextmanager
-def peak_memory() -> Iterator[Peak]:
-    """Measure the peak of resident memory during the with-block by Linux's counter VmHWM; yield it as a `Peak`."""
+def peak_memory(run: Run) -> int:
+    """Return the peak of resident memory while a function runs, in bytes, without the memory in use before."""
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")
-    before, peak = resident("VmRSS"), Peak()
-    yield peak
-    peak.above = resident("VmHWM") - before
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM, Linux's counter of the peak
+    before = resident("VmRSS")
+    run()
+    return resident("VmHWM") - before
 
 
 def resident(field: str) -> int:

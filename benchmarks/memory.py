@@ -1,7 +1,7 @@
 """Measure the memory for statistics of attention: by regard, and with the whole weight matrix in memory.
 
-Each row is measured in a new process: query, key and value are created, the function runs once on a short text, and
-then the peak of resident memory is measured. The memory in use before, and the context, are subtracted.
+Each row is measured in a new process: the function runs once on a short text, then the peak of resident memory is
+measured, without the memory in use before and without the context.
 """
 
 import time
@@ -15,13 +15,10 @@ from machine import machine
 from measure import in_new_process, peak_memory
 from options import Heads, Length, Out, Quick, Threads
 from picture import Picture
-from rich.console import Console
-from rich.progress import Progress
 from table import Row, Table, command_of, publish
 from torch import Tensor
 
 from regard import Ask, Causal, attend
-from regard.attention.ask import Summary
 
 LENGTHS = 2048, 4096, 8192
 
@@ -75,11 +72,6 @@ def main(
 
 
 def measured(way: str, length: int, heads: int, threads: int | None) -> Row:
-    """Return the table row for a way to compute the statistics and a length.
-
-    Args:
-        way: the name of a function of this file: before, after, with_weights or long_text.
-    """
     above, elapsed = in_new_process(peak_of, way, length, heads, threads or torch.get_num_threads())
     return {"length": length, "way": way, "MiB above": above / 2**20, "seconds": elapsed}
 
@@ -91,48 +83,22 @@ def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float
     WAYS[way](torch.randn(3, 1, heads, 1024 if way == "long" else 2 * CELLS, WIDTH).unbind())
     parts = torch.randn(3, 1, heads, length, WIDTH).unbind()
     start = time.perf_counter()
-    with peak_memory() as peak:
-        WAYS[way](parts)
-    return max(peak.above - parts[2].nbytes, 0), time.perf_counter() - start
+    peak = peak_memory(lambda: WAYS[way](parts))
+    return max(peak - parts[2].nbytes, 0), time.perf_counter() - start
 
 
-def before(parts: Parts) -> object:
-    """Compute the statistics together with the attention."""
-    return attend(*parts, mask=Causal(), ask=ASK)
-
-
-def after(parts: Parts) -> object:
-    """Compute the attention, and afterwards the statistics of its pattern."""
+def after(parts: Parts, ask: Ask = ASK) -> object:
     seen = attend(*parts, mask=Causal())
-    return seen, seen.pattern.answer(ASK)
-
-
-def with_weights(parts: Parts) -> object:
-    """Compute the whole weight matrix, and the statistics from it."""
-    query, key, value = parts
-    return eager(query, key, value, causal=True)
-
-
-def long_text(parts: Parts) -> object:
-    """Compute many statistics of the pattern of a long text, with a progress bar on a terminal."""
-    seen = attend(*parts, mask=Causal())
-    return seen, with_progress_bar(lambda report: seen.pattern.answer(ASK_LONG, report))
-
-
-def with_progress_bar(work: Callable[[Callable[[int, int], None]], Summary]) -> Summary:
-    """Call a function with a progress callback that moves a bar on the terminal."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("looking", total=None)
-        return work(lambda done, of: progress.update(task, completed=done, total=of))
+    return seen, seen.pattern.answer(ask)
 
 
 WAYS: dict[str, Callable[[Parts], object]] = {
-    "before": before,
+    "before": lambda parts: attend(*parts, mask=Causal(), ask=ASK),
     "after": after,
-    "eager": with_weights,
-    "long": long_text,
+    "eager": lambda parts: eager(parts[0], parts[1], parts[2], causal=True),
+    "long": lambda parts: after(parts, ASK_LONG),
 }
+"""The ways to compute statistics: with the attention, after it, from all weights; many statistics of a long text."""
 
 
 if __name__ == "__main__":

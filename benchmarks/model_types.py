@@ -1,7 +1,6 @@
 """Test for all model types of transformers whether regard records their attention exactly.
 
-For each type a small random model is run in a new process with limits of time and memory. The weights that regard
-records are compared with the weights that the model itself returns; see `trial.py` and `verdict.py`.
+For each type a small random model is run in a new process with limits of time and memory; see `trial.py`.
 """
 
 import json
@@ -29,7 +28,7 @@ from trial import Trial, try_type
 from verdict import EXACT, NO_ATTENTION, NO_WEIGHTS, NOT_TRIED, PARTLY, REFUSED, WRONG
 
 SECONDS, MEMORY = 90, 8 << 30
-"""The limits for each type: seconds of CPU time, and bytes of address space (PyTorch itself takes about 2 GiB)."""
+"""For each type: CPU time, and address space in bytes (PyTorch itself takes about 2 GiB)."""
 
 MEANINGS = {
     EXACT: "Every pattern equals the weights that the model returns, in every run.",
@@ -115,14 +114,13 @@ def main(
 
 
 def read(details: Path | None) -> list[Trial]:
-    """Return the trials in a file of JSON lines."""
     if details is None or not details.exists():
         return []
     return [Trial(**json.loads(line)) for line in details.read_text(encoding="utf-8").splitlines()]
 
 
 def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
-    """Test model types, each in a new process; yield their trials."""
+    """Test model types, each in a new process."""
     import_once()
     console = Console(stderr=True)
     with ThreadPoolExecutor(processes) as pool:
@@ -145,7 +143,7 @@ def import_once() -> None:
 
 
 def in_child(name: str) -> Trial:
-    """Test a model type in a child process with limits of time and memory; return its trial."""
+    """Test a model type in a child process with limits of time and memory."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=send_trial, args=(name, sender))
@@ -165,7 +163,7 @@ def in_child(name: str) -> Trial:
 
 
 def send_trial(name: str, sender: Connection) -> None:
-    """Test a model type and send the trial to the parent process; the child process runs this function."""
+    """Test a model type in the child process, and send the trial to the parent process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     with Path(os.devnull).open("w") as silence:
@@ -178,7 +176,6 @@ def send_trial(name: str, sender: Connection) -> None:
 
 
 def page_of(trials: Sequence[Trial]) -> str:
-    """Return the Markdown page: what was tested, what the verdicts mean, their counts, and a row for each type."""
     import transformers
 
     command = "python -m benchmarks.model_types --write docs/model-types.md"
@@ -192,13 +189,12 @@ def page_of(trials: Sequence[Trial]) -> str:
 
 
 def packages() -> str:
-    """Return the names and versions of the packages that some models of transformers need."""
+    """Return the versions of the packages that some models of transformers need."""
     installed = [name for name in ("timm", "torchvision", "torchaudio", "scipy") if find_spec(name)]
     return ", ".join(f"{name} {version(name).split('+')[0]}" for name in installed) or "none of them"
 
 
 def verdicts(trials: Sequence[Trial]) -> str:
-    """Return the Markdown table of the verdicts, with the number of types that got each verdict."""
     watching, install = Counter(trial.watching for trial in trials), Counter(trial.install for trial in trials)
     lines = [
         f"| {verdict} | {watching[verdict]} | {install[verdict]} | {meaning} |" for verdict, meaning in MEANINGS.items()
@@ -208,13 +204,12 @@ def verdicts(trials: Sequence[Trial]) -> str:
 
 
 def rows(trials: Sequence[Trial]) -> str:
-    """Return the Markdown table of the types and their verdicts."""
     lines = [f"| {trial.type} | {trial.watching} | {trial.install} | {cell(trial.remark)} |" for trial in trials]
     return "\n".join(["| type | watching | install | remark |", "|---|---|---|---|", *lines])
 
 
 def cell(text: str, most: int = 200) -> str:
-    """Return a text as the cell of a Markdown table: one line of at most `most` characters, with | and < replaced.
+    """Return a text as a cell of a Markdown table: one line of at most `most` characters, with | and < replaced.
 
     >>> cell("a|b\\nc <d>")
     'a/b c &lt;d&gt;'

@@ -1,10 +1,4 @@
-"""Measure the time and memory for attention statistics of all heads of a transformers model: eager, and regard.
-
-forward     the model with SDPA, without statistics
-dense       output_attentions=True with eager attention, then statistics with NumPy, the way of transformers itself and
-            of tools such as bertviz
-regard      regard.install(model), then pattern.answer(…) for each layer
-"""
+"""Measure the time and memory for attention statistics of all heads of a transformers model: eager, and regard."""
 
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -29,7 +23,7 @@ CELLS = 64
 ASK = Ask(received=True, entropy=True, distance=False, first=False, pooled=(CELLS, CELLS))
 
 MOST_BUILT = 8192
-"""The largest number of tokens for eager attention: the weights take 8 GiB, and 24 GiB with their copies."""
+"""The most tokens for eager attention: the weights take 8 GiB, and 24 GiB with their copies."""
 
 
 def main(
@@ -63,7 +57,6 @@ def main(
 
 
 def measured(length: int, seconds: float) -> Row:
-    """Return the table row for a number of tokens, after checking that NumPy and regard give the same statistics."""
     names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
     refuse_difference(min(length, 256))
     elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
@@ -80,7 +73,7 @@ def measured(length: int, seconds: float) -> Row:
 
 
 def forward(length: int) -> Run:
-    """Return a function that runs the model alone, without statistics."""
+    """Return a function that runs the model without statistics."""
     llama, text = model("sdpa", length), tokens(length)
     return torch.inference_mode()(lambda: llama(text))
 
@@ -98,7 +91,6 @@ def dense(length: int) -> Run:
 
 
 def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
-    """Return the statistics of the weights of one layer, computed with NumPy."""
     batch, heads, queries, keys = weights.shape
     cells = weights.reshape(batch, heads, CELLS, queries // CELLS, CELLS, keys // CELLS)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
@@ -125,7 +117,6 @@ WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": seen, 
 
 
 def model(attention: str, length: int) -> nn.Module:
-    """Return a Llama model with seeded random parameters and the given `attn_implementation` of transformers."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=N_TOKENS,
@@ -141,12 +132,10 @@ def model(attention: str, length: int) -> nn.Module:
 
 
 def tokens(length: int) -> Tensor:
-    """Return the ids of a random text."""
     return torch.randint(N_TOKENS, (1, length), generator=torch.Generator().manual_seed(length))
 
 
 def refuse_difference(length: int) -> None:
-    """Raise AssertionError unless eager attention with NumPy and regard give the same statistics."""
     for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
         for name, answer in ours.items():
             np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)
@@ -155,10 +144,7 @@ def refuse_difference(length: int) -> None:
 def peak_of(way: str, length: int) -> int:
     """Return the peak of memory in bytes, without the model's own, after a first run on a short text."""
     WAYS[way](CELLS)()
-    run = WAYS[way](length)
-    with peak_memory() as peak:
-        run()
-    return peak.above
+    return peak_memory(WAYS[way](length))
 
 
 if __name__ == "__main__":

@@ -32,14 +32,14 @@ def reference(number: int, english: str, korean: str) -> ReferenceAlignment:
 
 
 def places(number: int) -> set[int]:
-    """Return the powers of ten of the digits of a number that are not 0: 0 for units, 1 for tens, and so on."""
+    """Return the powers of ten of the digits that are not 0."""
     return {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
 
 
 def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] | None]]:
-    """Return, for each English word, the powers of ten of the digits that it names, and of those that it multiplies.
+    """Return, for each word, the powers of ten of the digits that it names, and of those before it that it multiplies.
 
-    "thousand" multiplies the digits before it. None stands for all digits, with which "and" may be aligned.
+    None = all digits: "and" may be aligned with each.
 
     >>> english_digits(1_042, "one thousand and forty-two")
     [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]
@@ -61,7 +61,7 @@ def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] |
 
 
 def korean_digits(number: int, korean: str) -> list[set[int]]:
-    """Return the powers of ten of the digits that each Korean word names.
+    """Return, for each word, the powers of ten of the digits that it names.
 
     >>> korean_digits(420_000, "사십이만"), korean_digits(10_005, "만 오")
     ([{4, 5}], [{4}, {0}])

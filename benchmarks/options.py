@@ -1,4 +1,4 @@
-"""The command-line options that several benchmarks share."""
+"""The options that several benchmarks share."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,14 +1,12 @@
 """Measure the web pages that regard, bertviz and CircuitsVis write for one text: size, time to make, time to respond.
 
-Every page shows all heads of MiniLM (6 layers of 12 heads), except the page of CircuitsVis, which shows one layer. A
-page is made in a new process. It is then opened in Chromium without a network, where a page that loads its scripts from
-the internet does not work.
+Every page shows all heads of MiniLM, except that of CircuitsVis, which shows one layer. A page is made in a new
+process, then opened in Chromium without a network.
 """
 
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -48,14 +46,6 @@ HOVER = """async (canvas, n) => {
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The time and memory with which a page was made."""
-
-    seconds: float
-    peak_bytes: int
-
-
 def main(length: Length = None, threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
     """Compare the web pages that regard, bertviz and CircuitsVis write for one text.
 
@@ -86,41 +76,29 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
 
 
 def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
-    """Return a table row for each program, for a text of `n_tokens` tokens."""
     rows: list[Row] = []
     with TemporaryDirectory() as folder:
         for name, write in WRITERS.items():
             file = Path(folder) / f"{name}.html"
             try:
-                made: Made | None = in_new_process(measured, write, n_tokens, file, threads)
+                made: Row = in_new_process(measured, write, n_tokens, file, threads)
             except ImportError:
-                made = None
+                made = dict.fromkeys(("MB", "seconds", "peak MiB"))
             usable, hover = None, None
             if name == "regard":
                 usable, hover = in_new_process(used, file, QUICK_HOVERS if quick else HOVERS)
-            rows.append(
-                {
-                    "tokens": n_tokens,
-                    "page": name,
-                    "MB": file.stat().st_size / 1e6 if made else None,
-                    "seconds": made.seconds if made else None,
-                    "peak MiB": made.peak_bytes / 2**20 if made else None,
-                    "usable s": usable,
-                    "hover ms": hover,
-                }
-            )
+            rows.append({"tokens": n_tokens, "page": name, **made, "usable s": usable, "hover ms": hover})
     return rows
 
 
-def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Made:
-    """Write a page, and return its time and memory; a small page is written before and not measured."""
+def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Row:
+    """Write a page, after a small page that is not measured; return its size, time and memory."""
     torch.set_num_threads(threads)
     write(8, file)
-    with peak_memory() as peak:
-        start = time.perf_counter()
-        write(n_tokens, file)
-        seconds = time.perf_counter() - start
-    return Made(seconds, peak.above)
+    start = time.perf_counter()
+    peak = peak_memory(lambda: write(n_tokens, file))
+    seconds = time.perf_counter() - start
+    return {"MB": file.stat().st_size / 1e6, "seconds": seconds, "peak MiB": peak / 2**20}
 
 
 def used(file: Path, n_hovers: int) -> tuple[float, float]:
@@ -142,17 +120,11 @@ def used(file: Path, n_hovers: int) -> tuple[float, float]:
 
 
 def write_regard(n_tokens: int, file: Path) -> None:
-    """Write regard's page of all heads."""
     minilm = load()
     trace(minilm.model, text_of(n_tokens), tokenizer=minilm.tokenizer).html(file)
 
 
 def write_bertviz(n_tokens: int, file: Path) -> None:
-    """Write bertviz's model view of all heads.
-
-    Raises:
-        ImportError: bertviz is not installed.
-    """
     from bertviz import model_view
 
     weights, tokens = eager_weights(n_tokens)
@@ -160,11 +132,6 @@ def write_bertviz(n_tokens: int, file: Path) -> None:
 
 
 def write_circuitsvis(n_tokens: int, file: Path) -> None:
-    """Write CircuitsVis's page of all heads of one layer.
-
-    Raises:
-        ImportError: CircuitsVis is not installed.
-    """
     import circuitsvis
 
     weights, tokens = eager_weights(n_tokens)
@@ -180,13 +147,13 @@ WRITERS: Mapping[str, Callable[[int, Path], None]] = {
 
 
 def text_of(n_tokens: int) -> str:
-    """Return a text of `n_tokens` tokens of MiniLM, special tokens counted; every word is one token."""
+    """Return a text of `n_tokens` tokens of MiniLM, special tokens counted."""
     words = ["the", "snake", "is", "very", "dangerous", "because", "it", "has", "a", "venom"]
     return " ".join(words[i % len(words)] for i in range(n_tokens - 2))
 
 
 def eager_weights(n_tokens: int) -> tuple[tuple[Tensor, ...], list[str]]:
-    """Return all attention weights of MiniLM, [1 heads queries keys] for each layer, and the tokens."""
+    """Return the attention weights of MiniLM, [1 heads queries keys] for each layer, and the tokens."""
     minilm = load()
     minilm.model.set_attn_implementation("eager")
     ids = minilm.tokenizer(text_of(n_tokens), return_tensors="pt")

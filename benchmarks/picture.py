@@ -1,4 +1,4 @@
-"""Drawing a table as curves or bars in an SVG file; the same table always gives the same bytes."""
+"""A table drawn as curves or bars in an SVG file; the same table always gives the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Okabe and Ito's colours, which colour-blind people can tell apart."""
 
 LINES = "-", "--", ":"
-"""Line styles of Matplotlib."""
 
 LONG = 12
-"""Names of bars with more characters than this are slanted, so that they do not overlap."""
+"""Longer names of bars are slanted, so that they do not overlap."""
 
 MANY = 16
-"""If there are more bars than this, their names are vertical."""
+"""The names of more bars are vertical."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 
@@ -46,7 +45,6 @@ class Picture:
 
 
 def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the picture of a table's rows."""
     with rc_context(STYLE):
         figure = Figure(figsize=(7, 3.6), layout="constrained")
         axes = figure.add_subplot(title=title, ylabel=picture.label)
@@ -108,5 +106,4 @@ def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> Non
 
 
 def spread(value: Any) -> Spread:
-    """Return a cell as a `Spread`; for a number, least and most are the number itself."""
     return value if isinstance(value, Spread) else Spread(value, value, value)

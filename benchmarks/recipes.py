@@ -1,11 +1,8 @@
 """Train translators from Korean to English by several recipes, and measure their translations of the same test lines.
 
-The sentence pairs are in the file kor.txt of manythings.org/anki, which does not come with regard. All trainings have
-the same model, the same number of steps and the same test lines. A seed decides which dev pairs a training takes out,
-its initial parameters, the order of the pairs and dropout.
-
-For learnt copies, training has additional pairs with the same random item in both texts; see copies.py. For
-back-translation, half of the pairs are used as pairs; of the other half, only the English lines are used.
+The pairs are in kor.txt of manythings.org/anki, which does not come with regard. All trainings have the same model,
+number of steps and test lines. A seed decides which dev pairs a training takes out, its initial parameters, the order
+of the pairs and dropout.
 """
 
 import json
@@ -43,7 +40,7 @@ BEAM = Beam()
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The number of test sources, of training steps, of dev pairs that an evaluation translates, and of samples."""
+    """The counts of test sources, training steps, dev pairs that an evaluation translates, and samples."""
 
     test: int
     steps: int
@@ -61,9 +58,9 @@ class Recipe:
     """A way to train and to translate.
 
     Attributes:
-        data: the name of the training data, a key of `corpora`.
-        against: the name of the recipe that its scores are compared with.
-        search: the search algorithm; None = minimum Bayes risk decoding.
+        data: the training data: a case of `trained`, and the name of the folder.
+        against: the recipe that its scores are compared with.
+        search: None = minimum Bayes risk decoding.
         placeholders: the setting vocabulary.placeholders; None = the default.
         weights: the setting data.weights.
     """
@@ -84,7 +81,6 @@ RECIPES: Mapping[str, Recipe] = {
     "half, back-translation": Recipe(data="back-translation", against="half of the pairs"),
     "half twice, back-translation": Recipe(data="weights", against="half of the pairs", weights=(2.0, 1.0)),
 }
-"""The recipes by name; those without `against` are compared with the default. The data name a training's folder."""
 
 
 BACK_TRANSLATION = (
@@ -92,12 +88,12 @@ BACK_TRANSLATION = (
     "back-translate --top-k 10`, marked as synthetic; half twice: with `--weights 2,1`. Their gains are over the "
     "first half alone."
 )
-"""The description of back-translation in the text above the table."""
+"""For the text above the table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Texts:
-    """The sentence pairs of the benchmark, and the folder in which all trainings are kept.
+    """The sentence pairs, and the folder in which all trainings are kept.
 
     Attributes:
         items: test pairs with an item in place of a name, and the item.
@@ -112,7 +108,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The translations of the test lines, and of the lines with items, by a recipe with a seed."""
+    """The translations of the test lines, and of the lines with items."""
 
     found: list[str]
     with_items: list[str]
@@ -148,7 +144,7 @@ def main(
 
 
 def with_compared(names: Sequence[str]) -> list[str]:
-    """Return the names of recipes, with those of the recipes that they are compared with, in the order of RECIPES."""
+    """Return the names of recipes, and of the recipes that they are compared with, in the order of RECIPES."""
     for name in names:
         if name not in RECIPES:
             raise SystemExit(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}.")
@@ -156,13 +152,12 @@ def with_compared(names: Sequence[str]) -> list[str]:
 
 
 def tatoeba_pairs(path: Path) -> list[Pair]:
-    """Return the pairs (Korean, English) in kor.txt."""
     lines = (line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
     return [(korean, english) for english, korean in lines]
 
 
 def number_pairs() -> list[Pair]:
-    """Return pairs (Korean, English) with a name and a number name, for a quick run."""
+    """Return pairs (Korean, English) for a quick run."""
     names = sample("ko", "en", {"all": 300}, seed=7)["all"]
     return [(f"톰은 {korean}", f"Tom has {english}") for korean, english in names]
 
@@ -182,7 +177,7 @@ def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes) -> Texts:
 
 
 def measured(name: str, seed: int, texts: Texts) -> Measured:
-    """Train by a recipe with a seed, and translate test lines and lines with items, unless it was done before."""
+    """Train by a recipe and translate, unless it was done before."""
     path, recipe = texts.folder / f"{name}-{seed}.json", RECIPES[name]
     if path.exists():
         return Measured(**json.loads(path.read_text("utf-8")))
@@ -196,7 +191,6 @@ def measured(name: str, seed: int, texts: Texts) -> Measured:
 
 
 def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
-    """Return the folder of the translator that is trained by a recipe with a seed; train it if needed."""
     folder = texts.folder / f"{recipe.data}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     files = {"train": texts.train}
@@ -210,12 +204,7 @@ def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
 
 
 def train_on(
-    folder: Path,
-    files: Mapping[str, Sequence[Pair]],
-    sizes: Sizes,
-    seed: int,
-    recipe: Recipe,
-    reverse: bool = False,
+    folder: Path, files: Mapping[str, Sequence[Pair]], sizes: Sizes, seed: int, recipe: Recipe, reverse: bool = False
 ) -> Path:
     """Write the corpora and train on them, unless it was done before; return the folder of the translator."""
     languages = ("en", "ko") if reverse else ("ko", "en")
@@ -258,7 +247,6 @@ def back_translated(texts: Texts, seed: int) -> list[Pair]:
 
 
 def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
-    """Return the table of the measures by recipe, in which each recipe has one of each seed."""
     sizes, rows = texts.sizes, [row(name, measures[name], measures[RECIPES[name].against], texts) for name in measures]
     return Table(
         name="recipes",
@@ -290,7 +278,6 @@ def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
 
 
 def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Texts) -> Row:
-    """Return the table row of a recipe, compared with another one."""
     references = [english for _, english in texts.test]
     scores = [evaluate(one.found, references, against=two.found).scores for one, two in zip(own, other, strict=True)]
     compared = [(bleu.value, bleu.comparison, chrf.value) for bleu, chrf, *_ in scores if bleu.comparison is not None]
@@ -305,7 +292,7 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
 
 
 def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
-    """Return the cells of the lines with items: the share of items kept, by kind, and the chrF of the lines."""
+    """Return the share of items kept, by kind, and the chrF of the lines with items."""
     columns = [*(f"{kind}s kept" for kind in KINDS), "chrF2 with items"]
     cells = list[Spread]()
     for number in range(len(KINDS)):  # the lines of a pair have the kinds in turn

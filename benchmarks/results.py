@@ -1,8 +1,4 @@
-"""Write RESULTS.md from the folder results/: tables from JSON, and sections written by hand in Markdown.
-
-python benchmarks/attend.py         makes results/attend.json, .md and .svg
-python benchmarks/results.py        makes RESULTS.md from all files in results/
-"""
+"""Write RESULTS.md from the folder results/: tables from JSON, and sections written by hand in Markdown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +20,7 @@ rounds. Other machines give other times; compare the ratios.
 PAGE = RESULTS.with_name("RESULTS.md")
 
 ORDER = "attend", "unfused", "inspection", "memory", "models", "training", "translation", "translators"
-"""The tables that come first, in this order; all others follow in alphabetical order."""
+"""The tables that come first; all others follow in alphabetical order."""
 
 
 def main(
@@ -42,7 +38,7 @@ def main(
 
 
 def sections(folder: Path, out: Path) -> Iterator[str]:
-    """Yield the sections of the page: a table if its JSON exists, else the Markdown written by hand."""
+    """Yield a table if its JSON exists, else the Markdown written by hand."""
     pictures = str(folder.relative_to(out.parent)) if folder.is_relative_to(out.parent) else str(folder)
     for name in sorted({path.stem for path in folder.glob("*.*")}, key=sort_key):
         table, text = folder / f"{name}.json", folder / f"{name}.md"
@@ -53,7 +49,7 @@ def sections(folder: Path, out: Path) -> Iterator[str]:
 
 
 def sort_key(name: str) -> tuple[int, str]:
-    """Return the sort key of a section; the table of another machine, such as attend-h200, follows attend."""
+    """The table of another machine, such as attend-h200, follows attend."""
     kind = name.partition("-")[0]
     return (ORDER.index(kind) if kind in ORDER else len(ORDER), name)
 

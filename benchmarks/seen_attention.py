@@ -1,7 +1,7 @@
 """Compare the attention that regard records of a model with the attention weights that the model itself returns.
 
-The reference is the same model with attn_implementation="eager" and output_attentions=True: the weights that it puts
-into its outputs, and those that its attention modules return.
+The reference is the same model with attn_implementation="eager" and output_attentions=True: the weights in its outputs,
+and those that its attention modules return.
 """
 
 import re
@@ -21,7 +21,7 @@ NAMED_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 
 @dataclass
 class Reference:
-    """Attention weights that a model returned, with the path of the module; the path is None if it is not known."""
+    """Attention weights that a model returned, with the path of the module; None = not known."""
 
     path: str | None
     weights: Tensor
@@ -29,7 +29,7 @@ class Reference:
 
 @dataclass
 class Comparison:
-    """The result of comparing recorded attention with the weights that the model returned (the reference).
+    """The recorded attention compared with the reference.
 
     Attributes:
         n_equal: the number of reference weight tensors that equal a recorded one.
@@ -45,7 +45,6 @@ class Comparison:
 
 
 def tensors_of(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in a model's outputs."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -57,7 +56,7 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
 
 
 def attentions_of(outputs: Any) -> list[Any]:
-    """Return the attention weights or patterns in a model's outputs, in their order."""
+    """Return the attention weights or patterns in a model's outputs."""
     found: list[Any] = []
 
     def visit(name: str, value: Any) -> None:
@@ -75,7 +74,7 @@ def attentions_of(outputs: Any) -> list[Any]:
 
 
 def is_weights(value: Any) -> bool:
-    """Return whether a value can be attention weights: a tensor whose rows sum to 1, or less with a sink or padding."""
+    """Return whether a value can be attention weights: its rows sum to 1, or to less with a sink or padding."""
     if not isinstance(value, Tensor) or value.ndim < 3 or not value.is_floating_point() or not value.numel():
         return False
     sums = value.sum(dim=-1)
@@ -84,7 +83,7 @@ def is_weights(value: Any) -> bool:
 
 @contextmanager
 def returned_weights(model: nn.Module) -> Iterator[list[Reference]]:
-    """Collect the weights that the attention modules of a model return during the with-block; yield the list."""
+    """Collect the weights that the attention modules of a model return during the with-block."""
     found: list[Reference] = []
 
     def follow(path: str, module: nn.Module) -> None:
@@ -115,7 +114,7 @@ def references(run: Callable[..., Any], model: nn.Module) -> list[Reference]:
 
 
 def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
-    """Run a model with output_attentions=True, or without it if the model has no such option; return the outputs."""
+    """Run a model with output_attentions=True, or without it if the model has no such option."""
     try:
         return run(model, output_attentions=True)
     except TypeError as error:
@@ -125,10 +124,7 @@ def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
 
 
 def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Return the largest difference between regard's weights and the model's; None if the shapes differ.
-
-    Queries that are padding are left out.
-    """
+    """Return the largest difference, without queries that are padding; None if the shapes differ."""
     if theirs.ndim == 3 and ours.shape[0] == theirs.shape[0] and ours.shape[1] > 1:
         ours = ours.mean(dim=1, keepdim=True)  # as nn.MultiheadAttention returns them
     elif ours.shape == theirs.shape and theirs.shape[1] > 1 and torch.equal(theirs, theirs[:, :1].expand_as(theirs)):
@@ -198,8 +194,13 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
     return result
 
 
+def inside(path: str, outer: str) -> bool:
+    """Return whether the module at `path` is the module at `outer`, or inside it."""
+    return path == outer or path.startswith(f"{outer}.")
+
+
 def related(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
+    return inside(path, other) or inside(other, path)
 
 
 def compare_patterns(patterns: Sequence[Any], expected: Sequence[Tensor], padding: Tensor) -> Comparison:
@@ -222,7 +223,7 @@ def compare_patterns(patterns: Sequence[Any], expected: Sequence[Tensor], paddin
 
 
 class SoftmaxCounter(torch.overrides.TorchFunctionMode):
-    """Records the modules that compute a softmax: evidence, independent of regard, for attention it did not record."""
+    """Records the modules that compute a softmax: evidence of attention that is independent of regard."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

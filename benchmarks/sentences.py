@@ -1,4 +1,4 @@
-"""Parallel lines for training and translating: one to three number names a line, about as long as a sentence."""
+"""Parallel lines of one to three number names, about as long as sentences."""
 
 from itertools import islice
 

@@ -1,8 +1,4 @@
-"""Requests that a translation service answers in a second: `regard serve`, and CTranslate2 behind the same server.
-
-Each server runs in a process of its own, and so do the clients. Each client sends one line, waits for the answer, and
-sends the next line. "loop" translates the same lines one after the other, without a server.
-"""
+"""Requests that a translation service answers in a second: `regard serve`, and CTranslate2 behind the same server."""
 
 import json
 import tempfile
@@ -23,15 +19,7 @@ from measure import Spread, ratio, take_turns
 from options import Out, Quick, Seconds
 from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
-from translation import (
-    LINES,
-    PAIRS,
-    STEPS,
-    LinesFile,
-    TranslatorFolder,
-    lines_of,
-    trained,
-)
+from translation import LINES, PAIRS, STEPS, LinesFile, TranslatorFolder, lines_of, trained
 
 from regard.cli.listening import listen
 from regard.export import export
@@ -95,7 +83,6 @@ def main(
 
 
 def measured(one_by_one: Batching, ports: dict[str, int], texts: Sequence[str], n_clients: int, seconds: float) -> Row:
-    """Return the row of a number of clients."""
     runs: dict[str, Callable[[], object]] = {"loop": lambda: [one_by_one.batch_answers([[text]]) for text in texts]}
     with ThreadPoolExecutor(n_clients) as pool:
         for name, port in ports.items():
@@ -126,8 +113,7 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
     """Run a translation service in another process during the with-block; yield its port.
 
     Args:
-        translator: the folder of the translator.
-        ctranslate2: the folder of the same translator as CTranslate2 reads it; None = regard translates.
+        ctranslate2: the folder of the translator as CTranslate2 reads it; None = regard translates.
     """
     here, there = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=serve, args=(translator, ctranslate2, there), daemon=True)
@@ -141,7 +127,7 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
 
 
 def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
-    """Run a translation service, and send its port through a pipe; the new process of `server` runs this function."""
+    """Run a translation service, and send its port through a pipe."""
     import uvicorn
 
     torch.set_num_threads(1)

@@ -1,7 +1,6 @@
-"""Shrinking the configuration of any transformers model, so that a random model can be built in a moment.
+"""Shrink the configuration of any transformers model, so that a random model can be built in a moment.
 
-The sizes in a configuration, and in the configurations inside it, are recognised by their names. Sizes that must agree,
-such as the width of the model and the width of a head, get one value everywhere, so that all parts fit together.
+Sizes are recognised by the names of their fields. Sizes that must agree get one value everywhere.
 """
 
 import re
@@ -55,7 +54,7 @@ DERIVED = (
     "architectures",
     "conv_output_size",
 )
-"""The fields that are left out, because their values follow from others and would no longer fit."""
+"""Fields that are left out: their values follow from others and would no longer fit."""
 
 MISSING = {
     "vocab_size": VOCABULARY,
@@ -68,7 +67,7 @@ MISSING = {
     "prediction_length": 8,
     "context_length": 24,
 }
-"""Values for fields that are None by default in some configurations, although the models need a value."""
+"""Values for fields that are None by default, although the models need a value."""
 
 
 def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
@@ -117,7 +116,7 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
 
 
 def small_backbone(small: Values, config: Any) -> Values:
-    """Return the fields of a small backbone with as many feature maps as the original backbone `config`."""
+    """Return a small backbone with as many feature maps as the original backbone `config`."""
     if small.get("model_type") == "timm_backbone":
         return dict(RESNET)
     features = getattr(config, "out_features", None) or []
@@ -127,7 +126,7 @@ def small_backbone(small: Values, config: Any) -> Values:
 
 
 def part_of(config: Any, name: str) -> Any:
-    """Return an attribute of a configuration; None if it is missing or differs between layers."""
+    """Return an attribute; None if it is missing or differs between layers."""
     try:
         return getattr(config, name, None)
     except Exception:
@@ -142,11 +141,11 @@ RESNET = {
     "layer_type": "basic",
     "out_features": ["stage2", "stage3", "stage4"],
 }
-"""A small ResNet configuration, which replaces backbones that need the package timm."""
+"""Replaces backbones that need the package timm."""
 
 
 def layers_to_keep(values: Mapping[str, Any], n_layers: int | None) -> list[int]:
-    """Return the indices of the layers to keep: the first layer of each kind, and at least two layers."""
+    """Return the indices of the first layer of each kind, and of at least two layers."""
     kinds = [str(k) for k in zip(*kind_lists(values, n_layers), strict=True)]
     first = sorted({kinds.index(kind) for kind in kinds})
     rest = [layer for layer in range(n_layers or LAYERS) if layer not in first]
@@ -190,16 +189,12 @@ def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, 
 
 
 def token_id(name: str, value: int) -> int:
-    """Return an id for a special token within the small vocabulary: ids below 8 stay, others are made from the name."""
+    """Return an id within the small vocabulary: ids below 8 stay, others are made from the name."""
     return value if value < 8 else VOCABULARY - 1 - sum(map(ord, name)) % 50
 
 
 def repair(small: Values, values: Mapping[str, Any]) -> None:
-    """Correct sizes in `small` that depend on other sizes.
-
-    Args:
-        values: the original fields, which show the dependences.
-    """
+    """Correct sizes in `small` that depend on other sizes, as the original `values` show."""
     if "num_feat_extract_layers" in small and "conv_dim" in small:
         small["num_feat_extract_layers"] = len(small["conv_dim"])
     if isinstance(small.get("image_embedding_size"), int):
@@ -217,7 +212,7 @@ def repair(small: Values, values: Mapping[str, Any]) -> None:
 
 
 def add_sections(small: Values) -> None:
-    """Add `mrope_section`, the split of a small head's width between time, height and width in rotary positions."""
+    """Add `mrope_section`, the split of a head's width between time, height and width in rotary positions."""
     rope = small.get("rope_parameters")
     if not rope:
         return

@@ -1,4 +1,4 @@
-"""Making inputs for any transformers model, from the names of the parameters of its `forward`."""
+"""Inputs for any transformers model, from the names of the parameters of its `forward`."""
 
 import inspect
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ Inputs = dict[str, Any]
 
 BATCH, TOKENS, TARGETS = 2, 40, 13
 PADDED = 9
-"""The number of padding tokens in the second text of a batch."""
 
 
 def find(config: Any, *names: str, default: Any = None) -> Any:
@@ -32,7 +31,6 @@ def find(config: Any, *names: str, default: Any = None) -> Any:
 
 
 def parts_of(config: Any) -> list[Any]:
-    """Return the configurations inside a configuration."""
     from transformers import PreTrainedConfig
 
     return [part for part in vars(config).values() if isinstance(part, PreTrainedConfig)]
@@ -63,11 +61,7 @@ def pixels(config: Any, n_frames: int | None = None) -> Tensor:
 
 
 def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
-    """Yield candidates for the inputs of a model as dicts of arguments, the most likely to work first.
-
-    Args:
-        side: where the second text is padded: "left", "right" or "none".
-    """
+    """Yield candidates for the inputs of a model, the most likely to work first; `side` as in `padding_mask`."""
     config: Any = model.config
     parameters = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")

@@ -1,4 +1,4 @@
-"""Building a small random model of any transformers model type, and finding inputs with which it runs."""
+"""A small random model of any transformers model type, and inputs with which it runs."""
 
 import copy
 import importlib
@@ -46,7 +46,7 @@ def model_classes(config_class: type) -> list[type]:
 
 
 def wholes_of(config_class: type) -> Iterator[Any]:
-    """Yield the configuration classes in the same module that contain a configuration of this class and have models."""
+    """Yield the configuration classes of the same module that contain a configuration of this class and have models."""
     from transformers import PreTrainedConfig
 
     file = importlib.import_module(config_class.__module__)
@@ -58,7 +58,6 @@ def wholes_of(config_class: type) -> Iterator[Any]:
 
 
 def all_parts(config: Any) -> Iterator[Any]:
-    """Yield the configurations inside a configuration, at any depth."""
     for part in parts_of(config):
         yield part
         yield from all_parts(part)
@@ -75,7 +74,7 @@ def modules_of(config_class: type, model: nn.Module) -> list[str]:
 
 
 def configs(config_class: Any, name: str) -> Iterator[Any]:
-    """Yield small configurations of a class, the smallest first; yield the exception if one cannot be made."""
+    """Yield small configurations of a class, the smallest first; or the exception, if one cannot be made."""
     try:
         default = config_class()
     except Exception:
@@ -94,7 +93,7 @@ def configs(config_class: Any, name: str) -> Iterator[Any]:
 
 
 def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the dict `values` updated with `changes`; dicts inside it are updated in the same way, not replaced."""
+    """Update a dict, and the dicts inside it."""
     result = dict(values)
     for name, value in changes.items():
         inner = isinstance(value, dict) and isinstance(result.get(name), dict)
@@ -108,13 +107,12 @@ def build(model_class: Any, config: Any, **options: Any) -> nn.Module:
 
 
 SECONDS_TO_FIND = 8
-"""The CPU time in seconds after which no further configuration is tried."""
+"""CPU time after which no further configuration is tried."""
 
 MOST_PARAMETERS = 400_000_000
 
 
 def check_small(model_class: Any, config: Any) -> None:
-    """Raise ValueError if a model would have more than `MOST_PARAMETERS` parameters."""
     with torch.device("meta"):
         model = model_class(copy.deepcopy(config))
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -136,7 +134,7 @@ def sharpen(model: nn.Module) -> None:
 
 @dataclass
 class Ready:
-    """A small model that runs, and what it runs with.
+    """A small model that runs.
 
     Attributes:
         choice: the index of the inputs with which it runs, among those that `choices` yields.
@@ -164,7 +162,7 @@ def find_ready(config_class: type, name: str) -> Ready | list[str]:
 
 
 def find_own(config_class: type, name: str, part: type | None = None) -> Ready | list[str]:
-    """Return the first model of a configuration class that can be built and run, else the errors as texts.
+    """Return the first model of a configuration class that can be built and run, else the errors.
 
     Args:
         part: the configuration class of a part of the model that must run too; None = no condition.

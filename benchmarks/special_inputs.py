@@ -1,4 +1,4 @@
-"""Inputs for the model types for which `small_inputs.py` finds none, by the type of the model's configuration."""
+"""Inputs for the model types for which `small_inputs.py` finds none."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,12 @@ Inputs = dict[str, Any]
 
 
 def numbers(*shape: int) -> Tensor:
-    """Return a tensor of random numbers, seeded, so that a shape always gives the same numbers."""
+    """Return seeded random numbers."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def ids(*shape: int, most: int = 60) -> Tensor:
-    """Return a tensor of random token ids, seeded, so that a shape always gives the same ids."""
+    """Return seeded random token ids."""
     return torch.randint(10, most, shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
@@ -30,6 +30,14 @@ def patches(config: Any, **more: Any) -> Inputs:
         "pixel_attention_mask": ones(2, 24),
         "spatial_shapes": torch.tensor([[4, 6], [4, 6]]),
         **more,
+    }
+
+
+def patches_in_a_row(config: Any) -> Inputs:
+    """Return the 24 patches of one picture and the 16 of another as one picture of 40 patches in a row."""
+    return {
+        "pixel_values": numbers(1, 3, config.patch_size, 40 * config.patch_size),
+        "target_sizes": torch.tensor([[4, 6], [4, 4]]),
     }
 
 
@@ -50,7 +58,7 @@ def words_in_picture(n_tokens: int, first: int = 2, total: int = 40) -> Tensor:
 
 
 def text_with_picture(token: int, n_tokens: int) -> Tensor:
-    """Return two texts of 40 tokens without padding, in which the id `token` stands for parts of a picture."""
+    """Return two texts of 40 tokens, in which the id `token` stands for parts of a picture."""
     text = ids(2, 40)
     text[:, 10 : 10 + n_tokens] = token
     return text
@@ -100,8 +108,12 @@ def sound_frames(config: Any) -> Inputs:
     return {"input_features": numbers(config.num_mel_bins, 130), "feature_lens": torch.tensor([70, 60])}
 
 
+def video_with_sound(config: Any) -> Inputs:
+    return {"pixel_values_videos": numbers(2, 4, 3, 64, 64), "input_values": numbers(2, 1, 1920 * 12)}
+
+
 def film(config: Any) -> Inputs:
-    """Return the inputs for the second frame of a video, whose first frame has an object that was found already."""
+    """Return the inputs for the second frame of a video, in whose first frame an object was found already."""
     import transformers
 
     name = type(config).__name__.removesuffix("Config")
@@ -166,18 +178,9 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
         "aspect_ratio_ids": torch.tensor([[6], [1]]),
         "aspect_ratio_mask": torch.tensor([[[1] * 4], [[1, 0, 0, 0]]]),
     },
-    "minicpm_ocr_vision": lambda config: {
-        "pixel_values": numbers(1, 3, config.patch_size, 40 * config.patch_size),
-        "target_sizes": torch.tensor([[4, 6], [4, 4]]),
-    },
-    "minicpmv4_6_vision": lambda config: {
-        "pixel_values": numbers(1, 3, config.patch_size, 40 * config.patch_size),
-        "target_sizes": torch.tensor([[4, 6], [4, 4]]),
-    },
-    "minicpmv4_7_vision": lambda config: {
-        "pixel_values": numbers(1, 3, config.patch_size, 40 * config.patch_size),
-        "target_sizes": torch.tensor([[4, 6], [4, 4]]),
-    },
+    "minicpm_ocr_vision": patches_in_a_row,
+    "minicpmv4_6_vision": patches_in_a_row,
+    "minicpmv4_7_vision": patches_in_a_row,
     "mimi_decoder": lambda config: {"latents": numbers(2, config.hidden_size, 30)},
     "pocket_tts_audio_tokenizer_decoder": lambda config: {"latents": numbers(2, config.hidden_size, 30)},
     "molmo2_adapter": lambda config: {
@@ -191,14 +194,8 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "perceiver": lambda config: {"inputs": numbers(2, 40, config.d_model)},
     "pe_video": lambda config: {"pixel_values_videos": numbers(2, 4, 3, 64, 64)},
     "pe_video_encoder": lambda config: {"pixel_values_videos": numbers(2, 4, 3, 64, 64)},
-    "pe_audio_video": lambda config: {
-        "pixel_values_videos": numbers(2, 4, 3, 64, 64),
-        "input_values": numbers(2, 1, 1920 * 12),
-    },
-    "pe_audio_video_encoder": lambda config: {
-        "pixel_values_videos": numbers(2, 4, 3, 64, 64),
-        "input_values": numbers(2, 1, 1920 * 12),
-    },
+    "pe_audio_video": video_with_sound,
+    "pe_audio_video_encoder": video_with_sound,
     "phi4_multimodal_audio": lambda config: {"hidden_states": numbers(2, 160, 80), "mask": ones(2, 160).bool()},
     "pi0": lambda config: {"pixel_values": numbers(2, 1, 3, 64, 64), "pixel_attention_mask": ones(2, 1)},
     "pp_chart2table": lambda config: {
@@ -271,10 +268,7 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "voxtral_realtime_text": lambda config: {"t_cond": numbers(1, config.hidden_size)},
     "voxtral_realtime": lambda config: {"input_features": numbers(2, 128, 320)},
     "xclip_vision_model": lambda config: {"pixel_values": numbers(8, 3, *[config.image_size] * 2)},
-    "moshi_depth": lambda config: {
-        "input_ids": ids(2, 8),
-        "last_hidden_state": numbers(2, 1, config.input_size),
-    },
+    "moshi_depth": lambda config: {"input_ids": ids(2, 8), "last_hidden_state": numbers(2, 1, config.input_size)},
     "muse_glimmer_assistant": lambda config: {
         "noise_embeds": numbers(2, 8, config.hidden_size),
         "context_hidden_states": numbers(2, 40, len(config.target_layer_ids) * config.hidden_size),
@@ -307,4 +301,4 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "xcodec2": sound_and_features,
     "neucodec": sound_and_features,
 }
-"""For each model type, a function from its small configuration to the arguments of the model's `forward`."""
+"""From the small configuration of each model type, the arguments of its model's `forward`."""

@@ -156,10 +156,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "qwen4_exp": {"text_config": INDEXER},
     "qwen4_exp_text": INDEXER,
     "sam": {"vision_config": {"output_channels": 128, "num_pos_feats": 64}},
-    "sam_hq": {
-        "vision_config": {"output_channels": 128, "num_pos_feats": 64},
-        "mask_decoder_config": {"vit_dim": 128},
-    },
+    "sam_hq": {"vision_config": {"output_channels": 128, "num_pos_feats": 64}, "mask_decoder_config": {"vit_dim": 128}},
     "sam3_tracker": {"vision_config": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]}},
     "sam3_tracker_video": {
         "image_size": 56,
@@ -228,7 +225,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "time_series_transformer": TIME_SERIES,
     "xmod": {"default_language": "en_XX"},
 }
-"""The fields of the configuration to set, by model type."""
+"""Fields of the configuration to set, by model type."""
 
 
 CLASSES = {
@@ -237,7 +234,7 @@ CLASSES = {
     "NougatConfig": "VisionEncoderDecoderModel",
     "PPChart2TableConfig": "GotOcr2ForConditionalGeneration",
 }
-"""The names of model classes, by the name of a configuration that uses the model class of another type."""
+"""For configurations that use the model class of another type."""
 
 GENERATES = "it has `generate` but no `forward`; its parts are types of their own"
 ENCODES = "it has `encode` and `decode` but no `forward`; the model around it calls them"
@@ -272,4 +269,4 @@ REASONS = {
     "vibevoice_diffusion": "the model around it runs it only while it writes sound",
     "sam3_video": "it reads a session of a detector and a tracker, which are types of their own",
 }
-"""The reason why a model type cannot be tested, by model type."""
+"""Why a model type cannot be tested."""

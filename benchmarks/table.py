@@ -1,9 +1,4 @@
-"""Tables of results, written as Markdown, JSON and a picture.
-
-results/NAME.json    all numbers, from which RESULTS.md is made
-results/NAME.md      the table
-results/NAME.svg     the picture
-"""
+"""Tables of results, as Markdown, as JSON (from which RESULTS.md is made) and as a picture."""
 
 import json
 import shlex
@@ -29,12 +24,9 @@ class Table:
     """The results of a benchmark, and how they were measured.
 
     Attributes:
-        name: the name of its files.
-        title: the heading.
         about: what is compared, and what the columns mean.
-        command: the command that makes the table.
         machine: the hardware and software it was measured with.
-        rows: the values of each row by column name; None = not measured, e.g. because the memory is too small.
+        rows: the values by column name; None = not measured, e.g. because the memory is too small.
         picture: the columns to draw.
     """
 
@@ -47,11 +39,7 @@ class Table:
     picture: Picture
 
     def markdown(self, pictures: str = ".") -> str:
-        """Return the table as a section of a document.
-
-        Args:
-            pictures: the folder of the pictures, relative to the document.
-        """
+        """Return the table as a section of a document; `pictures` is the folder of the pictures, relative to it."""
         columns = list(self.rows[0])
         lines = [
             columns,
@@ -70,7 +58,6 @@ class Table:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the table as JSON, Markdown and SVG."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.name
         path.with_suffix(".json").write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -79,14 +66,12 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> "Table":
-        """Read a table from its JSON file."""
         given = json.loads(path.read_text(encoding="utf-8"))
         rows = [{column: cell_from_json(value) for column, value in row.items()} for row in given["rows"]]
         return cls(**{**given, "rows": rows, "picture": Picture(**given["picture"])})
 
 
 def cell_from_json(value: Any) -> Value:
-    """Return the value of a cell from JSON, in which a `Spread` is a dict."""
     return Spread(**value) if isinstance(value, dict) else value
 
 

@@ -1,4 +1,4 @@
-"""Microbenchmarks of small functions that are called often; `make test` does not run them.
+"""Microbenchmarks of small functions that are called often.
 
 pytest benchmarks --benchmark-only
 pytest benchmarks --benchmark-only --benchmark-save=before      and after a change: --benchmark-compare
@@ -19,10 +19,9 @@ from regard.translation.search.interface import SourceBatch
 
 
 class Benchmark(Protocol):
-    """The fixture of pytest-benchmark."""
+    """The fixture of pytest-benchmark, which runs a function many times."""
 
-    def __call__(self, function: Callable[..., object], *arguments: object) -> object:
-        """Run the function many times."""
+    def __call__(self, function: Callable[..., object], *arguments: object) -> object: ...
 
 
 @pytest.fixture(autouse=True)
@@ -43,39 +42,36 @@ def pattern(length: int) -> Pattern:
 
 
 def test_attend_64(benchmark: Benchmark) -> None:
-    """Time `attend` on 64 tokens, which is mostly overhead."""
+    """Mostly overhead."""
     benchmark(attend, *parts(64))
 
 
 def test_attend_512(benchmark: Benchmark) -> None:
-    """Time `attend` on 512 tokens."""
     benchmark(attend, *parts(512))
 
 
 def test_one_row_of_4096(benchmark: Benchmark) -> None:
-    """Time the weights of one query of one head over 4,096 keys."""
     seen = pattern(4096)
     benchmark(lambda: seen[0, 3, 2000])
 
 
 def test_received_2048(benchmark: Benchmark) -> None:
-    """Time the column sums of the weights of every head, over 2,048 tokens."""
+    """Column sums of the weights of every head."""
     seen = pattern(2048)
     benchmark(seen.received)
 
 
 def transformer() -> Transformer:
-    """Return a small Transformer."""
     return Transformer(TransformerConfig.preset("tiny", n_source_tokens=8000, n_target_tokens=8000)).eval()
 
 
 def sources(model: Transformer) -> SourceBatch:
-    """Return a batch of 16 source sentences of 20 random tokens."""
+    """Return 16 source sentences of 20 random tokens."""
     return SourceBatch.of(model, torch.randint(4, 8000, (16, 20)).tolist())
 
 
 def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
-    """Time the decoder step for the 21st token of 16 translations."""
+    """The 21st token of 16 translations."""
     model = transformer()
     given = sources(model)
     decoding = model.compiled_decoding(given.source, given.lengths, most_rows=16, most_tokens=21)
@@ -91,14 +87,12 @@ def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
 
 
 def test_a_beam(benchmark: Benchmark) -> None:
-    """Time the beam search of 16 sentences, from the encoder to the last token."""
     model = transformer()
     given = sources(model)
     benchmark(lambda: Beam(5).run(model, given))
 
 
 def test_a_backward_pass(benchmark: Benchmark) -> None:
-    """Time the forward and backward pass of attention over 512 tokens."""
     with torch.inference_mode(False), torch.enable_grad():
         query, key, value = (part.clone().requires_grad_() for part in parts(512))
         benchmark(lambda: attend(query, key, value, mask=Causal()).context.sum().backward())  # type: ignore[no-untyped-call]

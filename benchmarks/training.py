@@ -1,8 +1,7 @@
 """Time the training of a translator: regard's loop, torch.nn.Transformer in a plain loop, and MarianMT with Trainer.
 
-All three train the same Transformer (post-norm, sinusoidal positions, shared embeddings) on the same batches in the
-same order, with the same AdamW, learning rates, label smoothing and clipping. They take turns of some steps; the loss
-after the last turn shows that all of them learn equally well.
+All three train the same Transformer on the same batches in the same order, with the same AdamW, learning rates, label
+smoothing and clipping, in turns. The loss after the last turn shows that all of them learn equally well.
 """
 
 import math
@@ -73,13 +72,8 @@ def main(
     torch.set_num_threads(threads or torch.get_num_threads())
     lines = LINES
     if quick:
-        preset, batch_tokens, steps, seconds, lines = (
-            preset or ["tiny"],
-            min(batch_tokens, 500),
-            min(steps, 1),
-            0.1,
-            300,
-        )
+        preset, batch_tokens, steps = preset or ["tiny"], min(batch_tokens, 500), min(steps, 1)
+        seconds, lines = 0.1, 300
     with tempfile.TemporaryDirectory() as folder:
         batches = batches_of(Path(folder), lines, batch_tokens)
         rows = [measured(name, batches, steps, seconds) for name in with_progress(preset or PRESETS, "training")]
@@ -104,7 +98,6 @@ def main(
 
 
 def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
-    """Return the table row for a model size."""
     config = TransformerConfig.preset(
         preset, n_source_tokens=N_TOKENS, n_target_tokens=N_TOKENS, norm="post", share="all"
     )
@@ -148,10 +141,7 @@ def segments(batches: Batches, steps: int) -> Iterator[Segment]:
 
 
 Way = Callable[[Segment, int], float]
-"""The type of a training: a function of some batches and the number of earlier steps, which returns the mean loss.
-
-It takes one training step for each batch.
-"""
+"""A training: takes a step for each batch, given the number of earlier steps; returns the mean loss."""
 
 
 class Turns:
@@ -162,7 +152,6 @@ class Turns:
         self.n_tokens: list[int] = []
 
     def __call__(self) -> Elapsed:
-        """Take the steps of the next turn and return their seconds."""
         segment = next(self.given)
         start = time.perf_counter()
         self.loss = self.way(segment, self.step)
@@ -206,7 +195,6 @@ class WithRegard:
         )
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """Take a step for each batch and return the mean loss."""
         losses = [train_step(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
         return float(sum(losses)) / len(losses)
 
@@ -220,7 +208,6 @@ class WithTorch:
         self.schedule = LambdaLR(self.optimiser, lambda step: SCHEDULE(step + 1))
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """Take a step for each batch and return the mean loss."""
         losses = []
         for batch in segment:
             logits = self.module(batch.source, batch.target)
@@ -259,7 +246,6 @@ class PlainTransformer(nn.Module):
                 module.dropout.p = elsewhere
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Return the logits of the token after each target token."""
         barred = source == PAD
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool)
         x = self.transformer(
@@ -273,7 +259,6 @@ class PlainTransformer(nn.Module):
         return F.linear(x, self.embedding.weight, self.bias)
 
     def embedded(self, tokens: Tensor) -> Tensor:
-        """Return the scaled embeddings of tokens, with positional encodings added."""
         scaled = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
         return self.dropout(scaled + self.get_buffer("waves")[: tokens.shape[1]])
 
@@ -288,19 +273,16 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
         self.model, self.called, self.beginning_seconds = model, 0.0, 0.0
 
     def __call__(self, segment: Segment, step: int) -> float:
-        """Take a step for each batch and return the mean loss."""
         self.called = time.perf_counter()
         self.trainer.train_dataset = [marian_batch(batch) for batch in segment]
         return float(self.trainer.train().training_loss)
 
     def on_step_begin(self, arguments: object, state: TrainerState, control: object, **given: object) -> None:
-        """Note the time of the first step; Trainer calls this before each step."""
         if state.global_step == 0:
             self.beginning_seconds = time.perf_counter() - self.called
 
     @cached_property
     def trainer(self) -> Trainer:
-        """The Trainer, with the same optimiser and learning rates as regard's loop and the plain loop."""
         optimiser = make_optimiser(self.model, RATE, DECAY)
         schedule = LambdaLR(optimiser, lambda step: SCHEDULE(step + 1))
         arguments = TrainingArguments(
@@ -318,11 +300,7 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
             seed=SEED,
         )
         made = Trainer(
-            self.model,
-            arguments,
-            data_collator=lambda one: one[0],
-            callbacks=[self],
-            optimizers=(optimiser, schedule),
+            self.model, arguments, data_collator=lambda one: one[0], callbacks=[self], optimizers=(optimiser, schedule)
         )
         made.remove_callback(PrinterCallback)
         return made

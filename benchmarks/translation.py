@@ -1,7 +1,4 @@
-"""Time the translation of the same lines with the same parameters: regard, transformers' generate, and CTranslate2.
-
-All programs get the same batches of lines of similar length, and return texts.
-"""
+"""Time the translation of the same lines with the same parameters: regard, transformers' generate, and CTranslate2."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +31,7 @@ BEAMS = 5, 1
 LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
 
 ONE_IN = 10
-"""With batches of one line, only one in this many lines is translated, since translating takes longer."""
+"""With batches of one line, only one in this many lines is translated."""
 
 TranslatorFolder = Annotated[
     Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
@@ -50,7 +47,7 @@ Preset = Annotated[
 
 Lines = Sequence[str]
 Way = Callable[[Lines, int], list[str]]
-"""The type of a program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
+"""A program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
 
 
 def main(
@@ -108,7 +105,6 @@ def main(
 def measured(
     ways: Mapping[str, Way], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
 ) -> Row:
-    """Return the table row for a beam size and a batch size."""
     texts = texts[::ONE_IN] if size == 1 else texts
     batches = [texts[start : start + size] for start in range(0, len(texts), size)]
     found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
@@ -137,7 +133,7 @@ def lines_of(file: Path | None, n_lines: int) -> list[str]:
 
 
 def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> Path:
-    """Train a translator of number names, a small one for a minute or two; return its folder."""
+    """Train a translator of number names, a small one for a minute or two."""
     sides = folder / "train.en", folder / "train.de"
     for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
         side.write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -150,7 +146,7 @@ def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> 
 
 
 def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Way]:
-    """Return the programs to compare, by name; all have the parameters of `translator`."""
+    """Return the programs to compare, all with the parameters of `translator`."""
     saved = translator.save(folder / "saved")
     for to in ("huggingface", "ctranslate2"):
         export(saved, to, folder / to)
@@ -192,7 +188,7 @@ def by_transformers(folder: Path) -> Way:
 
 
 def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
-    """Return a program that translates with the model exported to CTranslate2, with as many threads as PyTorch has.
+    """Return a program that translates with CTranslate2, with as many threads as PyTorch has.
 
     CTranslate2 runs in another process: CTranslate2 and PyTorch both use GNU's OpenMP, which puts threads to sleep
     between operations if a process has more threads than cores, and then both libraries are half as fast.

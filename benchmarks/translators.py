@@ -38,7 +38,6 @@ from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 
 Words = Callable[[str], list[str]]
-"""The type of a tokenizer: a function that divides a text into words."""
 
 PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "de-en Transformer"): ("spaCy", 36.5),
@@ -92,21 +91,16 @@ def main(
 
 
 def earlier(results: Path) -> dict[tuple[Value, Value], Row]:
-    """Return the rows of the table in the folder `results`, by corpus and translator.
-
-    A row takes hours of training, so it stays in the table until it is measured again.
-    """
+    """Return the rows of the table in the folder `results`; they took hours of training, and stay in the table."""
     path = results / "translators.json"
     return {key(row): row for row in Table.read(path).rows} if path.exists() else {}
 
 
 def key(row: Row) -> tuple[Value, Value]:
-    """Return the corpus and the translator of a row."""
     return row["corpus"], row["translator"]
 
 
 def measured(corpus: str, test: Path, folder: Path) -> Row:
-    """Return the table row for the translator in a folder."""
     translator = Translator.load(folder)
     assert isinstance(translator.model, nn.Module)
     source, target = folder.resolve().name.split("-")[:2]
@@ -143,7 +137,7 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
 
 
 def words_of(how: str, language: str) -> Words:
-    """Return a tokenizer by its name: spaCy's rules for a language, the Moses script, or division at spaces."""
+    """Return spaCy's rules for a language, the Moses script, or division at spaces."""
     if how == "space":
         return str.split
     if how == "spaCy":

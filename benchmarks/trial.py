@@ -1,6 +1,4 @@
-"""The test of one model type: record the attention of a small random model, and compare it with the model's weights.
-
-Attention is recorded in two ways, by `regard.watching` and by `regard.install`."""
+"""The test of one model type: its attention as `regard.watching` and `regard.install` see it, and its own weights."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +11,7 @@ from seen_attention import (
     attentions_of,
     compare_patterns,
     compare_steps,
+    inside,
     references,
     run_for_weights,
     tensors_of,
@@ -31,7 +30,7 @@ SIDES = "none", "right", "left"
 
 @dataclass
 class Trial:
-    """The result of testing a model type: the verdicts for `watching` and `install`, a remark, and measurements."""
+    """The result of testing a model type."""
 
     type: str
     watching: str = "not tried"
@@ -102,7 +101,7 @@ def watch_once(
     """Watch a model with its default attention and with eager attention; write the measurements into `details`.
 
     Args:
-        model, eager: the same model with default and with eager attention; None = there is no eager attention.
+        eager: None = the model has no eager attention.
         part: the paths of the modules to look at; empty = all modules.
         side: where the inputs are padded: none, right or left.
     """
@@ -173,13 +172,8 @@ def equal_bits(some: Any, other: Any) -> bool:
     return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
 
 
-def inside(path: str, outer: str) -> bool:
-    """Return whether the module at `path` is the module at `outer`, or inside it."""
-    return path == outer or path.startswith(f"{outer}.")
-
-
 def relative_difference(ours: Any, theirs: Any, padding: Tensor) -> float:
-    """Return the largest difference between two outputs for tokens that are not padding, relative to their size."""
+    """Return the largest difference for tokens that are not padding, relative to the size of the outputs."""
     pairs = [
         (a.nan_to_num(), b.nan_to_num())
         for a, b in zip(tensors_of(ours), tensors_of(theirs), strict=False)

@@ -1,8 +1,4 @@
-"""Time softmax attention with sinks or a softcap, which PyTorch's fused kernels do not have.
-
-sinks       one more score for each head, which takes weight and has no value, as in gpt-oss
-softcap     scores bounded to ± 50, as in Gemma 2
-"""
+"""Time attention with sinks or a softcap, which PyTorch's fused kernels do not have."""
 
 from itertools import product
 from statistics import median
@@ -27,7 +23,7 @@ KINDS = "sinks", "softcap"
 CAP = 50.0
 
 MOST_BUILT = 2**29
-"""The largest number of weights for which transformers' eager attention is measured; it makes several copies."""
+"""The most weights for which transformers' eager attention is measured; it makes several copies."""
 
 
 def main(
@@ -68,11 +64,6 @@ def main(
 
 @torch.inference_mode()
 def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> Row:
-    """Return the table row for a length and a kind, after checking that both programs give the same context.
-
-    Args:
-        kind: sinks or softcap.
-    """
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     sinks = torch.randn(heads) if kind == "sinks" else None
     score = ScaledDot(softcap=CAP if kind == "softcap" else None)

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from seen_attention import TOLERANCE, related
+
 EXACT, PARTLY, REFUSED, WRONG, NOT_TRIED = "exact", "partly", "refused", "wrong", "not tried"
 NO_ATTENTION, NO_WEIGHTS = "no attention", "no weights"
 SIDES = "none", "right", "left"
-TOLERANCE = 1e-4
 
 
 def runs_of(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -78,7 +79,7 @@ def writings(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def fault_of_writing(details: Mapping[str, Any]) -> str:
-    """Return what is wrong with the recorded attention of `generate`; an empty text if nothing is wrong."""
+    """Return what is wrong with the recorded attention of `generate`, or ""."""
     for one in writings(details):
         if not one["written"]:
             return "`generate` writes something else while it is watched"
@@ -121,16 +122,10 @@ def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str
 
 
 def covers(path: str, other: str) -> bool:
-    return (
-        path == other
-        or path.startswith(f"{other}.")
-        or other.startswith(f"{path}.")
-        or other == ""
-        or path == "outputs"
-    )
+    return related(path, other) or other == "" or path == "outputs"
 
 
 def names(paths: Iterable[str], most: int = 3) -> str:
-    """Return module paths as one text, with * in place of layer numbers; at most `most` different paths."""
+    """Return at most `most` different module paths as one text, with * in place of layer numbers."""
     short = sorted({re.sub(r"\.\d+", ".*", path) for path in paths})
     return ", ".join(f"`{path}`" for path in short[:most]) + (" …" if len(short) > most else "")

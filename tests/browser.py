@@ -65,13 +65,7 @@ def opened(tab: Page) -> Iterator[Callable[..., Page]]:
     for event, listener in listeners.items():
         tab.on(event, listener)
 
-    def open_file(
-        path: Path,
-        width: int = 1280,
-        height: int = 900,
-        dark: bool = False,
-        address: str = "",
-    ) -> Page:
+    def open_file(path: Path, width: int = 1280, height: int = 900, dark: bool = False, address: str = "") -> Page:
         files.append(path.as_uri())
         tab.mouse.move(0, 0)
         tab.set_viewport_size({"width": width, "height": height})

@@ -64,10 +64,7 @@ def masks(queries: int, keys: int) -> dict[str, tuple[Mask | Tensor | None, Sees
         "global from ahead": (Global([2], offset=1), lambda b, h, i, j: 2 in (i + 1, j)),
         "longformer": (Window(2, 2) | Global([1]), lambda b, h, i, j: abs(i + late - j) <= 2 or 1 in (i + late, j)),
         "llama 4": (Causal() & Chunked(5), lambda b, h, i, j: j <= i + late and {i + late, j} <= chunk_of_five(j)),
-        "sparse transformer": (
-            Causal() & Dilated(keys, keys, 4),
-            lambda b, h, i, j: j in range(i + late, -1, -4),
-        ),
+        "sparse transformer": (Causal() & Dilated(keys, keys, 4), lambda b, h, i, j: j in range(i + late, -1, -4)),
         "padding": (padding, lambda b, h, i, j: j < lengths[b]),
         "padding alone": (Padding(torch.tensor([0, 4])), lambda b, h, i, j: j < [0, 4][b]),
         "padding for all": (Padding(torch.tensor([2])), lambda b, h, i, j: j < 2),

@@ -213,13 +213,7 @@ def test_a_watched_model_gets_a_verdict(changes, verdict):
     assert watching_verdict(details(**changes))[0] == verdict
 
 
-WRITTEN = {
-    "written": True,
-    "differing": {},
-    "missing": [],
-    "unseen": {},
-    "check": 0.0,
-}
+WRITTEN = {"written": True, "differing": {}, "missing": [], "unseen": {}, "check": 0.0}
 
 
 @pytest.mark.parametrize(

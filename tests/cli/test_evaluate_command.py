@@ -139,18 +139,9 @@ def test_lines_are_kept_as_they_are(tmp_path):
             ["test.de", "-t", "en-de"],
             "--translator translates the file --source, which is missing; name the file to translate.",
         ),
-        (
-            ["test.de", "system.de", "--truncate"],
-            "--truncate is an option of --translator; give that as well.",
-        ),
-        (
-            ["test.de", "system.de", "--int8"],
-            "--int8 is an option of --translator; give that as well.",
-        ),
-        (
-            ["test.de", "system.de", "--device", "cpu"],
-            "--device is an option of --translator; give that as well.",
-        ),
+        (["test.de", "system.de", "--truncate"], "--truncate is an option of --translator; give that as well."),
+        (["test.de", "system.de", "--int8"], "--int8 is an option of --translator; give that as well."),
+        (["test.de", "system.de", "--device", "cpu"], "--device is an option of --translator; give that as well."),
         (
             ["test.de", "short.de"],
             "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence.",

@@ -111,9 +111,7 @@ def test_a_trace_of_it_names_the_tokens_as_the_translator_does(contents_of, tmp_
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
     theirs = trace(model, "the cat sat", target="il gatto", tokenizer=tokenizer)
     translator = Translator(
-        model=contents.model,
-        source_vocabulary=contents.source_vocabulary,
-        target_vocabulary=contents.target_vocabulary,
+        model=contents.model, source_vocabulary=contents.source_vocabulary, target_vocabulary=contents.target_vocabulary
     )
     (ours,) = translator.score(["the cat sat"], ["il gatto"])
     assert [token.text for token in theirs.source] == [token.text for token in ours.trace.source]

@@ -128,10 +128,7 @@ def test_lines_made_up_are_the_same_every_time_and_of_all_lengths(vocabularies):
     ("lines", "message"),
     [
         (["", "  "], "there is no line to check the export with; give some with --lines."),
-        (
-            ["a" * 60],
-            f"a line to check with has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out.",
-        ),
+        (["a" * 60], f"a line to check with has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out."),
     ],
 )
 def test_refusals(contents_of, lines, message):

@@ -109,11 +109,7 @@ LIKE_ALL = {"first": 9.0, "per_letter": 0.0, "surplus": 9.0, "score": -99.0}
 
 @pytest.mark.parametrize(
     ("usual", "text"),
-    [
-        (LIKE_ALL | {"score": -1e-9}, "the cat"),
-        (LIKE_ALL | {"surplus": -99.0}, "the cat"),
-        (LIKE_ALL, "the ẞ"),
-    ],
+    [(LIKE_ALL | {"score": -1e-9}, "the cat"), (LIKE_ALL | {"surplus": -99.0}, "the cat"), (LIKE_ALL, "the ẞ")],
 )
 def test_a_text_unlike_the_dev_texts_has_no_expected_chrf(translator, usual, text):
     unusual = replace(translator, extra={"calibration": asdict(SMALL), "usual": usual})

@@ -21,8 +21,7 @@ def compare(
     at_most: Annotated[
         float | None,
         typer.Option(
-            "--at-most",
-            help="Exit with status 1 if a query's attention differs by more than this, from 0 to 1.",
+            "--at-most", help="Exit with status 1 if a query's attention differs by more than this, from 0 to 1."
         ),
     ] = None,
     html: Annotated[

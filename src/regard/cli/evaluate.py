@@ -14,8 +14,7 @@ from regard.errors import InputError
 def evaluate(
     reference: Annotated[Path, typer.Argument(help="The reference translations, one a line.")],
     hypothesis: Annotated[
-        Path | None,
-        typer.Argument(help="The translations, line by line; - reads them from standard input."),
+        Path | None, typer.Argument(help="The translations, line by line; - reads them from standard input.")
     ] = None,
     translator: Annotated[
         Path | None, typer.Option("--translator", "-t", help="The folder of a translator that translates --source.")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def explain(
     file: Annotated[
-        Path | None,
-        typer.Argument(help="A TOML file of numbers.", show_default="the example self-attention"),
+        Path | None, typer.Argument(help="A TOML file of numbers.", show_default="the example self-attention")
     ] = None,
     example: Annotated[str | None, typer.Option("--example", "-e", help="A built-in example.")] = None,
     list_examples: Annotated[bool, typer.Option("--list", help="List the built-in examples.")] = False,

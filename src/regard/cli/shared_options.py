@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 Token = Annotated[
-    str | None,
-    typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second token `it`."),
+    str | None, typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second token `it`.")
 ]
 HeadName = Annotated[
     str | None,
@@ -27,8 +26,7 @@ Model = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None,
-    typer.Option("--target", help="The text that the decoder of an encoder-decoder model reads."),
+    str | None, typer.Option("--target", help="The text that the decoder of an encoder-decoder model reads.")
 ]
 Device = Annotated[
     str | None,
@@ -49,8 +47,7 @@ Span = Annotated[
     typer.Option("--span", help='Join these words as if they were one word: --span "Eiffel Tower". May be repeated.'),
 ]
 Truncate = Annotated[
-    bool,
-    typer.Option("--truncate", help="Of a text that is too long for the model, read only the beginning."),
+    bool, typer.Option("--truncate", help="Of a text that is too long for the model, read only the beginning.")
 ]
 Host = Annotated[
     str,

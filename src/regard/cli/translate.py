@@ -71,8 +71,7 @@ def translate(
     scores: Annotated[
         bool,
         typer.Option(
-            "--scores",
-            help="After each translation, add its score and its expected chrF: ||| -0.12 ||| 84.2.",
+            "--scores", help="After each translation, add its score and its expected chrF: ||| -0.12 ||| 84.2."
         ),
     ] = False,
     alignments: Annotated[

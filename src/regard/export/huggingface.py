@@ -89,9 +89,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     size = max(config.n_source_tokens, config.n_target_tokens)
     pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
-            vocab_size=size,
-            tie_word_embeddings=config.share == "all",
-            **hugging_face_settings(config, PAD, BOS, EOS),
+            vocab_size=size, tie_word_embeddings=config.share == "all", **hugging_face_settings(config, PAD, BOS, EOS)
         )
     )
     is_sinusoidal = config.positions == "sinusoidal"
