@@ -1,4 +1,4 @@
-"""A table for the terminal. Columns for which the terminal is too narrow are printed below the first columns."""
+"""A table of many columns. In a narrow terminal it is printed as several tables, one below the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,11 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table of many columns. In a narrow terminal it is printed as several tables, one below the other.
-
-    A label or header that is wider than half the terminal is cut off with ….
+    """A table whose columns need not fit side by side. A label or header wider than half the terminal is cut off with
+    ….
 
     Attributes:
         labels: the label of each row, which is printed in each of the tables.
-        headers: the header of each column.
-        rows: the cells of each row.
         gap: the number of terminal cells between two columns.
     """
 
@@ -65,7 +62,6 @@ class Columns:
 
 
 def truncated(name: str, cells: int) -> Text:
-    """Return a name as text in a dim style, cut off with … if it is wider than `cells` terminal cells."""
     text = Text(escape_controls(name))
     text.truncate(cells, overflow="ellipsis")
     return Text(isolated(text.plain), style="dim")

@@ -1,8 +1,7 @@
-"""A comparison of two traces of one text, in the terminal.
+"""A comparison of two traces of one text in the terminal.
 
-The view names the head and the token where the traces first differ, lists the heads that differ most, and shows all
-heads as a grid. The measure for a head is the fraction of a query's attention that goes to other keys in the second
-trace than in the first.
+The measure for a head is the fraction of a query's attention that goes to other keys in the second trace than in the
+first, for the query with the largest fraction.
 """
 
 import math
@@ -23,16 +22,10 @@ N_LISTED = 6
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
-    """Print a comparison of two traces.
-
-    Args:
-        console: None = standard output.
-    """
     (console or Console(highlight=False)).print(view(comparison))
 
 
 def view(comparison: Comparison) -> RenderableType:
-    """Return what `show` prints: where the traces first differ, the heads that differ most, and a grid of all heads."""
     models = [visible_name(model) for model in comparison.models]
     first = comparison.first
     lines: list[RenderableType] = [Text.assemble((models[0], "bold"), " and ", (models[1], "bold"))]
@@ -59,11 +52,6 @@ def view(comparison: Comparison) -> RenderableType:
 
 
 def head_table(comparison: Comparison) -> Table:
-    """Return a table of the heads that differ most between the traces.
-
-    A row has the name of the head, the query token that differs most, and the fraction of this query's attention that
-    goes to other keys in the second trace than in the first.
-    """
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, token, share in comparison.largest(N_LISTED):
         if share > 0:
@@ -72,11 +60,7 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads with a percentage for each head.
-
-    The percentage is the part of a query's attention that goes to other keys in the second trace than in the first, for
-    the query that differs most. The head in which the traces first differ is in brackets.
-    """
+    """Return a grid of layers × heads with percentages; the head in which the traces first differ is in brackets."""
     first = comparison.first
     several = len(comparison.tokens) > 1
     names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
@@ -90,11 +74,7 @@ def grid(comparison: Comparison) -> Columns:
 
 
 def percent_cell(share: float, is_first: bool) -> Text:
-    """Return a fraction as a percentage, five terminal cells wide.
-
-    Args:
-        is_first: whether this is the head in which the traces first differ; its percentage is in brackets.
-    """
+    """Return a fraction as a percentage, five terminal cells wide."""
     percent = f"{round(100 * share):3d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")

@@ -21,16 +21,10 @@ BELOW_ZERO = "rgb(217,72,1)"
 
 
 def show(effects: IndirectEffects, console: Console | None = None) -> None:
-    """Print the effects.
-
-    Args:
-        console: None = standard output.
-    """
     (console or Console(highlight=False)).print(view(effects))
 
 
 def view(effects: IndirectEffects) -> RenderableType:
-    """Return what `show` prints: the two texts, the heads with the largest effects, and a grid of all heads."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, effect in effects.largest(N_LISTED):
         table.add_row(Text(head), Text(f"{effect:.3f}", justify="right"))
@@ -48,7 +42,6 @@ def view(effects: IndirectEffects) -> RenderableType:
 
 
 def grid(effects: IndirectEffects) -> Columns:
-    """Return a grid of layers × heads with the effect of each head in percent."""
     several = len({kind for kind, _ in effects.layers}) > 1
     names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in effects.layers]
     largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0
@@ -57,9 +50,8 @@ def grid(effects: IndirectEffects) -> Columns:
 
 
 def percent_cell(effect: float, largest: float) -> Text:
-    """Return an effect as a percentage, five terminal cells wide, coloured relative to the largest effect.
-
-    Above 999 % or below -999 % it is shown as 999 or -999.
+    """Return an effect as a percentage from -999 to 999, five terminal cells wide, coloured by its ratio to the
+    largest.
     """
     if math.isnan(effect):
         return Text()

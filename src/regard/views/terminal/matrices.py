@@ -1,8 +1,8 @@
-"""Print attention worked out by hand: every matrix as a block of lines, several blocks side by side if they fit.
+"""Attention worked out by hand in the terminal: every matrix as a block of lines, side by side if they fit.
 
 If a matrix does not fit into the terminal, first the names of columns are shortened, then decimals are left out, and
-then rows and columns in the middle are left out. The first and last rows and columns stay, and so do the keys with the
-largest weights of one query, `worked.query`, whose row is marked with ▸.
+then rows and columns in the middle. The first and last rows and columns stay, and so do the keys with the largest
+weights of one query, `worked.query`, whose row is marked with ▸.
 
     python -m regard.views.terminal.matrices        prints the example "self-attention"
 """
@@ -80,11 +80,6 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
 
 
 def standard_output() -> Console:
-    """Return a rich console on standard output.
-
-    If standard output is not a terminal, and the environment variable COLUMNS is not set, the console is PIPED_WIDTH
-    cells wide.
-    """
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = PIPED_WIDTH
@@ -92,10 +87,7 @@ def standard_output() -> Console:
 
 
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
-    """Yield the lines that `show` prints, each at most `width` terminal cells wide; see `show` for `digits`."""
-    yield from wrapped(printable(worked.title), width, "bold")
-    for note in filter(None, (worked.inputs.source, *worked.notes)):
-        yield from wrapped(printable(note), width)
+    yield from title_lines(worked, width)
     left_out = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
         yield Text()
@@ -116,6 +108,12 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
         )
 
 
+def title_lines(worked: WorkedAttention, width: int) -> Iterator[Text]:
+    yield from wrapped(printable(worked.title), width, "bold")
+    for note in filter(None, (worked.inputs.source, *worked.notes)):
+        yield from wrapped(printable(note), width)
+
+
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     """Yield a line for each head, with the three keys on which the query `worked.query` has its largest weights."""
     if worked.query is None:
@@ -130,7 +128,7 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
 
 
-# Part 2 of this file: one matrix as lines of text
+# One matrix as lines of text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +140,6 @@ class Block:
         header: the line with the names of the columns; None = the columns have no names.
         rows: a line for each row of the matrix, with the name of the row and its numbers.
         left_out: whether rows, columns or decimals of the matrix are left out, or names are shortened.
-        width: the width of the widest line, in terminal cells.
     """
 
     heading: tuple[Text, ...]
@@ -156,12 +153,7 @@ class Block:
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Return a matrix as lines of text, at most `width` terminal cells wide.
-
-    Args:
-        stage: the matrix, its formula, and the names of its rows and columns.
-        digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
-    """
+    """Return a matrix as lines of at most `width` terminal cells; `digits` as in `show`."""
     notable = worked.strongest[:N_NOTABLE]
     n_rows, n_columns = stage.matrix.shape
     marked_rows = () if stage.marked is None else (stage.marked,)
@@ -199,13 +191,10 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """Return the numbers of one row of a matrix as coloured text.
+    """Return the numbers of one row as coloured text; a column None is a gap, in which columns are left out.
 
     Args:
-        layout: says how wide the columns are.
-        columns: the indices of the columns to show; None = a gap, because columns are left out.
         cells, values: the numbers of the row, as text and as floats.
-        tint: the background colours of numbers.
     """
     line = Text()
     for column in columns:
@@ -217,7 +206,6 @@ def row_text(
 
 
 def heading(stage: Stage) -> tuple[Text, Text]:
-    """Return the two lines above a matrix: the name and formula of the matrix, and its shape."""
     formula = f" = {printable(stage.formula)}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
@@ -226,12 +214,9 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 
 
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
-    """Return the label of a row of a matrix.
+    """Return the label of a row; ⋮ for the row None, where rows are left out.
 
-    Args:
-        row: the index of the row; None = rows are left out here, and the label is ⋮.
-        marking: whether the worked example has a marked query. The label then begins with QUERY_MARK if this is the row
-            of the query, else with spaces.
+    If `marking`, the label begins with QUERY_MARK or, except in the row of the query, with as many spaces.
     """
     if not stage.rows:
         return "⋮" if row is None else ""
@@ -253,7 +238,7 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
     yield Text(line, style=style)
 
 
-# Part 3 of this file: the colours of numbers
+# The colours of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +258,7 @@ class Tint:
 
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
-        """Return the colours for a matrix: blue for attention weights, fainter colours for other computed numbers."""
+        """Return blue for attention weights, fainter colours for other computed numbers."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
@@ -281,7 +266,6 @@ class Tint:
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
-        """Return the text colour and the background colour of a number. A masked score (-inf) is grey."""
         if number == -math.inf:
             return MASKED_STYLE
         if self.largest == 0:
@@ -293,11 +277,11 @@ class Tint:
         return Style.parse(f"{'#ffffff' if dark else '#000000'} on #{red:02x}{green:02x}{blue:02x}")
 
 
-# Part 4 of this file: several matrices side by side
+# Several matrices side by side
 
 
 def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
-    """Yield rows of blocks. A row has as many of the next blocks as fit side by side into `width` terminal cells."""
+    """Yield rows of as many blocks as fit side by side into `width` terminal cells."""
     row: list[Block] = []
     for block in blocks:
         if row and sum(other.width for other in row) + (BETWEEN - INDENT) * len(row) + block.width > width:
@@ -309,7 +293,6 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
-    """Yield the lines of several blocks printed side by side, with the first rows of all matrices on the same line."""
     has_header = any(block.header is not None for block in row)
     columns = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
     for height in range(max(map(len, columns))):

@@ -1,4 +1,4 @@
-"""Format the numbers and names of a matrix as text for the terminal, and choose the columns to show if not all fit.
+"""Numbers and names of a matrix as text for the terminal, and the choice of columns if not all fit.
 
 The numbers of a matrix have texts of equal width and are aligned on the decimal point. A number that few decimals show
 exactly has no zeros at its end (2, 1.5); a rounded number has all its decimals (0.1361). If the columns do not fit,
@@ -20,10 +20,8 @@ FEWEST_DIGITS = 2
 """The smallest number of decimals of a matrix whose numbers are all below 10 (see `fewest_digits`)."""
 
 ROUNDING = 1e-12
-"""A number is shown as a short decimal number, such as 1.5, if their relative difference is at most this.
-
-The difference is then only the rounding error of sums in float64.
-"""
+"""A number is shown as a short decimal number, such as 1.5, if their relative difference is at most this, which is only
+the rounding error of sums in float64."""
 
 LABEL_CELLS = 16
 """The largest width of a column's name, in terminal cells."""
@@ -34,7 +32,9 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """One way to print a matrix, with a certain number of decimals and names of a certain length.
+    """One way to print a matrix: a number of decimals, and a length of names. Widths are in terminal cells.
+
+    In lists of columns, None is a gap, in which columns are left out.
 
     Attributes:
         cells: the numbers of each row, as texts of equal width.
@@ -47,15 +47,10 @@ class Layout:
     tight: bool
 
     def width(self, column: int) -> int:
-        """Return the width of a column in terminal cells, including the spaces around it."""
+        """Return the width of a column, including the spaces around it."""
         return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
 
     def total_width(self, columns: Iterable[int | None]) -> int:
-        """Return the width of some columns in terminal cells.
-
-        Args:
-            columns: the indices of the columns; None = a gap, because columns are left out.
-        """
         return sum(self.width(column) if column is not None else 3 for column in columns)
 
     def padded(self, text: str, column: int) -> str:
@@ -66,7 +61,7 @@ class Layout:
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
     ) -> list[int | None]:
-        """Choose as many columns of a matrix as fit into `room` terminal cells.
+        """Choose as many columns of a matrix as fit into the width `room`.
 
         If a matrix is very wide, this layout has only some of its columns, the candidates.
 
@@ -74,10 +69,9 @@ class Layout:
             candidates: for each column of this layout, the index of the same column in the matrix.
             count: the number of columns of the matrix.
             notable: the columns to choose first, as indices in the matrix.
-            room: the width in terminal cells that the columns may take.
 
         Returns:
-            The columns to show, as indices in this layout; None = a gap, because columns are left out.
+            The columns to show, as indices in this layout.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -88,11 +82,6 @@ class Layout:
         return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
 
     def header(self, columns: Sequence[int | None]) -> str:
-        """Return a line with the names of some columns.
-
-        Args:
-            columns: the indices of the columns; None = a gap, because columns are left out.
-        """
         return "".join(
             f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
         )
@@ -101,18 +90,15 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Choose how to print a matrix: the first of several layouts in which all columns fit; if none fits, the last.
+    """Return the first layout of a matrix in which all columns fit, or the last, and whether it is the first.
 
-    The layouts have shorter and shorter names, narrower gaps, and fewer decimals.
+    One layout after the other has shorter names, narrower gaps, or fewer decimals. The first has all decimals, wide
+    gaps, and names of up to LABEL_CELLS cells.
 
     Args:
-        numbers: the numbers of each row.
         names: the names of the columns; empty = the columns have no names.
         room: the width in terminal cells that the columns may take.
         digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
-
-    Returns:
-        The layout, and whether it is the first one, with all decimals, wide gaps, and names of up to LABEL_CELLS cells.
     """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
@@ -131,29 +117,20 @@ def choose_layout(
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
-    """Return the smallest number of decimals with which the numbers of a matrix may be shown.
-
-    The result is FEWEST_DIGITS if all numbers are below 10, one less if all are below 100, and so on, but at least 0.
-    """
+    """Return FEWEST_DIGITS if all numbers are below 10, one less if all are below 100, and so on, but at least 0."""
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
     return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
 
 
-# Part 2 of this file: which rows and columns to show
+# Which rows and columns to show
 
 
 def positions_to_show(
     count: int, notable: Sequence[int], fits: Callable[[Sequence[int | None]], bool]
 ) -> list[int | None]:
-    """Choose as many rows (or columns) of a matrix as fit, but at least one.
+    """Choose as many of `count` rows (or columns) as fit, but at least one, in rising order, with None for each gap.
 
-    Args:
-        count: the number of rows of the matrix.
-        notable: the rows to choose first.
-        fits: a function of rows, with None for each gap between them, that returns whether they fit into the space.
-
-    Returns:
-        The chosen rows in rising order, with None for each gap.
+    The rows in `notable` are chosen first. `fits` tells whether rows and gaps fit into the space.
 
     >>> positions_to_show(9, (4,), lambda positions: len(positions) <= 6)
     [0, 1, None, 4, None, 8]
@@ -170,9 +147,7 @@ def positions_to_show(
 
 
 def by_priority(count: int, notable: Sequence[int]) -> list[int]:
-    """Return the rows (or columns) 0 to count - 1 in the order in which `positions_to_show` chooses them.
-
-    The rows in `notable` come first. Then come two rows from the front for each row from the back.
+    """Return rows in the order of choice: the notable rows, then two rows from the front for each row from the back.
 
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
@@ -182,7 +157,7 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
 
 
 def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
-    """Return rows (or columns) in rising order, with None wherever one or more of the rows 0 to count - 1 are missing.
+    """Return rows in rising order, with None wherever one or more of the rows 0 to count - 1 are missing.
 
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
@@ -195,7 +170,7 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
     return shown if before == count - 1 else [*shown, None]
 
 
-# Part 3 of this file: numbers and names as text
+# Numbers and names as text
 
 
 def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
@@ -221,10 +196,7 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
 
 
 def format_number(number: float, digits: int, scientific: bool = False) -> str:
-    """Return a number as text: exactly if `digits` decimals suffice, else rounded to `digits` decimals.
-
-    Args:
-        scientific: True = write the number in the form 1.2e-05.
+    """Return a number as text: exactly if `digits` decimals suffice, else rounded.
 
     >>> format_number(2.0, 4), format_number(1.5, 4), format_number(1 / 3, 4), format_number(-math.inf, 4)
     ('2', '1.5', '0.3333', '−∞')
@@ -250,9 +222,9 @@ def shortened(text: str, cells: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that is safe to print: symbols replace control characters.
+    """Return a text without control characters, and with Unicode isolates around it if it runs from right to left.
 
-    A text that runs from right to left gets Unicode isolates, so that it does not reverse the text around it.
+    Without isolates, such a text would reverse the text around it.
     """
     return isolated(without_controls(text))
 

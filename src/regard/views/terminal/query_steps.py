@@ -1,4 +1,4 @@
-"""Print how the attention weights of one query are computed: a row for each key, a column for each step, sums below."""
+"""How the attention weights of one query are computed, in the terminal: a row for each key, a column for each step."""
 
 from collections.abc import Iterator
 
@@ -10,20 +10,14 @@ from rich.text import Text
 from regard.by_hand.query_steps import QuerySteps, query_steps
 from regard.by_hand.worked_attention import WorkedAttention, largest_first
 from regard.errors import counted
-from regard.views.terminal.matrices import show, standard_output, strongest_keys, wrapped
-from regard.views.terminal.number_text import aligned, printable, shortened
+from regard.views.terminal.matrices import show, standard_output, strongest_keys, title_lines, wrapped
+from regard.views.terminal.number_text import DIGITS, LABEL_CELLS, aligned, printable, shortened
 
 MOST_KEYS = 12
 """The number of keys with a row of their own: the keys with the largest weights. All other keys share one row."""
 
-LABEL_CELLS, GAP = 16, 3
-"""In terminal cells: the largest width of a key's name, and the space before each column."""
-
-BAR_CELLS = 20
-"""The width of the bar for a weight of 1, in terminal cells."""
-
-DIGITS = 4
-"""The default number of decimals of a rounded number."""
+GAP, BAR_CELLS = 3, 20
+"""In terminal cells: the space before each column, and the width of the bar for a weight of 1."""
 
 
 def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
@@ -32,7 +26,7 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
     If the temperature is 0, there is no softmax; every matrix is then printed instead.
 
     Args:
-        console: None = standard output, as in `show`.
+        console: None = standard output, as in `matrices.show`.
         digits: the number of decimals of rounded numbers; None = 4.
     """
     console = console or standard_output()
@@ -44,20 +38,17 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
 
 
 def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
-    """Yield the lines that `show_query` prints: title, notes, a formula for each column, the table, the strongest keys.
-
-    Args:
-        width: the width of the terminal, in cells.
-        digits: the number of decimals of rounded numbers.
-    """
     assert worked.query is not None
     steps = query_steps(worked)
-    yield from wrapped(printable(worked.title), width, "bold")
-    for note in filter(None, (worked.inputs.source, *worked.notes)):
-        yield from wrapped(printable(note), width)
+    yield from title_lines(worked, width)
     yield Text()
     yield Text.assemble("the query ", (printable(worked.inputs.query_texts[worked.query]), "bold"))
-    for name, formula in (*steps.formulas.items(), *softmax_formulas(steps, digits)):
+    scores = list(steps.before)[-1]
+    softmax = {
+        "exp": f"exp({scores} - {steps.largest:.{digits}f}); to subtract the largest changes no weight",
+        "weights": "exp / sum of exp",
+    }
+    for name, formula in (steps.formulas | softmax).items():
         yield Text.assemble("  ", (name, "bold"), f" = {printable(formula)}")
     yield Text()
     yield from table(worked, steps, digits)
@@ -66,20 +57,12 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
     yield from wrapped("--all shows every matrix of every token, --html FILE the steps as a page.", width)
 
 
-def softmax_formulas(steps: QuerySteps, digits: int) -> list[tuple[str, str]]:
-    """Return the names and formulas of the last two columns of the table of steps: "exp" and "weights"."""
-    last = list(steps.before)[-1]
-    return [
-        ("exp", f"exp({last} - {steps.largest:.{digits}f}); to subtract the largest changes no weight"),
-        ("weights", "exp / sum of exp"),
-    ]
-
-
 def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
     """Yield the lines of the table of steps.
 
     The strongest keys have a row each, in the order of the text. Below are a row for all other keys, a row for the sink
-    (an extra score in the softmax) if there is one, and a row for the sums.
+    (an
+    extra score in the softmax) if there is one, and a row for the sums.
     """
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]

@@ -1,4 +1,7 @@
-"""Print the roles of a model's attention heads: which heads attend most to the previous token, to the first token, …"""
+"""The roles of a model's attention heads in the terminal: which heads attend most to the previous token, and so on.
+
+A role is a kind of key to which a head attends, such as the previous token.
+"""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -26,16 +29,12 @@ PHRASES = {
 LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "same": "="}
 """For each role, such as "previous" (attends to the previous token), the character that stands for it in the grid."""
 
-MAIN_ROLE = "the main role is the one in which the head exceeds the mean of all heads most"
-
 N_LISTED = 4
 """The number of heads that are listed for each role."""
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print which heads have each role most strongly, and a grid with one role for each head.
-
-    A role is a kind of key to which a head attends, such as the previous token; see `view`.
+    """Print the heads that have each role most strongly, and a grid with the main role of each head.
 
     Args:
         title: a line to print first; empty = no title.
@@ -45,11 +44,6 @@ def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
 
 
 def view(roles: Roles, title: str) -> RenderableType:
-    """Return what `show` prints: for each role, the heads that have it most strongly; and a grid of all heads.
-
-    A role is a kind of key, such as the previous token, to which a head attends. The grid shows one role for each head:
-    the role in which the head exceeds the mean over all heads most.
-    """
     legend = ", ".join(f"{LETTERS[role]} {role}" for role in KEY_ROLES)
     return Group(
         *([Text(title)] if title else []),
@@ -58,17 +52,18 @@ def view(roles: Roles, title: str) -> RenderableType:
         Padding.indent(table(roles), 2),
         "",
         Text("every head: its main role, and its attention on keys of this role in percent"),
-        Text(f"{legend}; {MAIN_ROLE}", style="dim"),
+        Text(f"{legend}; the main role is the one in which the head exceeds the mean of all heads most", style="dim"),
         Padding.indent(head_map(roles), 2),
     )
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role, such as "the previous token".
+    """Return a table with a row for each role, with the heads that have the largest share of attention on keys of this
+    role.
 
-    The row lists the heads with the largest values. A head's value is the share of its attention on keys of this role;
-    the rows of "distance" and "entropy" have the head's mean distance and its entropy. A role is left out if no text
-    has a key of this role, or if no head attends to such keys.
+    The rows of "distance" and "entropy" have means instead of shares. A role is left out if no text has a key of this
+    role,
+    or if no head attends to such keys.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
@@ -78,11 +73,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads, with a letter and a percentage for each head.
-
-    The letter is the head's role, a kind of key, such as P for the previous token. The percentage is the share of the
-    head's attention on keys of this kind.
-    """
+    """Return a grid of layers × heads, with the letter of a head's main role and its share of attention in percent."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

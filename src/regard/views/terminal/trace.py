@@ -1,7 +1,7 @@
 """A trace in the terminal: the weights of one query token in one head, and its largest weight in each head.
 
-Weights are shown as numbers and as block characters. Colours repeat what these show, so that the output is readable
-without colours too: in a file, or with the environment variable NO_COLOR.
+Colours repeat what numbers and block characters show, so that the output is readable without colours: in a file, or
+with the environment variable NO_COLOR.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,6 @@ def show(
 
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
-    """Return what `show` prints: a title, the query's weights in the head of `focus`, and its weights in all heads."""
     note = decoder_note(trace, focus.head.kind)
     return Group(
         title(trace, focus),
@@ -77,13 +76,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return a table and a grid that show, for each head, the query's largest weight on another word.
-
-    If the query attends to no other word in any head, a sentence that says so is returned instead.
-
-    Args:
-        n_heads: the number of heads in the table: the heads with the largest weights. The grid has all heads.
-    """
+    """Return a table of `n_heads` heads, and a grid of all heads, with the query's largest weight on another word."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
@@ -101,7 +94,6 @@ def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType
 
 
 def title(trace: Trace, focus: Focus) -> Text:
-    """Return a line with the name of the model, the kind of attention, and the numbers of layers, heads and tokens."""
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
@@ -113,7 +105,7 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 
 def occurrence_note(focus: Focus) -> Text:
-    """Return a note on the query token, such as "('it' occurs twice; this is it:1)"; empty if its text occurs once."""
+    """Return a note such as "('it' occurs twice; this is it:1)" on the query token; empty if its text occurs once."""
     same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
     if len(same) == 1:
         return Text()
@@ -125,10 +117,7 @@ def occurrence_note(focus: Focus) -> Text:
 
 
 def sentence(focus: Focus) -> Text:
-    """Return the keys as running text, each with a background colour for its weight.
-
-    The query is underlined if it is one of the keys.
-    """
+    """Return the keys as running text, each tinted by its weight; the query is underlined if it is a key."""
     text = Text()
     for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True)):
         if position and not token.joined:
@@ -139,10 +128,10 @@ def sentence(focus: Focus) -> Text:
 
 
 def patch_map(trace: Trace, focus: Focus) -> Text | None:
-    """Return the weights on image patches as rows of block characters; None if no key is an image patch.
+    """Return the weights on image patches as rows of block characters, for each picture; None if no key is an image
+    patch.
 
-    The blocks are scaled from the smallest to the largest weight, which are written below. If there are several
-    pictures, the name of each is above its patches.
+    The blocks are scaled from the smallest to the largest weight, which are written below.
     """
     panels = patch_panels(focus, len(trace.images))
     if not panels:
@@ -154,14 +143,9 @@ def patch_map(trace: Trace, focus: Focus) -> Text | None:
 
 
 def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Text:
-    """Return the weights on the patches of one picture as rows of block characters.
+    """Return the weights on the patches of one picture; only its name if it has one and all weights are 0.
 
-    If the picture has a name, and all weights are 0, only the name is returned.
-
-    Args:
-        scale: the scale of the blocks.
-        query: the image patch (or moment of sound) of the query; a patch of this picture is shown as []. None = the
-            query is neither, or it is not one of the keys.
+    `query` is the place of the query, which is shown as [] if it is a patch of this picture.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
@@ -182,7 +166,8 @@ def time_map(focus: Focus) -> Text | None:
     """Return the weights on the frames of a recording as a row of block characters; None if no key is a frame.
 
     Each block is the largest weight in an equal part of the time; the largest weight of all is a full block. Below the
-    row are an axis of the time in seconds, and the weight on the silence after the recording, if it is one token.
+    row
+    are an axis of the time, and the weight on the silence after the recording, if it is one token.
     """
     frames, weights = zip(*frame_weights(focus), strict=True) if frame_weights(focus) else ((), ())
     if not frames:
@@ -198,7 +183,7 @@ def time_map(focus: Focus) -> Text | None:
 
 
 def time_axis(seconds: float, n_cells: int) -> str:
-    """Return the labels of an axis of time below `n_cells` characters, which stand for the given seconds.
+    """Return the labels of an axis of time below `n_cells` characters.
 
     >>> time_axis(2.0, 40)
     '0         0.5       1         1.5       2 s'
@@ -215,7 +200,7 @@ def time_axis(seconds: float, n_cells: int) -> str:
 
 
 def key_table(focus: Focus, n: int) -> Table:
-    """Return a table of the n strongest keys of the query in `focus`; each row has a weight and a bar for it."""
+    """Return a table of the n strongest keys, each with its weight and a bar."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     table.add_column()
     table.add_column(justify="right")
@@ -227,11 +212,7 @@ def key_table(focus: Focus, n: int) -> Table:
 
 
 def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Table:
-    """Return a table of heads, each with a key and a weight; the head in `focus` is bold.
-
-    Args:
-        strongest: (head, key position, weight) for each row.
-    """
+    """Return a table with a row for each (head, key position, weight); the head in `focus` is bold."""
     table = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for head, key, weight in strongest:
         style = "bold" if head.name == focus.head.name else ""
@@ -242,12 +223,9 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return a grid of layers × heads. Block characters show the query's largest weight on another word in each head.
+    """Return a grid of layers × heads with blocks for the weights in `strongest`; the head in `focus` is in brackets.
 
-    Args:
-        heads: the heads of the grid.
-        strongest: (head, key position, weight) for each head in which this largest weight is above 0.
-        focus: contains the head that is shown in brackets.
+    `strongest` has (head, key position, weight), the query's largest weight on another word; a head without one has 0.
     """
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
@@ -263,7 +241,6 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
 
 
 def weight_block(weight: float) -> Text:
-    """Return a weight as two equal block characters; a larger weight has fuller blocks and a deeper colour."""
     return Text(shade(weight) * 2, style=Style(color=colour(weight)))
 
 
@@ -277,7 +254,7 @@ def shade(weight: float) -> str:
 
 
 def shades_legend() -> str:
-    """Return a line that says which weights each block character stands for.
+    """Return which weights each block character stands for.
 
     >>> shades_legend()
     '·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1'
@@ -287,13 +264,12 @@ def shades_legend() -> str:
 
 
 def bar(weight: float) -> str:
-    """Return a bar whose length is proportional to a weight, rounded to eighths of a terminal cell."""
+    """Return a bar whose length is proportional to a weight, in eighths of a terminal cell."""
     eighths = round(weight * BAR_CELLS * 8)
     return "█" * (eighths // 8) + (" ▏▎▍▌▋▊▉"[eighths % 8]).strip()
 
 
 def tint(weight: float) -> Style:
-    """Return the style with the background colour of a weight; a weight below 0.005 has no background colour."""
     if weight < 0.005:
         return Style()
     ink = "black" if weight < 0.5 else "white"
@@ -301,7 +277,7 @@ def tint(weight: float) -> Style:
 
 
 def colour(weight: float) -> str:
-    """Return the colour of a weight from 0 to 1: a mixture of PALE (for 0) and DEEP (for 1).
+    """Return the mixture of PALE (for 0) and DEEP (for 1).
 
     >>> colour(0.5)
     'rgb(115,158,202)'
