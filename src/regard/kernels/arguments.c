@@ -1,16 +1,12 @@
-/* Checks of the arguments of regard_attention against each other, before any thread reads them.
-
-   Python fills the arguments in, from tensors whose shapes it has checked. These checks come in addition: a mistake in
-   the arguments gives an error message, and no memory outside the tensors is read. */
+/* Checks of the arguments of regard_attention, before any thread reads them. Python has checked the shapes of the tensors;
+   after these checks, a mistake in regard gives an error message, and no memory outside the tensors is read. */
 
 #include "attention.h"
 #include "matrix.h"
 
-/* Return whether two pointers are both null, or both not. */
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. If there are no blocks (see attention.h), nothing is
-   read or written, and the pointers to empty arrays may be null. */
+/* Return why the statistics cannot be computed, or null if they can. Without blocks, pointers to empty arrays may be null. */
 static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
   if (n_blocks <= 0) return 0;
@@ -47,7 +43,6 @@ static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   return (p->scores ? 0 : at.rows * at.keys) + at.rows * (3 + parts) + 2 * at.width + cells + 32 + panel;
 }
 
-/* Return why a block cannot be computed, or null if it can. */
 static const char *block_error(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   if (at.batch < 0 || at.batch >= p->batch || at.head < 0 || at.head >= p->heads)
@@ -62,7 +57,6 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
   return 0;
 }
 
-/* Return why regard_attention cannot run with these arguments, or null if it can. */
 const char *regard_attention_error(const Arguments *p) {
   const char *error = statistics_error(&p->statistics, p->n_blocks);
   if (error) return error;

@@ -15,7 +15,6 @@
 
 #include "matrix.h"
 
-/* Return the address of one vector. */
 static inline float *vector(Vectors vectors, int64_t batch, int64_t head, int64_t token) {
   return vectors.numbers + batch * vectors.batch + head * vectors.head + token * vectors.token;
 }
@@ -152,8 +151,6 @@ static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   return 0;
 }
 
-/* Compute a block (some queries of one head), one part of its keys after another: the scores, the softmax with its
-   statistics, and the weighted sums, to which each part is added. `scratch` is the memory of this thread. */
 static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
@@ -194,15 +191,13 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   if (p->n_weighted_sums && parts && is_doubtful(p->weighted_sums, at)) __atomic_store_n(&p->doubtful, 1, __ATOMIC_RELAXED);
 }
 
-/* Return the time of a clock that never goes back, in seconds. */
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Compute blocks that no other thread has taken, until all are taken or `seconds` seconds have passed. Each thread calls
-   this once. */
+/* Compute blocks that no other thread has taken, until all are taken or `seconds` have passed. */
 void regard_attention(Arguments *p) {
   float *scratch = p->scratch + p->scratch_size * __atomic_fetch_add(&p->threads, 1, __ATOMIC_RELAXED);
   double begun = now();

@@ -55,14 +55,13 @@ typedef struct {
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
-/* Which block to compute: its batch item and head, its first query and the number of its queries (rows), its first key and
-   the number of its keys, the number of keys in a part of it (width), and the index of its first number in `scores` or
-   `computed_masks` of Arguments (offset). */
+/* A block to compute: its batch item and head, its first query and the number of its queries (rows), its first key and the
+   number of its keys, the keys in a part of it (width), and the index of its first number in `scores` or `computed_masks`
+   of Arguments (offset). */
 typedef struct {
   int64_t batch, head, query, rows, first_key, keys, width, offset;
 } BlockBounds;
 
-/* The arguments of regard_attention, shared by all threads. */
 typedef struct {
   Statistics statistics;
   const BlockBounds *bounds; /* [n_blocks]: the blocks to compute */
@@ -126,7 +125,6 @@ typedef struct {
    a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
-/* Return the number of keys in part number `part` of a block: `width`, or fewer in the last part. */
 static inline int keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }
@@ -139,7 +137,6 @@ static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
 }
 
-/* Return a number, limited to the range from `low` to `high`. */
 static inline int clamped(int64_t number, int low, int high) {
   return number < low ? low : number > high ? high : (int)number;
 }

@@ -1,4 +1,4 @@
-"""ctypes bindings of the C function `regard_attention` (attention.c), and of the structs it takes (attention.h)."""
+"""The structs that the C function `regard_attention` takes; attention.h describes their fields."""
 
 import ctypes
 from ctypes import c_double, c_float, c_int8, c_int32, c_int64
@@ -10,14 +10,10 @@ from regard.kernels.library import FLOATS, INTEGERS
 
 
 class CompensatedSum(ctypes.Structure):
-    """The C struct `CompensatedSum`: pointers to an array of float64 sums and to an array of their rounding errors."""
-
     _fields_ = (("rounded", FLOATS), ("error", FLOATS))
 
 
 class Statistics(ctypes.Structure):
-    """The C struct `Statistics`: pointers to the output arrays of attention statistics; null = not computed."""
-
     _fields_ = (
         ("queries", c_int64),
         ("keys_of_head", c_int64),
@@ -43,13 +39,11 @@ class Statistics(ctypes.Structure):
 
 
 class Vectors(ctypes.Structure):
-    """The C struct `Vectors`: a pointer to queries, keys or values, and the strides of the array, counted in floats."""
-
     _fields_ = (("numbers", FLOATS), ("batch", c_int64), ("head", c_int64), ("token", c_int64))
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "_batch _heads tokens d"], batch: int = 0, head: int = 0) -> "Vectors":
-        """Return the C struct that describes queries, keys or values to the C function.
+        """Return the C struct of queries, keys or values.
 
         Args:
             tensor: the vectors of all or some batch items and heads of a call; the last axis has stride 1.
@@ -57,39 +51,25 @@ class Vectors(ctypes.Structure):
                 number of batch items and heads, so that the C function can index the tensor as if it were complete.
         """
         by_batch, by_head, by_token, _ = strides(tensor)
-        return cls(
-            tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head), by_batch, by_head, by_token
-        )
+        first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)
+        return cls(first, by_batch, by_head, by_token)
 
 
 class ByteMask(ctypes.Structure):
-    """The C struct `ByteMask`: a pointer to a mask, one byte for each query and key, and the strides in bytes.
-
-    A byte is 1 where the query may attend to the key, and 0 where it may not.
-    """
-
     _fields_ = (("bytes", INTEGERS), ("batch", c_int64), ("head", c_int64), ("query", c_int64))
 
     @classmethod
     def of(cls, tensor: Bool[Tensor, "_batch _heads _queries keys"]) -> "ByteMask":
-        """Return the C struct that describes a boolean mask; an axis of size 1 has stride 0, which broadcasts it."""
         return cls(tensor.data_ptr(), *strides(tensor)[:3])
 
 
 class WeightedSum(ctypes.Structure):
-    """The C struct `WeightedSum`: pointers to one vector per key, and to the output: one weighted sum per query."""
-
     _fields_ = (("keys", Vectors), ("queries", Vectors), ("width", c_int32))
 
 
 class Arguments(ctypes.Structure):
-    """The C struct `Arguments`: all arguments of `regard_attention`, which computes attention and its statistics.
-
-    Attributes:
-        kept: tensors whose addresses are in the struct; stored here so that their memory is not freed.
-    """
-
     kept: tuple[Tensor | None, ...] = ()
+    """Tensors whose addresses are in the struct, stored here so that their memory is not freed."""
 
     _fields_ = (
         ("statistics", Statistics),

@@ -35,7 +35,6 @@ typedef struct {
   int64_t row_stride, head_stride, token_stride;
 } TokenVectors;
 
-/* The blocks of an encoder or a decoder. */
 typedef struct {
   const Block *blocks;
   int64_t n_blocks, d_model, heads, key_heads, d_head;
@@ -44,8 +43,6 @@ typedef struct {
   Norm norm; /* after the last block; weight null: no norm */
 } Stack;
 
-/* Write the embedding of a token at a position to x: d numbers, the vector of the token times `scale`, plus the vector of
-   the position. */
 static void embed(const Embedding *embedding, int64_t token, int64_t position, int64_t d, float *x) {
   const float *vector = embedding->vectors + token * d;
   const float *added = embedding->positions ? embedding->positions + position * d : 0;
@@ -185,7 +182,6 @@ static void attend(int64_t d, const float *query, TokenVectors key, TokenVectors
   }
 }
 
-/* Project the inputs of a block to the queries, keys and values of self-attention. */
 static void project(const Stack *stack, const Block *block, const float *x, int64_t rows, Scratch scratch) {
   const float *input = sublayer_input(stack, block->self_attention_norm, x, rows, scratch.normed);
   linear(&block->query, input, rows, scratch.query);
@@ -193,15 +189,12 @@ static void project(const Stack *stack, const Block *block, const float *x, int6
   linear(&block->value, input, rows, scratch.value);
 }
 
-/* Multiply the contexts of an attention layer, which are in the scratch memory, by the output projection, and add the
-   result to x; if post-norm, then normalise x by `norm`. */
 static void add_attention(const Stack *stack, const Linear *output, Norm norm, float *x, int64_t rows,
                           Scratch scratch) {
   linear(output, scratch.context, rows, scratch.output);
   add_residual(stack, norm, x, scratch.output, rows);
 }
 
-/* Add the output of the feed-forward network to x. */
 static void add_feed_forward(const Stack *stack, const Block *block, float *x, int64_t rows, Scratch scratch) {
   linear(&block->widen, sublayer_input(stack, block->feed_forward_norm, x, rows, scratch.normed), rows, scratch.hidden);
   activate_rows(stack, scratch.hidden, rows, block->widen.n_out, block->narrow.n_in);
@@ -209,7 +202,6 @@ static void add_feed_forward(const Stack *stack, const Block *block, float *x, i
   add_residual(stack, block->feed_forward_norm, x, scratch.output, rows);
 }
 
-/* Divide a thread's scratch memory into arrays for some rows. */
 static Scratch divide_scratch(const Stack *stack, float *memory, int64_t rows) {
   int64_t d = rows * stack->d_model, d_key = rows * stack->key_heads * stack->d_head;
   Scratch scratch = {.normed = memory, .output = memory + d, .query = memory + 2 * d, .context = memory + 3 * d};
@@ -225,7 +217,6 @@ static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;
 }
 
-/* Return why the tokens `ids` cannot be embedded at the positions 0 to n_positions - 1, or null if they can. */
 static const char *embedding_error(const Embedding *embedding, const int64_t *ids, int64_t n_ids, int64_t n_positions) {
   if (!embedding->vectors || !ids) return "an array is a null pointer";
   if (embedding->positions && n_positions > embedding->n_positions) return "there must be a vector for each position";
@@ -234,8 +225,7 @@ static const char *embedding_error(const Embedding *embedding, const int64_t *id
   return 0;
 }
 
-/* Return which layers of a block lack parameters, or have parameters of other sizes than the stack says; null if none.
-   cross: 1 if the block has cross-attention, else 0. */
+/* cross: 1 if the block has cross-attention, else 0. */
 static const char *block_error(const Stack *stack, const Block *b, int cross) {
   int64_t d = stack->d_model, d_key = stack->key_heads * stack->d_head, d_ff = b->narrow.n_in;
   if (!fits(&b->query, d, d) || !fits(&b->key, d, d_key) || !fits(&b->value, d, d_key))
@@ -249,7 +239,6 @@ static const char *block_error(const Stack *stack, const Block *b, int cross) {
   return 0;
 }
 
-/* Return why the blocks of a stack cannot be computed, or null if they can. cross: 1 if they have cross-attention. */
 static const char *stack_error(const Stack *stack, int cross) {
   if (stack->n_blocks <= 0 || !stack->blocks) return "there are no blocks";
   if (stack->heads <= 0 || stack->key_heads <= 0 || stack->heads % stack->key_heads)

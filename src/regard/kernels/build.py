@@ -22,13 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-"""The folder of the C files and of the libraries built from them."""
 
 MANIFEST = "built.json"
-"""The name of the file with the checksums of the libraries and of the C sources."""
+"""The file with the checksums of the libraries and of the C sources."""
 
 FLAGS = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
-"""The options for the C compiler."""
 
 V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "fma")
@@ -41,19 +39,19 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """For each architecture that has levels, the instruction sets that the kernels use at each level, lowest level first.
 
-`processor.c` tests whether the processor has these instruction sets. On any other architecture, there is one level: the
-compiler's default.
+`processor.c` tests whether the processor has them. On any other architecture, there is one level: the compiler's
+default.
 """
 
 COMPILE_SECONDS = 120
-"""The time limit for compiling one library, in seconds; normally, a library takes a few seconds."""
+"""The time limit for compiling one library; normally, a library takes a few seconds."""
 
 SLOWDOWN = "attention with statistics takes up to 20 times as long on a CPU, and decoding up to 9 times"
-"""How much slower regard is without compiled kernels, as a part of error messages."""
+"""A part of error messages."""
 
 
 class BuildError(Exception):
-    """Raised when the C kernels cannot be built; the message gives the reason, on one line."""
+    """The message gives the reason why the C kernels cannot be built, on one line."""
 
 
 def build(folder: Path = FOLDER, *flags: str) -> list[str]:
@@ -63,9 +61,6 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
         folder: the folder of the C files, into which the libraries and `built.json` are written.
         flags: options for the compiler, after `FLAGS`. The environment variable CFLAGS is not used: it may slow the
             kernels down, or add instruction sets that `processor.c` does not test for.
-
-    Raises:
-        BuildError: no C compiler is installed, or all C compilers failed.
     """
     failures = []
     for compiler in compilers():
@@ -87,7 +82,7 @@ def build(folder: Path = FOLDER, *flags: str) -> list[str]:
 
 
 def compilers() -> list[list[str]]:
-    """Return the commands of the installed C compilers, in the order to try them: $CC, cc, gcc, clang."""
+    """Return the commands of the installed C compilers, in the order to try them."""
     commands = [shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"], ["clang"]]
     return [command for command in commands if command and shutil.which(command[0])]
 
@@ -117,11 +112,7 @@ def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[s
 
 
 def run(command: list[str]) -> None:
-    """Run the command of a compiler; after `COMPILE_SECONDS`, kill it and the processes that it started.
-
-    Raises:
-        BuildError: the compiler failed or was killed.
-    """
+    """Run a compiler; after `COMPILE_SECONDS`, kill it and the processes that it started."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as compiler:
@@ -149,7 +140,7 @@ def checksum(file: Path) -> str:
 
 
 def main(folder: Path = FOLDER, *flags: str) -> int:
-    """Build the kernels, print the result or the error, and return the exit status: 0 for success, 1 for failure."""
+    """Return the exit status: 0 for success, 1 for failure."""
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:

@@ -39,7 +39,7 @@ static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }
 
-/* Begin a step for one row: write the embedding of the row's newest token to x, and the row's entry in `tables`. */
+/* Write the embedding of a row's newest token to x, and the row's entry in `tables`. */
 static void begin(const StepArguments *step, int64_t row) {
   int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);
@@ -61,7 +61,6 @@ static void rotate(const StepArguments *step, float *vectors, int64_t heads) {
     }
 }
 
-/* Write the key and value that a block computed for a row's newest token into `buffer`. */
 static void append(const StepArguments *step, int64_t row, int64_t block, const float *key, const float *value) {
   int64_t n_heads = step->stack.key_heads, d = step->stack.d_head, head_size = step->most_tokens * d;
   float *keys = step->buffer + ((row * step->stack.n_blocks + block) * 2 * n_heads) * head_size + (step->tokens - 1) * d;
@@ -105,7 +104,6 @@ static void cross_attention(const StepArguments *step, int64_t start, int64_t ro
   }
 }
 
-/* Run `rows` rows, from row `start` on, through all blocks. */
 static void decode(const StepArguments *step, int64_t start, int64_t rows, Scratch scratch) {
   const Stack *stack = &step->stack;
   float *x = step->x + start * stack->d_model;
@@ -126,8 +124,7 @@ static void decode(const StepArguments *step, int64_t start, int64_t rows, Scrat
   if (stack->norm.weight) layer_norm(stack->norm, x, stack->d_model, rows, x);
 }
 
-/* Decode rows that no other thread has taken, until none is left. Several threads may call this with the same arguments;
-   the results do not depend on which thread takes which rows. */
+/* Decode rows that no other thread has taken, until none is left. */
 void regard_decoding_step(StepArguments *step) {
   int64_t thread = __atomic_fetch_add(&step->threads, 1, __ATOMIC_RELAXED), n = step->rows_at_once;
   Scratch scratch = divide_scratch(&step->stack, step->scratch + thread * step->scratch_numbers, n);
@@ -138,7 +135,6 @@ void regard_decoding_step(StepArguments *step) {
   }
 }
 
-/* Return why regard_decoding_step cannot run with these arguments, or null if it can. */
 const char *regard_decoding_step_error(const StepArguments *step) {
   const char *error = stack_error(&step->stack, 1);
   if (error) return error;

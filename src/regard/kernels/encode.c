@@ -29,7 +29,6 @@ static void self_attention(const Stack *stack, int64_t tokens, Scratch scratch) 
              scratch.scores, scratch.context + (t * stack->heads + h) * d);
 }
 
-/* Run one source through all blocks, and write the keys and values of cross-attention. */
 static void encode(const EncodeArguments *encoding, int64_t source, Scratch scratch) {
   const Stack *stack = &encoding->stack;
   int64_t first = source * encoding->tokens, tokens = encoding->lengths ? encoding->lengths[source] : encoding->tokens;
@@ -48,8 +47,7 @@ static void encode(const EncodeArguments *encoding, int64_t source, Scratch scra
            encoding->memory + (n * encoding->sources * encoding->tokens + first) * encoding->layers->n_out);
 }
 
-/* Encode sources that no other thread has taken, until none is left. Several threads may call this with the same arguments;
-   the results do not depend on which thread takes which source. */
+/* Encode sources that no other thread has taken, until none is left. */
 void regard_encode(EncodeArguments *encoding) {
   int64_t thread = __atomic_fetch_add(&encoding->threads, 1, __ATOMIC_RELAXED), source;
   float *memory = encoding->scratch + thread * encoding->scratch_numbers;
@@ -58,7 +56,6 @@ void regard_encode(EncodeArguments *encoding) {
     encode(encoding, source, scratch);
 }
 
-/* Return why regard_encode cannot run with these arguments, or null if it can. */
 const char *regard_encode_error(const EncodeArguments *encoding) {
   const char *error = stack_error(&encoding->stack, 0);
   if (error) return error;

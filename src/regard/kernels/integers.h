@@ -1,5 +1,5 @@
-/* Products of vectors with weights that are 8-bit integers, in registers of WIDE 32-bit sums. A sum of integers does not
-   depend on their order, so the results of all processors have the same bits. */
+/* Products of vectors with weights that are 8-bit integers. A sum of integers does not depend on their order, so the
+   results of all processors have the same bits. */
 
 #pragma once
 

@@ -30,14 +30,12 @@ typedef float unaligned_four __attribute__((vector_size(16), aligned(4), may_ali
 
 static inline wide load(const float *from) { return *(const unaligned_wide *)from; }
 static inline void store(float *to, wide numbers) { *(unaligned_wide *)to = numbers; }
-/* Store the first n numbers of a register. */
 static inline void store_first(float *to, wide numbers, int n) {
   if (n >= WIDE)
     store(to, numbers);
   else if (n > 0)
     memcpy(to, &numbers, n * sizeof(float));
 }
-/* Return a register with the same number in all lanes. */
 static inline wide broadcast(float number) { return (wide){} + number; }
 /* Return `yes` in the lanes in which all bits of `where` are set, and `no` in the lanes in which no bit is set. */
 static inline wide select_lanes(lanes where, wide yes, wide no) {
@@ -105,7 +103,6 @@ static inline four folded(wide numbers) {
 #endif
 }
 
-/* Return the sum of the numbers in a register. */
 static inline float sum_of_lanes(wide numbers) {
   four sums = folded(numbers);
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
@@ -121,7 +118,6 @@ static inline four sums_of_lanes(wide a, wide b, wide c, wide d) {
 /* Return the larger of two numbers; b if one of them is NaN. */
 static inline float maximum(float a, float b) { return a > b ? a : b; }
 
-/* Return the largest number in a register. */
 static inline float maximum_of_lanes(wide numbers) {
   union {
     wide whole;

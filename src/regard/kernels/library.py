@@ -1,4 +1,4 @@
-"""Loading the compiled C library that this processor can run, and its functions.
+"""Loading the C library that this processor can run, and its functions.
 
 The libraries were built from the C files in this folder when regard was installed (`build.py`). Nothing is compiled
 when regard runs, and nothing is loaded from another folder. If no library was built, callers compute the same numbers
@@ -17,12 +17,11 @@ FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
 """The ctypes of pointers to floating-point numbers and to integers; both accept `tensor.data_ptr()`."""
 
 BUILD_COMMAND = "python -m regard.kernels.build"
-"""The shell command that rebuilds the libraries, for error messages."""
 
 
 @cache
 def c_function(name: str, *, returns: Any = None) -> Any | None:
-    """Return the C function `name` of the kernel library; None if no library was built for this processor.
+    """Return a function of the kernel library; None if no library was built for this processor.
 
     Every C function of the library takes one argument, a pointer to a struct.
 
@@ -43,10 +42,8 @@ def c_function(name: str, *, returns: Any = None) -> Any | None:
 def check_arguments(name: str, arguments: ctypes.Structure) -> None:
     """Raise RuntimeError if the arguments of a C function are inconsistent, such as a size below 0 or a null pointer.
 
-    The shapes of the tensors were checked before, so an error here is a bug in regard.
-
-    Args:
-        name: the name of the C function; the library has a second function, `<name>_error`, for this check.
+    The library has a second function, `<name>_error`, for this check. The shapes of the tensors were checked before, so
+    an error here is a bug in regard.
     """
     find_error = c_function(f"{name}_error", returns=ctypes.c_char_p)
     assert find_error is not None
@@ -56,13 +53,6 @@ def check_arguments(name: str, arguments: ctypes.Structure) -> None:
 
 @cache
 def loaded_library() -> ctypes.CDLL | None:
-    """Return the library for the highest level of the architecture that this processor supports, or None.
-
-    None = no library was built, or the processor does not support the lowest level.
-
-    Raises:
-        InputError: a library is damaged, or was built from other sources.
-    """
     level = processor_level()
     return None if level is None else load(library_name(level))
 
@@ -81,11 +71,7 @@ def processor_level() -> str | None:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load the library `name` from this folder, if the checksums of library and C sources agree with `built.json`.
-
-    Raises:
-        InputError: the checksums differ, or the system cannot load the library.
-    """
+    """Load the library `name`, if the checksums of library and C sources agree with `built.json`."""
     try:
         manifest = json.loads((FOLDER / MANIFEST).read_text())
         sources, library = manifest["sources"], manifest["libraries"][name]
@@ -102,14 +88,13 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def unusable_error(problem: str) -> InputError:
-    """Return an InputError that says why the libraries cannot be used, and which command rebuilds them."""
     return InputError(
         f"the compiled kernels in {FOLDER} cannot be used: {problem}; build them again with {BUILD_COMMAND}."
     )
 
 
 def description() -> str:
-    """Return one line of text: the level of the kernels in use, such as x86-64-v3, or the reason why none are in use.
+    """Return the level of the kernels in use, such as x86-64-v3, or the reason why none are in use, as one line.
 
     >>> description().startswith("kernels: ")
     True

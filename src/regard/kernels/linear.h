@@ -23,7 +23,7 @@ typedef struct {
   const float *scales;
 } Inputs;
 
-/* Compute 4 outputs, from output `first` on, for 1 to 6 rows. row_stride: floats from one row of the output to the next. */
+/* Compute 4 outputs, from output `first` on, for 1 to 6 rows. row_stride: floats from one row of `out` to the next. */
 static inline __attribute__((always_inline)) void linear_tile(int rows, const Linear *layer, const float *x,
                                                               int64_t first, float *out, int64_t row_stride) {
   int64_t n_in = layer->n_in;
@@ -78,7 +78,6 @@ static inline __attribute__((always_inline)) void integer_tile(int rows, const L
   }
 }
 
-/* Compute a tile of outputs for the rows of x from row r on. */
 static inline __attribute__((always_inline)) void tile(int rows, const Linear *layer, Inputs x, int64_t r, int64_t first,
                                                        float *out, int64_t row_stride) {
   int64_t n = layer->n_in;
@@ -103,8 +102,7 @@ static void product(const Linear *layer, Inputs x, int64_t rows, float *out, int
 }
 
 /* Write out = x W^T + b. If the weights are integers, each row of x is quantised first. The order of each sum does not
-   depend on the number of rows, so that a row's output does not change with the rows computed together with it.
-   row_stride: floats from one row of the output to the next. */
+   depend on the number of rows, so that a row's output does not change with the rows computed together with it. */
 static void linear_rows(const Linear *layer, const float *x, int64_t rows, float *out, int64_t row_stride) {
   if (layer->weight) {
     product(layer, (Inputs){.numbers = x}, rows, out, row_stride);
@@ -124,13 +122,11 @@ static void linear(const Linear *layer, const float *x, int64_t rows, float *out
   linear_rows(layer, x, rows, out, layer->n_out);
 }
 
-/* Return 1 if a linear layer has a bias, and weights that are floats, or integers with few enough inputs. */
 static int has_parameters(const Linear *layer) {
   int integers = layer->integers && layer->scales && layer->corrections && layer->n_in <= MOST_INPUTS;
   return layer->bias && (layer->weight || integers);
 }
 
-/* Return 1 if a linear layer has parameters and these sizes, both multiples of 16. */
 static int fits(const Linear *layer, int64_t n_in, int64_t n_out) {
   return has_parameters(layer) && layer->n_in == n_in && layer->n_out == n_out && n_in % 16 == 0 && n_out % 16 == 0;
 }

@@ -11,7 +11,7 @@
 #define REGISTERS (WIDE == 16 ? 4 : 2)
 #define PANEL (REGISTERS * WIDE)
 
-/* Load n numbers into a register, with 0 in the other lanes. */
+/* Load n numbers, with 0 in the other lanes. */
 static inline wide load_first(const float *from, int n) {
   wide numbers = broadcast(0);
   if (n >= WIDE) return load(from);

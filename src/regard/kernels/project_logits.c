@@ -5,7 +5,7 @@
 
 typedef struct {
   Linear layer;       /* n_out need not be a multiple of 16 */
-  int64_t rows;       /* the number of rows */
+  int64_t rows;
   const float *x;     /* [rows, n_in]: the decoder's output */
   float *logits;      /* [rows, n_out]: output */
   int64_t next_logit; /* counter: the first logit that no thread has taken */
@@ -13,8 +13,7 @@ typedef struct {
 
 #define LOGITS_AT_ONCE 128 /* the number of logits that a thread takes; a multiple of 16 */
 
-/* Compute logits that no other thread has taken, until none is left. Several threads may call this with the same
-   arguments; the results do not depend on which thread computes which logits. */
+/* Compute logits that no other thread has taken, until none is left. */
 void regard_project_logits(ProjectionArguments *projection) {
   int64_t n = projection->layer.n_in, n_out = projection->layer.n_out, first;
   while ((first = __atomic_fetch_add(&projection->next_logit, LOGITS_AT_ONCE, __ATOMIC_RELAXED)) < n_out) {
@@ -36,7 +35,6 @@ void regard_project_logits(ProjectionArguments *projection) {
   }
 }
 
-/* Return why regard_project_logits cannot run with these arguments, or null if it can. */
 const char *regard_project_logits_error(const ProjectionArguments *projection) {
   if (projection->layer.n_in <= 0 || projection->layer.n_in % 16) return "n_in must be a multiple of 16, above 0";
   if (projection->layer.n_out <= 0 || projection->rows < 0) return "n_out must be above 0, and rows at least 0";

@@ -39,7 +39,6 @@ static void class_maxima(const float *row, int keys, wide *first_half, wide *sec
   *second_half = select_lanes((y > b) & first_lanes(keys - j - WIDE), y, b);
 }
 
-/* Return the maximum of a row. */
 static float row_maximum(const float *row, int keys) {
   wide a, b;
   class_maxima(row, keys, &a, &b);
@@ -132,7 +131,6 @@ static float distance_sum(Row row, int64_t query_position) {
   return sum_of_lanes(sum + last * select_lanes(offset < 0.0f, -offset, offset));
 }
 
-/* Add the `keys` numbers of `row`, times factor, to the numbers of `to`. */
 static void add_row(float *to, const float *row, int keys, float factor) {
   int j = 0;
   for (; j + WIDE <= keys; j += WIDE) store(to + j, load(to + j) + load(row + j) * factor);
@@ -151,7 +149,6 @@ static inline double sum_in(const float *numbers, int n) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/* Return the column of the map that a key belongs to. */
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
 /* Add column_sums, the sums over the queries of one row of the map, to the cells of this row and to key_sums, the sums over
@@ -170,7 +167,6 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   memset(b->column_sums, 0, keys * sizeof(float));
 }
 
-/* Return the larger of two numbers, or NaN if the first is NaN. */
 static inline double maximum_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query
@@ -198,7 +194,7 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise n maxima, stored in sum.rounded from index `at` on: each to its number in `cells`, if that is larger or NaN. */
+/* Raise n maxima in sum.rounded, from index `at` on, to the numbers in `cells` that are larger or NaN. */
 static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = maximum_or_nan(cells[j], sum.rounded[at + j]);
 }

@@ -11,11 +11,9 @@ IMPORTING_PROCESS = os.getpid()
 
 
 def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> None:
-    """Call a C function on several threads of PyTorch's thread pool at once.
+    """Call a C function once on each thread, with a pointer to `arguments`; the calls must divide the work.
 
-    Args:
-        function: called once by each thread, with a pointer to `arguments`; it must divide the work among the calls.
-        threads: the number of threads; only one is used if PyTorch's threads are not available, as in a forked process.
+    Only one thread is used if PyTorch's threads are not available, as in a forked process.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:
         run_parallel(function, ctypes.byref(arguments), threads, 0)
@@ -25,10 +23,7 @@ def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> 
 
 @cache
 def gnu_openmp_parallel() -> Callable[..., None] | None:
-    """Return GNU OpenMP's `GOMP_parallel(function, data, threads, flags)`, or None if torch does not use GNU OpenMP.
-
-    `GOMP_parallel` calls function(data) on each of its threads, and returns when all calls have returned.
-    """
+    """Return `GOMP_parallel`, which calls function(data) on each thread; None if torch does not use GNU OpenMP."""
     try:
         function = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):

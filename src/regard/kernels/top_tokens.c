@@ -16,7 +16,6 @@ typedef struct {
 
 #define BLOCK (4 * WIDE) /* the number of logits that are compared at once with the smallest logit chosen so far */
 
-/* Return, in each lane, the larger of two numbers. */
 static inline wide maxima(wide a, wide b) { return select_lanes(b > a, b, a); }
 
 /* Put a token among the n tokens chosen so far, if its logit is larger than one of theirs and it is not forbidden.
@@ -48,7 +47,6 @@ static float log_sum_exp(const float *logits, int64_t n, float largest) {
   return largest + (float)log(total);
 }
 
-/* Write the n most probable tokens of a row of logits, and their log-probabilities. */
 static void top_tokens_of_row(const TopTokensArguments *arguments, const float *logits, float *chosen, int64_t *tokens) {
   int64_t t = 0;
   wide largest_in_lane = broadcast(-INFINITY);
@@ -73,8 +71,7 @@ static void top_tokens_of_row(const TopTokensArguments *arguments, const float *
   for (int64_t i = 0; i < arguments->n; i++) chosen[i] -= total;
 }
 
-/* Choose the tokens of rows that no other thread has taken, until none is left. Several threads may call this with the same
-   arguments. */
+/* Choose the tokens of rows that no other thread has taken, until none is left. */
 void regard_top_tokens(TopTokensArguments *arguments) {
   int64_t row, n = arguments->n;
   while ((row = __atomic_fetch_add(&arguments->next_row, 1, __ATOMIC_RELAXED)) < arguments->rows)
@@ -82,7 +79,6 @@ void regard_top_tokens(TopTokensArguments *arguments) {
                   arguments->tokens + row * n);
 }
 
-/* Return why regard_top_tokens cannot run with these arguments, or null if it can. */
 const char *regard_top_tokens_error(const TopTokensArguments *arguments) {
   if (arguments->rows < 0 || arguments->n_forbidden < 0) return "rows and n_forbidden must be at least 0";
   if (arguments->vocabulary <= 0 || arguments->n <= 0) return "vocabulary and n must be above 0";

@@ -16,7 +16,7 @@ LOGITS_OF_A_THREAD = 2**16
 
 
 class TopTokensArguments(ctypes.Structure):
-    """The C struct `TopTokensArguments`, described field by field in top_tokens.c."""
+    """The C struct `TopTokensArguments` of top_tokens.c."""
 
     _fields_ = (
         ("logits", FLOATS),
@@ -32,7 +32,7 @@ class TopTokensArguments(ctypes.Structure):
 
 
 def kernel_reads(logits: Tensor) -> bool:
-    """Return whether the kernel supports these logits: contiguous float32 numbers on a CPU, and the kernel is built."""
+    """Return whether the kernel was built and supports these logits."""
     supported = logits.is_cpu and logits.dtype == torch.float32 and logits.is_contiguous()
     return supported and c_function("regard_top_tokens") is not None
 
