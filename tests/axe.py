@@ -23,9 +23,6 @@ def violations(page: Page, part: str = "html") -> list[list[str]]:
     """Return the rule of each violation and its first element, in dark colours, then in light ones.
 
     Without axe the test is skipped, except in CI.
-
-    Args:
-        part: a selector of the part of the page to search.
     """
     if not AXE.exists() and "CI" not in os.environ:
         pytest.skip("`make front` installs axe; CI always does")

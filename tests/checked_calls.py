@@ -74,9 +74,7 @@ def limited(plain: Any, make_checked: Callable[[], Any], budget: Budget) -> Any:
     """Return a function that checks shapes and types in its first calls in each test, and not in later calls.
 
     Args:
-        plain: the function without checks.
-        make_checked: returns the function with checks; called once, before the first call that is checked.
-        budget: how many calls are checked.
+        make_checked: returns `plain` with checks; called once, before the first call that is checked.
     """
     checked = None
 

@@ -8,7 +8,7 @@ from regard.cli.option_names import with_option_names
 
 
 def invoke(*arguments: object, text: str | bytes | None = None, columns: int | None = 80) -> Result:
-    """Run a verb with these arguments and this standard input; columns None = as in a pipe."""
+    """Run a verb; columns None = as in a pipe."""
     runner = CliRunner(env={"NO_COLOR": "1", "COLUMNS": None if columns is None else str(columns)})
     return runner.invoke(app, [str(argument) for argument in arguments], input=text)
 

@@ -90,11 +90,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no worker still has a long one when the others are done.
-
-    Raises:
-        UsageError: in CI, a file of the list does not exist.
-    """
+    """Begin with the files that take longest, so that no worker still has a long one when the others are done."""
     here = Path(__file__).parent
     missing = [name for name in LONGEST if not (here / name).exists()]
     if missing and "CI" in os.environ:

@@ -58,8 +58,6 @@ for line in sys.stdin:
 
 
 class ForkedProgram:
-    """A program that runs in a process of its own."""
-
     def __init__(self, output: Path) -> None:
         self.output = output
 
@@ -70,19 +68,15 @@ class ForkedProgram:
 
 
 class Forking:
-    """Starts programs in processes that are forked from one."""
-
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def start(
         self, program: str, arguments: list[object], environment: dict[str, str], output: Path, host: str | None = None
     ) -> ForkedProgram:
-        """Start a Python program.
+        """Start a Python program, given as source text.
 
         Args:
-            program: its source text.
-            arguments: what follows the name of the program on its command line.
             environment: the environment variables that it has beside those of this process.
             output: the file to which it prints.
             host: the network namespace in which it runs; None = that of this process.
@@ -103,7 +97,6 @@ def forking_process() -> Iterator[Forking]:
 
 
 def wait_for(path: Path) -> Path:
-    """Wait until a file exists, and return its path."""
     end = time.monotonic() + SECONDS
     while not path.exists():
         assert time.monotonic() < end, f"no {path}"

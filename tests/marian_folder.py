@@ -23,7 +23,6 @@ def sentencepiece(lines, **options):
 
 
 def pieces_in(model):
-    """The pieces of a SentencePiece model without its special ones."""
     processor = SentencePieceProcessor(model_proto=model)
     return [processor.IdToPiece(token) for token in range(3, processor.GetPieceSize())]
 

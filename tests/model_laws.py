@@ -5,6 +5,7 @@ class TestLaws(Laws): ...       in a file whose fixture `model` is a model in fl
 
 import pytest
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard.translation.model_protocol import TranslatingModel
@@ -98,9 +99,7 @@ class Laws:
             lambda: model.vectors(SOURCE, of, TARGET),
             lambda: model.start(SOURCE, of),
         ):
-            with pytest.raises(ValueError) as error:
-                read()
-            assert str(error.value) == (
+            assert refusal(ValueError, read) == (
                 f"lengths[{item}]={lengths[item]} in a source of 11 tokens; a length counts the tokens before the "
                 "padding, from 1 to 11."
             )

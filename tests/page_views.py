@@ -38,7 +38,6 @@ def weights(page: Page, name: str = "sentence", column: int = 1) -> list[float]:
 
 
 def columns(tables: Locator) -> dict[str, list[str]]:
-    """The columns of a table by their names, with "-" in place of the typographic minus sign."""
     rows = cells(tables.locator("tbody tr"))
     names = [text.strip() for text in tables.locator("thead th").all_text_contents()]
     return {name: [row[place].replace("−", "-") for row in rows] for place, name in enumerate(names)}

@@ -4,12 +4,10 @@ from matplotlib.figure import Figure
 
 
 def texts(picture: Figure) -> list[str]:
-    """Return every text in the axes of a picture."""
     return [readable(text.get_text()) for axes in picture.axes for text in axes.texts]
 
 
 def caption(picture: Figure) -> str:
-    """Return the text below a picture."""
     return " ".join(readable(text.get_text()) for text in picture.axes[-1].texts)
 
 

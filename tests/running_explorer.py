@@ -8,13 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Running:
-    """A running server, known by its URL."""
-
     port: int
 
     @property
     def host(self) -> str:
-        """The host and port, as in the address."""
         return f"127.0.0.1:{self.port}"
 
     def ask(

@@ -14,7 +14,6 @@ SEEN = ["none", "causal", "causal behind", "window", "padding alone", "keep", "k
 
 
 def inputs(dtype):
-    """Return query, key and value from a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     shapes = (BATCH, HEADS, QUERIES, D_KEY), (BATCH, KEY_HEADS, KEYS, D_KEY), (BATCH, KEY_HEADS, KEYS, D_VALUE)
     return [torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes]
@@ -22,7 +21,6 @@ def inputs(dtype):
 
 @cache
 def truth_and_control(name, dtype, temperature, sinks):
-    """Return the weights of the inputs under a mask of oracle.py: by the float64 reference, and by plain torch."""
     formula = {"keep": matrix(masks(QUERIES, KEYS)[name][1], BATCH, HEADS, QUERIES, KEYS), "temperature": temperature}
     formula |= {"sinks": SINKS if sinks else None}
     return reference(*inputs(dtype), **formula)[1], eager(*inputs(dtype), **formula)[1]

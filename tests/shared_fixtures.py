@@ -84,7 +84,6 @@ def unhooked() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def minilm() -> LoadedModel:
-    """The default model, loaded from its package."""
     return load()
 
 
@@ -139,7 +138,6 @@ def translated() -> Trace:
 
 @pytest.fixture(scope="session")
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of the trained translator's two languages."""
     return train_vocabularies()
 
 
@@ -151,11 +149,9 @@ def translator(vocabularies: tuple[Vocabulary, Vocabulary]) -> Translator:
 
 @pytest.fixture(scope="session")
 def translator_folder(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trained translator in a folder."""
     return translator.save(tmp_path_factory.mktemp("folders") / "en-de")
 
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> int:
-    """Return the number of hostile files of each kind to test."""
     return int(request.config.getoption("--cases"))

@@ -10,11 +10,7 @@ COUNT_ABSENCES = """() => {
 
 
 def check_steady(page: Page, text: str, n_tokens: int) -> None:
-    """Type a text, and check that the view has a drawing at each change of the page, and in the end that of the text.
-
-    Args:
-        n_tokens: how many tokens the model reads.
-    """
+    """Type a text of `n_tokens` tokens; check that the view has a drawing at each change of the page."""
     view = page.locator("[data-view=movement]")
     expect(view.locator("svg.plane")).to_be_visible()
     before = view.locator("table.parts").inner_text()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 
 def fields_of(source: Path, name: str) -> list[str]:
-    """Return the names of a struct's fields, in order."""
     before = source.read_text().partition(f"}} {name};")[0]
     struct = before[before.rindex("typedef struct {") :]
     code = " ".join(line.split("/*")[0] for line in struct.splitlines()[1:])

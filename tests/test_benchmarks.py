@@ -17,6 +17,7 @@ import inspection
 import machine
 import measure
 import memory
+import model_types
 import models
 import number_alignment
 import pages
@@ -33,6 +34,7 @@ import translation
 import translators
 import unfused
 from measure import Elapsed, Spread, groups, ratio, take_turns
+from refusals import refusal
 
 from regard.errors import InputError
 from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
@@ -41,7 +43,7 @@ from regard.training.train import train as train_translator
 
 @pytest.mark.parametrize(
     "module",
-    [calibration, copies, hand_alignment, measure, number_alignment, table, sentences],
+    [calibration, copies, hand_alignment, measure, model_types, number_alignment, table, sentences],
     ids=lambda module: module.__name__,
 )
 def test_examples_are_true(module):
@@ -150,20 +152,20 @@ def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_garbage_collection(monkeypatch):
-    """Leave the garbage collector alone: it takes a second in a process with so many tests, each time."""
+    """The garbage collector takes a second in a process with so many tests, each time."""
     names = "collect", "freeze", "disable", "enable", "unfreeze"
     monkeypatch.setattr(measure, "gc", SimpleNamespace(**dict.fromkeys(names, lambda: None)))
 
 
 @pytest.fixture
 def busy(monkeypatch):
-    """Replace the measurement of the processor use, which takes a second, by a constant."""
+    """Measuring the processor use takes a second."""
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: 3.0)
 
 
 @pytest.fixture
 def once(busy, monkeypatch):
-    """Measure each function in one round instead of at least three, and once in it, whatever its time."""
+    """Measure each function in one round, and once in it."""
     monkeypatch.setattr(measure, "MOST_ROUNDS", 1)
     monkeypatch.setattr(measure, "LEAST_SECONDS", 0.0)
 
@@ -192,9 +194,7 @@ def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name,
 
 def test_a_benchmark_of_a_gpu_says_that_there_is_none(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit) as refusal:
-        gpu.main(quick=True)
-    assert refusal.value.code == (
+    assert refusal(SystemExit, gpu.main, quick=True) == (
         "benchmarks/gpu.py measures a GPU, and PyTorch sees none here; run it where there is one."
     )
 
@@ -253,12 +253,10 @@ def test_kept_items_are_counted_by_kind():
 
 
 def test_an_unknown_recipe_is_refused():
-    with pytest.raises(SystemExit) as refused:
-        recipes.main(recipe=["defautl"], quick=True)
-    assert refused.value.code == f"no recipe 'defautl'; there are {', '.join(map(repr, recipes.RECIPES))}."
-    with pytest.raises(SystemExit) as refused:
-        recipes.main()
-    assert refused.value.code == (
+    assert refusal(SystemExit, recipes.main, recipe=["defautl"], quick=True) == (
+        f"no recipe 'defautl'; there are {', '.join(map(repr, recipes.RECIPES))}."
+    )
+    assert refusal(SystemExit, recipes.main) == (
         "benchmarks/recipes.py needs kor.txt of manythings.org/anki; --quick runs without it."
     )
 
@@ -333,6 +331,6 @@ def test_expected_and_found_chrf_are_printed_for_groups_of_lines(tmp_path, capsy
     means = [[float(part.split()[-1]) for part in line.split(": ")[1].split(", ")] for line in groups]
     # On the texts of the calibration, the expected chrF has the mean of the chrF, except for interpolation
     assert sum(expected for expected, _ in means) == pytest.approx(sum(chrf for _, chrf in means), rel=0.1)
-    with pytest.raises(InputError) as refused:
-        calibration.main(translator_folder, tmp_path / "a", tmp_path / "b")
-    assert str(refused.value) == f"{translator_folder} has no calibration; finish its training with regard train."
+    assert refusal(InputError, calibration.main, translator_folder, tmp_path / "a", tmp_path / "b") == (
+        f"{translator_folder} has no calibration; finish its training with regard train."
+    )

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard.device import device_named
 from regard.errors import InputError
@@ -34,9 +35,7 @@ def test_the_fastest_where_none_is_named():
     ],
 )
 def test_devices_that_are_not(name, message):
-    with pytest.raises(InputError) as refused:
-        device_named(name)
-    assert str(refused.value) == message
+    assert refusal(InputError, device_named, name) == message
 
 
 def test_a_number_that_is_too_large(monkeypatch):
@@ -44,6 +43,6 @@ def test_a_number_that_is_too_large(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert device_named("cuda:1") == torch.device("cuda", 1)
     assert device_named("cuda") == torch.device("cuda")
-    with pytest.raises(InputError) as refused:
-        device_named("cuda:9")
-    assert str(refused.value) == "there is no device 'cuda:9'; PyTorch finds cuda:0 to cuda:1 on this machine."
+    assert refusal(InputError, device_named, "cuda:9") == (
+        "there is no device 'cuda:9'; PyTorch finds cuda:0 to cuda:1 on this machine."
+    )

@@ -34,7 +34,7 @@ def page(path: str) -> Text:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the documentation, in which every warning is an error; return its folder."""
+    """Build the documentation, in which every warning is an error."""
     folder = tmp_path_factory.mktemp("site")
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # of MkDocs itself

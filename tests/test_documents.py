@@ -15,13 +15,12 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(document: str, *languages: str) -> list[str]:
-    """Return the code blocks of a document, in all languages or some."""
     found = BLOCK.findall((ROOT / document).read_text())
     return [code for language, code in found if not languages or language in languages]
 
 
 def run(command: str, folder: Path) -> str:
-    """Run a command line; return what it prints, in 80 columns without colour."""
+    """Run a command line in 80 columns without colour."""
     words = shlex.split(command)
     words = [sys.executable, "-m", "regard", *words[1:]] if words[0] == "regard" else words
     environment = os.environ | {

@@ -5,6 +5,7 @@ import posixpath
 import re
 import sys
 import tokenize
+from graphlib import CycleError, TopologicalSorter
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -68,7 +69,7 @@ or translation to its views, and from the package's front to what a notebook sho
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module of regard, e.g. attention for regard.attention.attend."""
+    """E.g. attention for regard.attention.attend."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "regard"
 
@@ -90,7 +91,6 @@ def imports(tree: ast.AST, module: str, inside: bool = False) -> list[tuple[str,
 
 
 def wrong_arrows(name: str, text: str) -> list[str]:
-    """Return the imports of a file that `ROOMS` and `DOORS` do not allow."""
     module = name.removesuffix(".py").replace("/", ".")
     room = room_of(module.removesuffix(".__init__"))
     wrong = []
@@ -150,21 +150,8 @@ def import_graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     return graph
 
 
-def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one module, by the transitive closure of the graph."""
-    reached = {module: set(imported) for module, imported in graph.items()}
-    grown = True
-    while grown:
-        sizes = {module: len(others) for module, others in reached.items()}
-        for others in reached.values():
-            others.update(*(reached[other] for other in list(others)))
-        grown = any(len(others) > sizes[module] for module, others in reached.items())
-    found = {tuple(sorted(b for b in reached[a] if a in reached[b])) for a in reached if a in reached[a]}
-    return sorted(map(list, found))
-
-
 def test_no_files_import_each_other_in_a_circle():
-    assert circles(import_graph(TREES)) == []
+    TopologicalSorter(import_graph(TREES)).prepare()  # raises CycleError
 
 
 def test_circles_are_seen():
@@ -177,8 +164,9 @@ def test_circles_are_seen():
         "regard/tracing/trace.py": "def f():\n    from regard.views.e import e",
         "regard/views/e.py": "from regard.tracing.trace import Trace",
     }
-    graph = import_graph({name: ast.parse(text) for name, text in files.items()})
-    assert circles(graph) == [["regard.a", "regard.b", "regard.room.c"]]
+    with pytest.raises(CycleError) as circle:
+        TopologicalSorter(import_graph({name: ast.parse(text) for name, text in files.items()})).prepare()
+    assert set(circle.value.args[1]) == {"regard.a", "regard.b", "regard.room.c"}
 
 
 FRONT = Path(__file__).parents[1] / "front" / "src"
@@ -188,7 +176,7 @@ IMPORT = re.compile(r"""^(?:import|export)\b[^;]*?["'](\.[^"']+)["'];""", re.MUL
 
 
 def script_graph(scripts: dict[str, str]) -> dict[str, set[str]]:
-    """The files of the front end that each of its files imports; `scripts` has the text of each by its path."""
+    """The files of the front end that each of its files imports; `scripts` has their texts by path."""
     graph: dict[str, set[str]] = {}
     for name, text in scripts.items():
         folder = PurePosixPath(name).parent
@@ -202,7 +190,7 @@ def script_graph(scripts: dict[str, str]) -> dict[str, set[str]]:
 def test_no_scripts_import_each_other_in_a_circle():
     graph = script_graph(SCRIPTS)
     assert {"pages/trace-page.tsx", "words.ts"} <= graph["main.tsx"]
-    assert circles(graph) == []
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_circles_of_scripts_are_seen():
@@ -212,7 +200,9 @@ def test_circles_of_scripts_are_seen():
         "c.ts": "import { a } from './a';",
         "d.ts": 'import { a } from "./a";',
     }
-    assert circles(script_graph(scripts)) == [["a.ts", "c.ts", "views/b.tsx"]]
+    with pytest.raises(CycleError) as circle:
+        TopologicalSorter(script_graph(scripts)).prepare()
+    assert set(circle.value.args[1]) == {"a.ts", "c.ts", "views/b.tsx"}
 
 
 FRONT_ROOMS: dict[str, set[str]] = {
@@ -236,7 +226,6 @@ def front_room(name: str) -> str:
 
 
 def forbidden_imports_of_scripts(graph: dict[str, set[str]]) -> list[str]:
-    """Return the imports between rooms of front/src that FRONT_ROOMS does not allow."""
     found = []
     for name, imported in graph.items():
         room = front_room(name)
@@ -315,14 +304,13 @@ def literals(text: str) -> list[tuple[tuple[int, int], str]]:
 
 
 def between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """The text from one place to another, each a line counted from 1 and a column counted from 0."""
+    """The text from one (line counted from 1, column counted from 0) to another."""
     if start[0] == end[0]:
         return lines[start[0] - 1][start[1] : end[1]]
     return "".join([lines[start[0] - 1][start[1] :], *lines[start[0] : end[0] - 1], lines[end[0] - 1][: end[1]]])
 
 
 def content(literal: str) -> str:
-    """Return the text between the quotes of a string literal."""
     quoted = literal.lstrip("bBfFrRtTuU")
     quotes = 3 if quoted[:3] in ('"""', "'''") else 1
     return quoted[quotes:-quotes]

@@ -4,6 +4,7 @@ import errno
 
 import pytest
 import torch
+from refusals import refusal
 from safetensors.torch import load_file
 
 from regard import InputError
@@ -39,9 +40,9 @@ def test_a_disk_that_takes_no_more(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(InputError) as refusal:
-        write_tensors(tmp_path / "none" / "a", {})
-    assert str(refusal.value) == (f"cannot write {tmp_path}/none/a: there is no folder {tmp_path}/none; make it first.")
-    with pytest.raises(InputError) as refusal:
-        write_tensors(tmp_path, {})
-    assert str(refusal.value) == f"cannot write {tmp_path}: it is a folder; name a file in it."
+    assert refusal(InputError, write_tensors, tmp_path / "none" / "a", {}) == (
+        f"cannot write {tmp_path}/none/a: there is no folder {tmp_path}/none; make it first."
+    )
+    assert refusal(InputError, write_tensors, tmp_path, {}) == (
+        f"cannot write {tmp_path}: it is a folder; name a file in it."
+    )

@@ -24,18 +24,15 @@ PAIRS = {
 
 
 def train_vocabularies():
-    """Train and return the source and the target vocabulary."""
     sources, targets = [*PAIRS], [*PAIRS.values()]
     return Vocabulary.train(sources * 9, 41), Vocabulary.train(targets * 9, 53)
 
 
 def train_translator(source, target, pairs=PAIRS, **fields):
-    """Return a Transformer translator trained on the pairs."""
     return train_model(new_transformer(source, target, **fields), source, target, pairs)
 
 
 def train_recurrent(source, target, pairs=PAIRS, **fields):
-    """Return a recurrent translator trained on the pairs."""
     torch.manual_seed(0)
     sizes = {"n_source_tokens": len(source), "n_target_tokens": len(target), "d_model": 32, "max_tokens": 31}
     return train_model(Recurrent(RecurrentConfig(**sizes, **fields)).eval(), source, target, pairs)
@@ -57,7 +54,6 @@ def train_model(model, source, target, pairs):
 
 
 def new_transformer(source, target, seed=0, **fields):
-    """A small Transformer for two vocabularies."""
     torch.manual_seed(seed)
     sizes = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 3, "share": "target", "max_tokens": 31}
     fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}

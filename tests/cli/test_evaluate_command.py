@@ -91,7 +91,6 @@ def test_several_references_and_settings(files):
 
 
 def test_a_translator_translates_first(files, monkeypatch):
-    """The translations are those that the translator gives, and it is given the source's lines."""
     from types import SimpleNamespace
 
     from regard.translation import translator
@@ -114,14 +113,6 @@ def test_a_translator_translates_first(files, monkeypatch):
     assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
     run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu", "--int8")
     assert asked == [(None, False), False, ("cpu", True), True]
-
-
-def test_lines_are_kept_as_they_are(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes("\ufeffein  Satz \r\n\r\nzwei\u2028Zeilen?\n".encode())
-    assert read_file_lines(path) == ["ein  Satz ", "", "zwei\u2028Zeilen?"]
-    path.write_bytes(b"")
-    assert read_file_lines(path) == []
 
 
 @pytest.mark.parametrize(
@@ -166,11 +157,3 @@ def test_lines_are_kept_as_they_are(tmp_path):
 def test_refusals(files, arguments, message):
     assert refused("evaluate", *arguments) == message
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
-
-
-def test_a_line_that_is_not_utf_8(files):
-    (files / "latin.de").write_bytes(b"gut\nsa\xdf\n")
-    assert refused("evaluate", "test.de", "latin.de") == (
-        "latin.de, line 2: not UTF-8 (byte 0xDF at position 3); "
-        "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
-    )

@@ -24,13 +24,6 @@ def test_the_snake_from_standard_input():
     assert "snake  0.674" in text
 
 
-def test_a_text_on_standard_input_that_is_not_utf_8():
-    assert refused("look", "-", text=b"gut\ncaf\xe9") == (
-        "standard input, line 2: not UTF-8 (byte 0xE9 at position 4); convert the file first, for instance with "
-        "iconv -f LATIN1 -t UTF-8."
-    )
-
-
 def test_korean_and_markup():
     text = look("뱀은 <script>alert(1)</script> 위험하다.", "--token", "script")
     assert "<script>alert(1)</script>" in text
@@ -84,19 +77,10 @@ def test_too_many_weights_for_json(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_truncate():
-    assert "512 tokens" in look("snake " * 600, "--truncate")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([""], "the text is empty; give at least one word to look at."),
-        (
-            ["snake " * 600],
-            "the text is 602 tokens long and the model reads at most 512; "
-            "shorten it, or read only its beginning with --truncate.",
-        ),
         ([SNAKE, "--token", "itt"], "no token 'itt' in the text; nearest: it, is."),
         (
             [SNAKE, "--head", "L9H1"],
@@ -123,25 +107,6 @@ def test_refusals(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refused("look", *arguments) == message
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_text_of_which_the_model_knows_little_and_letters_that_no_font_has_are_told(
-    minilm_once, tmp_path, monkeypatch
-):
-    from matplotlib.font_manager import fontManager
-
-    from regard.views.picture import fonts
-
-    monkeypatch.setattr(fontManager, "ttflist", [entry for entry in fontManager.ttflist if entry.name == fonts.BASE])
-    monkeypatch.setattr(fonts, "findSystemFonts", list)
-    remarks = invoke("look", "뱀은 독이 있어서 위험하다").stderr.splitlines()
-    assert remarks == [
-        "regard: MiniLM knows 0 of these 13 tokens; the others are unknown words, single jamo or bytes, so their "
-        "attention says little about this text: choose a model of its language."
-    ]
-    assert invoke("look", "The snake has a venom.").stderr == ""
-    told = invoke("look", "a snake is साँप here", "--png", tmp_path / "a.png").stderr
-    assert told.startswith("regard: □ stands for letters that no installed font has")
 
 
 def test_a_model_that_writes(tmp_path, minilm):

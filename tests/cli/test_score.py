@@ -55,12 +55,6 @@ def test_texts_of_different_lengths(translator_folder, files):
     )
 
 
-def test_a_file_that_is_missing(translator_folder, files, tmp_path):
-    assert refused("score", translator_folder, files[0], tmp_path / "none", "--device", "cpu") == (
-        f"cannot read {tmp_path / 'none'}: no such file or directory; give a text file with a sentence a line."
-    )
-
-
 def test_a_translation_with_its_score_and_the_expected_chrf(translator, tmp_path):
     calibration = {"mean_log_probability": [-1.0, 0.0], "chrf": [0.0, 50.0]}
     calibrated = replace(translator, extra={"calibration": calibration})

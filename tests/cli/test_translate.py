@@ -137,19 +137,15 @@ def test_a_line_without_end_is_not_read_into_memory(tmp_path):
         list(read_lines(BytesIO(longest + b"b\na" + longest)))
 
 
-def test_packed_lines_are_unpacked(folder, tmp_path):
+def test_a_file_is_read_and_unpacked(folder, tmp_path):
     packed = gzip.compress("\ufeffno dog\n".encode()) + gzip.compress(b"the cat")
     assert list(chain.from_iterable(read_lines(BytesIO(packed)))) == ["no dog", "the cat"]
     (tmp_path / "a").write_bytes(packed)
     assert lines(folder, "--input", tmp_path / "a", text="") == lines(folder, text="no dog\nthe cat\n")
     (tmp_path / "a").write_bytes(packed[:-9])
     assert refusal(folder, "--input", tmp_path / "a").startswith(f"cannot read {tmp_path / 'a'}: ")
-
-
-def test_text_of_two_bytes_a_letter_is_told_from_that_of_one(folder):
-    assert refusal(folder, text="no dog\n".encode("utf-16")) == (
-        "standard input, line 1: not UTF-8 (byte 0xFF at position 1); "
-        "convert the file first, for instance with iconv -f UTF-16 -t UTF-8."
+    assert refusal(folder, "--input", tmp_path / "b") == (
+        f"cannot read {tmp_path / 'b'}: no such file or directory; give a text file with a sentence a line."
     )
 
 
@@ -164,16 +160,6 @@ def test_several_samples_are_those_of_successive_seeds(folder, translator):
 def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
     monkeypatch.setattr("regard.cli.translate.LINES_PER_CALL", 2)
     assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
-
-
-def test_from_a_file(folder, translator, tmp_path):
-    (tmp_path / "a.txt").write_text("no dog\nthe cat\n")
-    assert lines(folder, "--input", tmp_path / "a.txt", text="") == [
-        one.text for one in translator.translate(["no dog", "the cat"])
-    ]
-    assert refusal(folder, "--input", tmp_path / "b.txt") == (
-        f"cannot read {tmp_path / 'b.txt'}: no such file or directory; give a text file with a sentence a line."
-    )
 
 
 def test_alignments_over_the_words_of_the_line(folder, translator):
@@ -271,25 +257,16 @@ def test_a_line_that_is_no_text(folder):
     )
 
 
+ONE_SEARCH = "choose one search: --greedy, --sample, or beam search with its options."
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("--greedy", "--beam", 3),
-            "got --greedy and --beam; choose one search: --greedy, --sample, or beam search with its options.",
-        ),
-        (
-            ("--greedy", "--sample"),
-            "got --greedy and --sample; choose one search: --greedy, --sample, or beam search with its options.",
-        ),
-        (
-            ("--sample", "--n-best", 3, "--mbr", 2),
-            "got --sample and --mbr; choose one search: --greedy, --sample, or beam search with its options.",
-        ),
-        (
-            ("--mbr", 8, "--sample"),
-            "got --sample and --mbr; choose one search: --greedy, --sample, or beam search with its options.",
-        ),
+        (("--greedy", "--beam", 3), f"got --greedy and --beam; {ONE_SEARCH}"),
+        (("--greedy", "--sample"), f"got --greedy and --sample; {ONE_SEARCH}"),
+        (("--sample", "--n-best", 3, "--mbr", 2), f"got --sample and --mbr; {ONE_SEARCH}"),
+        (("--mbr", 8, "--sample"), f"got --sample and --mbr; {ONE_SEARCH}"),
         (("--mbr", 0), "--mbr 0 must be at least 1: candidates are compared with samples."),
         (("--mbr", 8, "--beam", 1), "--beam 1 leaves nothing to choose; it must be at least 2."),
         (
@@ -314,12 +291,6 @@ def test_a_line_that_is_no_text(folder):
 )
 def test_refusals(folder, options, message):
     assert refusal(folder, *options) == message
-
-
-def test_a_folder_without_a_translator(tmp_path):
-    assert refusal(tmp_path / "none") == (
-        f"{tmp_path / 'none'} does not exist; give the folder that regard train wrote with --out."
-    )
 
 
 def test_a_reader_that_stops_is_no_error(folder):

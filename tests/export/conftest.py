@@ -28,19 +28,17 @@ def operators_read_once():
 
 @pytest.fixture(scope="session")
 def vocabularies():
-    """Return an English vocabulary and a larger Italian one."""
     return Vocabulary.train(ENGLISH * 5, 37), Vocabulary.train(ITALIAN * 5, 47)
 
 
 @pytest.fixture(scope="session")
 def byte_vocabularies():
-    """Return vocabularies that have pieces for bytes."""
     return tuple(Vocabulary.train(lines * 5, 300, byte_fallback=True) for lines in (ENGLISH, ITALIAN))
 
 
 @pytest.fixture(scope="session")
 def contents_of(vocabularies, byte_vocabularies):
-    """Return a function: contents_of(joint=True, norm="post", …) is a translator with a random Transformer."""
+    """contents_of(joint=True, norm="post", …) is a translator with a random Transformer."""
 
     def new(joint=False, turned=False, with_bytes=False, **fields):
         source, target = byte_vocabularies if with_bytes else reversed(vocabularies) if turned else vocabularies
@@ -60,7 +58,7 @@ def contents_of(vocabularies, byte_vocabularies):
 
 @pytest.fixture(scope="session")
 def recurrent_of(vocabularies):
-    """Return a function: recurrent_of(form="bahdanau", …) is a translator with a random Recurrent."""
+    """recurrent_of(form="bahdanau", …) is a translator with a random Recurrent."""
 
     def new(**fields):
         source, target = vocabularies
@@ -82,7 +80,6 @@ def loud(model):
 
 @pytest.fixture(scope="session")
 def folder(contents_of, tmp_path_factory):
-    """A translator's folder."""
     contents = contents_of(norm="post")
     place = tmp_path_factory.mktemp("translator") / "en-it"
     return write_translator(place, contents.model, contents.source_vocabulary, contents.target_vocabulary)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import ctranslate2
 import pytest
 import torch
+from refusals import refusal
 
 from regard import InputError
 from regard.export import ctranslate2 as export
@@ -87,15 +88,11 @@ class Fake:
 
 
 def test_what_it_cannot_express(contents_of, tmp_path):
-    with pytest.raises(InputError) as caught:
-        export.write(contents_of(activation="mish"), tmp_path)
-    assert str(caught.value) == (
+    assert refusal(InputError, export.write, contents_of(activation="mish"), tmp_path) == (
         "CTranslate2 has no activation 'mish'; it has relu, gelu, gelu_tanh, swish, silu, tanh, glu, reglu, geglu, "
         "swiglu. Export this model with --to onnx."
     )
-    with pytest.raises(InputError) as caught:
-        export.checked_model(Fake())
-    assert (
-        str(caught.value) == "CTranslate2 runs Transformers, and this is a Fake translator; export it with --to onnx."
+    assert refusal(InputError, export.checked_model, Fake()) == (
+        "CTranslate2 runs Transformers, and this is a Fake translator; export it with --to onnx."
     )
     assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,8 @@ import pytest
 from refusals import refusal
 
 from regard import InputError
-from regard.export import FORMATS, export, format_of_name, refuse_difference
-from regard.export import ctranslate2 as ct2
-from regard.export.parity import Parity
+from regard.export import FORMATS, ctranslate2, export, format_of_name, huggingface, refuse_difference
+from regard.export.parity import Parity, compare
 
 LINES = ["the cat sat", "two men"]
 
@@ -34,13 +33,13 @@ def test_a_difference_is_refused_with_its_size():
 
 
 def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, monkeypatch):
-    true_norm = ct2.set_norm
+    true_norm = ctranslate2.set_norm
 
     def wrong_norm(spec, norm):
         true_norm(spec, norm)
         spec.beta = spec.beta + 1
 
-    monkeypatch.setattr(ct2, "set_norm", wrong_norm)
+    monkeypatch.setattr(ctranslate2, "set_norm", wrong_norm)
     message = refusal(InputError, export, folder, "ctranslate2", tmp_path / "out", LINES)
     assert message.startswith(
         "the CTranslate2 export does not translate as the translator does, so it was deleted: same translation of "
@@ -76,7 +75,7 @@ def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ct2, "write", full)
+    monkeypatch.setattr(ctranslate2, "write", full)
     assert refusal(InputError, export, folder, "ctranslate2", tmp_path / "out") == (
         f"cannot write {tmp_path}/out: no space left on device; name another folder."
     )
@@ -103,3 +102,13 @@ def test_all_missing_packages_are_named_before_anything_is_read(tmp_path, monkey
 @pytest.mark.parametrize("to", FORMATS)
 def test_what_is_printed_to_go_on_is_python(to):
     compile(format_of_name(to).usage.format(out="en-ko"), to, "exec")
+
+
+@pytest.mark.parametrize("to", [ctranslate2, huggingface], ids=lambda to: to.__name__)
+def test_characters_without_a_piece_are_translated_the_same(contents_of, tmp_path, to):
+    lines = ["the cat sat", "a 뱀 🐍", "ẞ ▅ <s>"]
+    contents = contents_of(with_bytes=True, n_layers=1, norm="post")
+    to.write(contents, tmp_path)
+    parity = compare(contents, to.LoadedExport(tmp_path), lines)
+    assert parity.n_same == len(lines)
+    assert parity.difference < 1e-4

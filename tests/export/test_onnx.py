@@ -6,6 +6,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import InputError
@@ -77,9 +78,7 @@ def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
 
 
 def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
-    with pytest.raises(InputError) as refusal:
-        export.write(recurrent_of(attention="local_m"), tmp_path)
-    assert str(refusal.value) == (
+    assert refusal(InputError, export.write, recurrent_of(attention="local_m"), tmp_path) == (
         'this translator has attention="local_m", whose window depends on the number of the step, which ONNX graphs '
         'do not get; train it with attention="soft", "hard" or "local_p" to export it.'
     )
@@ -137,9 +136,7 @@ class Fake:
 
 
 def test_what_has_no_graphs():
-    with pytest.raises(InputError) as caught:
-        export.graphs_of(Fake())
-    assert str(caught.value) == (
+    assert refusal(InputError, export.graphs_of, Fake()) == (
         "only a Transformer and a Recurrent can be exported to ONNX, and this is a Fake translator, which only regard "
         "can run."
     )

@@ -26,8 +26,6 @@ LOOKS = AlignmentRule(layer=2, head=1, step="reads")
 
 
 class Backwards(nn.Module):
-    """A model that copies a source backwards; one head of its three layers of two attends to the copied piece."""
-
     def forward(self, source, lengths, target):
         batch, n_source, n_target = len(source), source.shape[1], target.shape[1]
         logits = torch.zeros(batch, n_target, N_TOKENS)
@@ -104,7 +102,6 @@ def test_needs_are_differences_of_log_probabilities(translator):
     (needs,) = piece_needs(translator.model, [one], CPU)
 
     def known(source):
-        """log P of each target piece."""
         ids = [*translator.source_vocabulary.encode(source), EOS]
         target = torch.tensor([[BOS, *one.target_ids]])
         logits = translator.model(torch.tensor([ids]), torch.tensor([len(ids)]), target).logits

@@ -7,11 +7,16 @@ from itertools import pairwise
 import pytest
 
 from regard.translation.calibration import FEWEST_IN_GROUP, FEWEST_TEXTS, Calibration, rising_groups
+from regard.translation.training_texts import TrainingTexts
 from regard.translation.translator import Translator
+from regard.translation.usual import UsualLimits
 
 TEXTS = ["the cat sat", "no dog ran", "a dog sat on a mat", "the dog and the cat ran"] * 5
 TARGETS = ["die katze sass", "kein hund lief", "ein hund sass auf einer matte", "der hund und die katze liefen"] * 5
 SMALL = Calibration(mean_log_probability=(-2.0, -1.0, -0.5), chrf=(10.0, 40.0, 80.0))
+
+STORED = (Calibration, "calibration"), (UsualLimits, "usual"), (TrainingTexts, "training_texts")
+LENGTHS = {"longest": 9, "smallest_ratio": 0.1, "largest_ratio": 9.0, "scripts": ["Latin letters"]}
 
 
 def mean(numbers):
@@ -44,16 +49,13 @@ def test_the_centres_of_groups_by_hand():
     assert calibration.expected_chrf(0.0) == pytest.approx(90)
 
 
-def test_small_groups_join_their_neighbours():
+def test_small_groups_join_and_too_few_texts_have_no_calibration():
     calibration = Calibration.of([float(n) for n in range(-22, 0)], [float(n) for n in range(22)])
     assert calibration.mean_log_probability == pytest.approx((-20, -15, -10, -4))  # groups of 5, 5, 5 and 7 texts
     assert calibration.chrf == pytest.approx((2, 7, 12, 18))
-
-
-def test_texts_of_equal_score_are_one_group():
-    assert Calibration.of([-1.0] * 20, [float(n) for n in range(20)]) == Calibration(
-        mean_log_probability=(-1.0,), chrf=(9.5,)
-    )
+    equal = Calibration.of([-1.0] * 20, [float(n) for n in range(20)])
+    assert equal == Calibration(mean_log_probability=(-1.0,), chrf=(9.5,))
+    assert Calibration.of([-1.0] * (FEWEST_TEXTS - 1), [50.0] * (FEWEST_TEXTS - 1)) is None
 
 
 def test_the_expected_chrf_rises_and_has_the_mean_of_the_dev_texts():
@@ -67,28 +69,30 @@ def test_the_expected_chrf_rises_and_has_the_mean_of_the_dev_texts():
     assert len(calibration.chrf) <= 101 / FEWEST_IN_GROUP
 
 
-def test_too_few_texts_give_no_calibration():
-    assert Calibration.of([-1.0] * (FEWEST_TEXTS - 1), [50.0] * (FEWEST_TEXTS - 1)) is None
-
-
 @pytest.mark.parametrize(
-    "stored",
+    ("kind", "name", "stored"),
     [
-        None,
-        [],
-        {},
-        {"mean_log_probability": [], "chrf": []},
-        {"mean_log_probability": [-1.0], "chrf": [1]},
-        {"mean_log_probability": [-1.0, -0.5], "chrf": [1.0]},
-        {"mean_log_probability": [-1.0, -1.0], "chrf": [1.0, 2.0]},
-        {"mean_log_probability": [-1.0, float("nan")], "chrf": [1.0, 2.0]},
-        {"mean_log_probability": [-1.0, -0.5], "chrf": [2.0, 1.0]},
-        {"mean_log_probability": "-1", "chrf": [2.0]},
+        *((kind, name, stored) for kind, name in STORED for stored in (None, {}, [1])),
+        *(
+            (Calibration, "calibration", {"mean_log_probability": scores, "chrf": chrf})
+            for scores, chrf in [
+                ([], []),
+                ([-1.0], [1]),
+                ([-1.0, -0.5], [1.0]),
+                ([-1.0, -1.0], [1.0, 2.0]),
+                ([-1.0, float("nan")], [1.0, 2.0]),
+                ([-1.0, -0.5], [2.0, 1.0]),
+                ("-1", [2.0]),
+            ]
+        ),
+        (UsualLimits, "usual", {"score": -1.0}),
+        (UsualLimits, "usual", {"letters_a_piece": 2.0, "score": -1.0}),
+        (TrainingTexts, "training_texts", LENGTHS | {"longest": "9"}),
+        (TrainingTexts, "training_texts", LENGTHS | {"scripts": [3]}),
     ],
 )
-def test_a_folder_with_other_values_has_no_calibration(stored):
-    assert Calibration.stored_in({"calibration": stored}) is None
-    assert Calibration.stored_in({}) is None
+def test_other_values_in_a_folder_are_not_used(kind, name, stored):
+    assert kind.stored_in({name: stored}) is kind.stored_in({}) is None
 
 
 def test_a_translation_has_the_expected_chrf_of_its_score(translator, tmp_path):

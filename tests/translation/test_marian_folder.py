@@ -24,19 +24,19 @@ TEXTS = list(dict.fromkeys(source for source, _ in PAIRS))[:12]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Write a Marian folder that no test changes; return its path."""
+    """A Marian folder that no test changes."""
     return write_marian(tmp_path_factory.mktemp("marian") / "opus")
 
 
 @pytest.fixture
 def folder(written, tmp_path):
-    """Return a copy of the Marian folder that a test may change."""
+    """A copy of the Marian folder that a test may change."""
     return shutil.copytree(written, tmp_path / "opus")
 
 
 @pytest.fixture(scope="module")
 def theirs(written):
-    """Return transformers' tokenizer and model for the Marian folder."""
+    """transformers' tokenizer and model."""
     with warnings.catch_warnings(action="ignore"):
         return MarianTokenizer.from_pretrained(written), MarianMTModel.from_pretrained(written).eval()
 

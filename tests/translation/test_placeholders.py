@@ -27,7 +27,7 @@ PAIRS = {
 
 @pytest.fixture(scope="module")
 def keeping():
-    """Return a translator from Korean to English that has learnt to copy two signs."""
+    """A translator from Korean to English that has learnt to copy two signs."""
     plain = (Vocabulary.train([*PAIRS] * 9, 40), Vocabulary.train([*PAIRS.values()] * 9, 40))
     source, target = map(with_sign_pieces, plain)
     return replace(train_translator(source, target, PAIRS), placeholders=Placeholders.of(source, target))

@@ -97,10 +97,5 @@ def test_a_translation_has_no_space_at_its_ends(translator, monkeypatch):
     assert translator.translate(["the cat"])[0].text == "die katze"
 
 
-@pytest.mark.parametrize("kept", [None, {}, [1], asdict(LATIN) | {"longest": "9"}, asdict(LATIN) | {"scripts": [3]}])
-def test_a_folder_without_these_numbers_has_none(kept):
-    assert TrainingTexts.stored_in({"training_texts": kept}) is TrainingTexts.stored_in({}) is None
-
-
 def test_the_numbers_are_stored_in_the_folder(latin, tmp_path):
     assert Translator.load(latin.save(tmp_path / "out"), "cpu").training_texts == LATIN

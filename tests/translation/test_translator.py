@@ -49,7 +49,11 @@ def test_a_text_without_a_word_has_an_empty_translation(translator):
 
 
 def test_log_probability_is_that_of_the_text(translator):
-    for one in translator.translate(TEXTS[:1], search=Beam(3, n_best=3))[0].candidates:
+    (best,) = translator.translate(TEXTS[:1], search=Beam(3, n_best=3))
+    scores = [one.score for one in best.candidates]
+    assert (len(scores), best.score, best.text) == (3, max(scores), best.candidates[0].text)
+    assert scores == sorted(scores, reverse=True)
+    for one in best.candidates:
         target = torch.tensor([[BOS, *one.target_ids]])
         logits = translator.model(torch.tensor([one.source_ids]), torch.tensor([len(one.source_ids)]), target).logits
         known = logits[0].detach().double().log_softmax(dim=-1)
@@ -60,25 +64,14 @@ def test_log_probability_is_that_of_the_text(translator):
             assert one.text == translator.target_vocabulary.decode(list(one.target_ids))
 
 
-def test_what_is_given_is_scored_as_what_is_found(translator):
-    found = [one for one in translator.translate(TEXTS, search=Beam(3)) if one.source.strip()]
-    again = translator.score([one.source for one in found], [one.text for one in found])
-    known = [index for index, one in enumerate(found) if again[index].target_ids == one.target_ids]
-    assert len(known) >= 3
-    for index in known:
-        one, other = found[index], again[index]
-        assert other.log_probability == other.score == pytest.approx(one.log_probability, abs=1e-4)
-        assert (other.text, other.target_pieces) == (one.text, one.target_pieces)
-        assert_close(other.alignment.weights, one.alignment.weights)
-
-
 def test_any_translation_can_be_given(translator):
     sources, targets = ["the cat sat", "no dog", "a ẞ mat", ""], ["ein  Hund", "ẞẞ die katze", "", "nichts"]
     together = translator.score(sources, targets)
     for source, target, one in zip(sources, targets, together, strict=True):
         (alone,) = translator.score([source], [target], batch_tokens=1)
         assert alone.log_probability == pytest.approx(one.log_probability, abs=1e-4)
-        assert (one.source, one.text) == (source, target)
+        assert (one.source, one.text, one.score) == (source, target, one.log_probability)
+        assert len(one.target_pieces) == len(one.target_ids)
         assert tuple(one.alignment.target_words) == tuple(target.split())
         given = torch.tensor([[BOS, *translator.target_vocabulary.encode(target)]])
         read = torch.tensor([[*translator.source_vocabulary.encode(source), EOS]])
@@ -101,22 +94,15 @@ def test_a_device_without_float64_scores_in_float32(translator, monkeypatch):
 
 
 def test_translations_that_cannot_be_given(translator):
-    with pytest.raises(ValueError, match="got 1 targets for 2 texts; give one for each"):
-        translator.score(["no dog", "the cat"], ["a"])
+    assert refusal(ValueError, translator.score, ["no dog", "the cat"], ["a"]) == (
+        "got 1 targets for 2 texts; give one for each."
+    )
     limit = translator.model.config.max_tokens - 1
     message = refusal(InputError, translator.score, ["no dog", "a"], ["a", "katze " * (limit + 1)], first=5)
     n_pieces = len(translator.target_vocabulary.encode("katze " * (limit + 1)))
     assert message == (
         f"the target of line 6 has {n_pieces:,} pieces and the translator writes at most {limit:,}; shorten it."
     )
-
-
-def test_candidates_are_the_best_in_order(translator):
-    (one,) = translator.translate(TEXTS[:1], search=Beam(5, n_best=3))
-    scores = [candidate.score for candidate in one.candidates]
-    assert len(scores) == 3
-    assert scores == sorted(scores, reverse=True)
-    assert (one.text, one.score) == (one.candidates[0].text, one.candidates[0].score)
 
 
 def test_prefixes_for_all_or_for_each(translator):

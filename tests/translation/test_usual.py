@@ -47,12 +47,6 @@ def test_a_short_common_text_is_as_seldom_remarked_as_a_long_one():
     assert [*usual.rare_pieces(80, 60)]
 
 
-@pytest.mark.parametrize("kept", [None, {}, {"score": -1.0}, {"letters_a_piece": 2.0, "score": -1.0}, [1]])
-def test_a_folder_without_these_numbers_gives_no_remarks(kept):
-    assert UsualLimits.stored_in({"usual": kept}) is None
-    assert UsualLimits.stored_in({}) is None
-
-
 def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
     usual = UsualLimits(first=0.0, per_letter=0.0, surplus=0.0, score=-1e-9)
     folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")

@@ -98,10 +98,7 @@ def alone(sources, row):
 
 
 def forced(model, sources, row, texts):
-    """Return log P(text, EOS | source) for some texts of equal length, and the attention weights of their tokens.
-
-    One call of the model on the whole texts gives both results.
-    """
+    """Return log P(text, EOS | source) for some texts of equal length, and the attention weights of their tokens."""
     one, n = alone(sources, row), len(texts)
     target = torch.tensor([[BOS, *text] for text in texts])
     predicted = model(one.source.expand(n, -1), one.lengths.expand(n), target)
