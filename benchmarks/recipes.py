@@ -6,16 +6,17 @@ of the pairs and dropout.
 """
 
 import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import torch
 import typer
-from copies import KINDS, Pair, with_items
 from machine import machine
 from measure import Spread
 from options import Out, Quick
@@ -36,6 +37,13 @@ from regard.translation.search.sampling import Sample
 from regard.translation.translator import Translator
 
 BEAM = Beam()
+
+Pair = tuple[str, str]
+
+KOREAN_NAME, ENGLISH_NAME = re.compile("톰(?=[은는이가을를의과와도에께아한만, .!?]|$)"), re.compile(r"\bTom\b")
+"""A frequent name in Tatoeba, in Korean with or without a particle after it, and in English."""
+
+KINDS = "name", "number", "URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +315,32 @@ def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
 def of_seeds(numbers: Sequence[float]) -> Spread:
     """Return the median, the least and the greatest of one number for each seed."""
     return Spread(statistics.median(numbers), min(numbers), max(numbers))
+
+
+# Items that a translation should keep as they are: names, numbers and URLs
+
+
+def item(kind: str, random: Random) -> str:
+    """Return a random item: a name such as Kotanu, a number of 4 to 6 digits, or a URL.
+
+    >>> item("name", Random(1)), item("number", Random(1)), item("URL", Random(1))
+    ('Paja', '141891', 'www.paja.com')
+    """
+    if kind == "number":
+        return str(random.randrange(1_000, 1_000_000))
+    name = "".join(random.choice("bdfgjklmnprstvz") + random.choice("aeiou") for _ in range(random.randint(2, 4)))
+    return name.capitalize() if kind == "name" else f"www.{name}.com"
+
+
+def with_items(pairs: Sequence[Pair], kinds: Sequence[str], seed: int) -> list[tuple[Pair, str]]:
+    """Replace the name by an item of each kind, where both texts have the name once; return pairs and items."""
+    random, found = Random(seed), list[tuple[Pair, str]]()
+    for korean, english in pairs:
+        if len(KOREAN_NAME.findall(korean)) == len(ENGLISH_NAME.findall(english)) == 1:
+            for kind in kinds:
+                new = item(kind, random)
+                found.append(((KOREAN_NAME.sub(new, korean), ENGLISH_NAME.sub(new, english)), new))
+    return found
 
 
 if __name__ == "__main__":

@@ -128,8 +128,6 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
 
 def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
     """Run a translation service, and send its port through a pipe."""
-    import uvicorn
-
     torch.set_num_threads(1)
     translator = Translator.load(folder, "cpu")
     batching = Batching(translator, Beam(BEAM))
@@ -137,9 +135,8 @@ def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
         load_ctranslate2(str(ctranslate2), "float32", 1)
         batching = CTranslate2Batching(translator, Beam(BEAM))
     place = listen("127.0.0.1", 0)
-    config = uvicorn.Config(application(batching, place.hosts), log_level="warning", access_log=False)
     port.send(place.socket.getsockname()[1])
-    uvicorn.Server(config).run(sockets=[place.socket])
+    place.run(application(batching, place.hosts))
 
 
 class CTranslate2Batching(Batching):

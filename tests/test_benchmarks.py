@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import alignment
 import attend
 import calibration
-import copies
 import gpu
 import hand_alignment
 import inspection
@@ -43,7 +42,7 @@ from regard.training.train import train as train_translator
 
 @pytest.mark.parametrize(
     "module",
-    [calibration, copies, hand_alignment, measure, model_types, number_alignment, table, sentences],
+    [calibration, hand_alignment, measure, model_types, number_alignment, recipes, table, sentences],
     ids=lambda module: module.__name__,
 )
 def test_examples_are_true(module):
@@ -249,7 +248,7 @@ def test_kept_items_are_counted_by_kind():
         [], ["Bo left", "7 left", "www.bo.com left", "Tom left", "7 left", "www.bo.com left"]
     )
     cells = recipes.items_of([of_one_seed], items)
-    assert [cells[f"{kind}s kept"].median for kind in copies.KINDS] == [50, 0, 100]
+    assert [cells[f"{kind}s kept"].median for kind in recipes.KINDS] == [50, 0, 100]
 
 
 def test_an_unknown_recipe_is_refused():

@@ -13,10 +13,7 @@ STOPPED = 130
 
 
 def main() -> NoReturn:
-    """Run the command line and end the process.
-
-    Ctrl-C ends the process with one line of text and status 130, also while packages are being imported.
-    """
+    """Run the command line and end the process; after Ctrl-C, with one line of text and status 130."""
     # A process in the background ignores Ctrl-C: then Python has set no handler, and none is set here.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
@@ -38,8 +35,7 @@ def main() -> NoReturn:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, as the handler of the signal SIGINT (Ctrl-C).
 
-    During an import the process is ended instead, because an imported package may catch KeyboardInterrupt. Temporary
-    files are deleted at exit.
+    During an import, end the process instead: an imported package may catch KeyboardInterrupt.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

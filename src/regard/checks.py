@@ -4,13 +4,7 @@ from regard.errors import nearest
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise ValueError unless a value is a whole number of at least `least`.
-
-    >>> check_count("n_layers", 0)
-    Traceback (most recent call last):
-      ...
-    ValueError: n_layers=0 is a count; it must be a whole number of at least 1.
-    """
+    """Raise ValueError unless a value is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r} is a count; it must be a whole number of at least {least}.")
 
@@ -21,13 +15,7 @@ def check_probability(name: str, value: float) -> None:
 
 
 def check_choice(name: str, value: str, choices: list[str]) -> None:
-    """Raise ValueError unless a value is one of the choices.
-
-    >>> check_choice("cell", "gruu", ["lstm", "gru"])
-    Traceback (most recent call last):
-      ...
-    ValueError: cell='gruu' is unknown; did you mean 'gru'? There are 'lstm', 'gru'.
-    """
+    """Raise ValueError unless a value is one of the choices."""
     if value not in choices:
         raise ValueError(
             f"{name}={value!r} is unknown; did you mean {nearest(str(value), choices, n=1)[0]!r}? "

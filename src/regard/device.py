@@ -6,11 +6,7 @@ from regard.errors import InputError, nearest
 
 
 def device_named(name: str | torch.device | None) -> torch.device:
-    """Return the torch device with a name such as "cpu" or "cuda:1"; None = CUDA if available, else MPS, else the CPU.
-
-    >>> device_named("cpu")
-    device(type='cpu')
-    """
+    """Return the torch device with a name such as "cpu" or "cuda:1"; None = CUDA if found, else MPS, else the CPU."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name is None:
         return torch.device(next(kind for kind in available if available[kind]))

@@ -87,11 +87,7 @@ def first_paragraph(error: Exception) -> str:
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a module that only an extra of regard installs; `extra` names the extra, or several with commas between.
-
-    >>> import_extra("json", "translation").loads("[1]")
-    [1]
-    """
+    """Import a module that only an extra of regard installs; `extra` names the extra, or several, comma-separated."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -102,14 +98,7 @@ def import_extra(module: str, extra: str) -> Any:
 
 
 def require_packages(packages: Sequence[str], extra: str) -> None:
-    """Raise InputError unless all packages are installed; `extra` names the extras of regard that install them.
-
-    >>> require_packages(["json", "no_such_package", "nor_this"], "export,translation")
-    Traceback (most recent call last):
-      ...
-    regard.errors.InputError: this needs the packages no_such_package and nor_this, which are not installed; install
-    them with pip install 'regard[export,translation]'.
-    """
+    """Raise InputError unless all packages are installed; `extra` names the extras of regard that install them."""
     missing = [package for package in packages if find_spec(package) is None]
     if not missing:
         return

@@ -1,16 +1,14 @@
 """`regard compare MODEL MODEL TEXT`: show where the attention of two models to the same text differs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.remarks import letters_of, remark_on_file_name, remark_on_fonts, remark_on_texts
+from regard.cli.remarks import letters_of, print_remark, remark_on_file_name, remark_on_fonts, remark_on_texts
 from regard.cli.shared_options import Target, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
-from regard.visible_text import escape_controls
 
 
 def compare(
@@ -78,5 +76,5 @@ def compare(
         print_written(outputs)
     if at_most is not None and comparison.first is not None:
         head, token, distance = comparison.largest(1)[0]
-        print(f"regard: {head} at {escape_controls(token)}: {distance:.3g} > {at_most:g}", file=sys.stderr)
+        print_remark(f"{head} at {token}: {distance:.3g} > {at_most:g}")
         raise typer.Exit(1)

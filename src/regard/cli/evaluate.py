@@ -1,11 +1,11 @@
 """`regard evaluate REFERENCE HYPOTHESIS`: score translations against reference translations."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from regard.cli.remarks import print_remark
 from regard.cli.shared_options import Device, Int8, Truncate
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
@@ -99,16 +99,14 @@ def evaluate(
             comet=comet,
         )
     if tokenize is None and bleu_tokenizer(lines[reference]) == "char":
-        print(
-            "regard: BLEU counts characters, as in training, because the reference lines have few words; "
-            "--tokenize 13a counts words.",
-            file=sys.stderr,
+        print_remark(
+            "BLEU counts characters, as in training, because the reference lines have few words; --tokenize 13a counts "
+            "words."
         )
     if tokenize != "none" and is_tokenized(hypotheses):
-        print(
-            "regard: most lines end with a space and a full stop, as tokenized text does. Detokenize it to compare its "
-            "BLEU with others', or give --tokenize none to compare it with that of the same words.",
-            file=sys.stderr,
+        print_remark(
+            "most lines end with a space and a full stop, as tokenized text does. Detokenize it to compare its BLEU "
+            "with others', or give --tokenize none to compare it with that of the same words."
         )
     if json != STDOUT:
         from regard.views.evaluation.text import show

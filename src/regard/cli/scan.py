@@ -1,6 +1,5 @@
 """`regard scan FILE`: show what every head of a model attends to in a file of texts."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -102,7 +101,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
     stored = None if progress is None else Scan.load(progress, loaded.name, source)
     result = stored or Scan(loaded.name)
     if result.n_lines:
-        print(f"regard: continuing after line {result.n_lines:,} of {len(lines):,}", file=sys.stderr)
+        print_remark(f"continuing after line {result.n_lines:,} of {len(lines):,}")
     saved = monotonic()
     try:
         for _ in result.read(loaded, with_progress_bar(lines[result.n_lines :], len(lines))):
@@ -112,7 +111,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
     except KeyboardInterrupt:
         if progress:
             result.save(progress, source)
-            print(f"regard: {result.n_lines:,} lines are saved; the same command continues", file=sys.stderr)
+            print_remark(f"{result.n_lines:,} lines are saved; the same command continues")
         raise
     if progress:
         progress.unlink(missing_ok=True)

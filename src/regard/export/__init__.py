@@ -25,9 +25,9 @@ class Format:
     Attributes:
         name: the format's name in messages.
         module: the module that writes and loads this format; it is imported at first use.
-        packages: the import names of the Python packages that write and load this format.
+        packages: the import names of the packages that write and load this format.
         extra: the extras of regard that install these packages, with commas between.
-        usage: Python code that loads an export, to show to the user; {out!r} stands for the folder of the export.
+        usage: Python code that loads an export, for the user; {out!r} stands for the folder of the export.
     """
 
     name: str

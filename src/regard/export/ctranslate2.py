@@ -3,8 +3,7 @@
     config.json model.bin *_vocabulary.json     the model in float32; CTranslate2 quantises it to int8 on request
     source.spm target.spm                       the vocabularies, to split texts into pieces and to join pieces
 
-The parameters are copied into CTranslate2's own TransformerSpec, which supports the positions, norms and activations of
-regard's Transformer directly; no conversion to a Marian model is involved.
+The parameters are copied into CTranslate2's own TransformerSpec.
 """
 
 from collections.abc import Iterable

@@ -52,10 +52,8 @@ class Parity:
     """The result of comparing an exported translator with the original one.
 
     Attributes:
-        n_lines: the number of lines that both translators translated.
         n_same: the number of lines with exactly the same translation.
-        difference, gap: the largest of any line, in nats, as defined at the top of this file; gap 0 = all translations
-            are the same.
+        difference, gap: the largest of any line, in nats, as defined at the top of this file.
         placeholders: whether the translator puts signs in place of names and numbers; the export does not.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
@@ -129,10 +127,7 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the `gap` at the first piece that differs; tokens are the ids of the export's translation.
-
-    If all pieces are the same, the export has joined them to a different text, and the gap is infinite.
-    """
+    """Return the `gap` of two translations; infinite if all pieces are the same, and only the joined texts differ."""
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
     if differing is None:

@@ -1,9 +1,7 @@
-"""Wrapping a recurrent model in an encoder and a decoder module that torch.onnx.export can export.
+"""A recurrent model as two modules whose inputs and outputs are only tensors, as torch.onnx.export requires.
 
-The inputs and outputs of the modules are only tensors, and texts may have any length. The decoder graph calls the
-decoder of the model, one token at a time. PyTorch cannot trace the LSTM or GRU of the encoder for variable lengths, so
-during the export the encoder graph calls the custom operator `regard::read_cells` instead. The operator has no
-implementation in PyTorch: the exporter replaces it by ONNX's LSTM or GRU (`onnx_cells`).
+PyTorch cannot trace the LSTM or GRU of the encoder for variable lengths, so during the export the encoder graph calls
+the custom operator `regard::read_cells` instead. The exporter replaces it by ONNX's LSTM or GRU (`onnx_cells`).
 """
 
 from collections.abc import Iterator, Sequence

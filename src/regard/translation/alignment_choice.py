@@ -40,13 +40,10 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the alignment rule with the largest agreement, the default rule if no piece needs a word.
-
-    In a tie, the mean over heads is preferred to a single head.
+    """Return the alignment rule with the largest agreement; in a tie, rather the mean over heads than a single head.
 
     Args:
-        translations: source texts with their target texts, such as dev pairs; the first `MOST_PAIRS` with 2 to
-            `MOST_WORDS` source words are used.
+        translations: such as dev pairs; the first `MOST_PAIRS` that have 2 to `MOST_WORDS` source words are used.
     """
     return max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
 
@@ -54,10 +51,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return every alignment rule of the model with its measured agreement; the default rule is the first.
-
-    If no target piece needs a word, the result is the default rule alone, without an agreement.
-    """
+    """Return every alignment rule with its agreement; if no piece needs a word, the default rule without one."""
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
@@ -116,8 +110,7 @@ def piece_needs(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return the source word that each target piece needs most, as indices; a piece with no need of `CLEAR_NEED` has
-    none.
+    """Return the source word that each target piece needs most, as indices, if it needs it by `CLEAR_NEED`.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -1,7 +1,4 @@
-"""Forced decoding: the model reads each source together with its finished translation in one forward pass.
-
-The logits give the log-probability of the translation. The attention weights give its word alignment.
-"""
+"""Forced decoding: the model reads each source together with its finished translation in one forward pass."""
 
 from collections.abc import Iterator, Sequence
 

@@ -248,8 +248,8 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
 def read_model(kind: Any, config: Any, path: Path) -> Any:
     """Build a model of the class `kind` and load its parameters.
 
-    The shapes in the file are first compared with those of a model on PyTorch's meta device, which allocates no memory:
-    a damaged config could describe a model of any size.
+    A damaged config could describe a model of any size, so the shapes in the file are first compared with those of a
+    model on PyTorch's meta device, which allocates no memory.
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")

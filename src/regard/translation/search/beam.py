@@ -179,7 +179,7 @@ class SentenceSearch:
 def best_extensions(
     decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with the most probable extensions of its hypotheses by one token, at most `size`, best first.
+    """Yield each sentence with the `size` most probable extensions of its hypotheses by one token, best first.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.
