@@ -7,7 +7,6 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
-import regard.attention.backends.tiled as tiled_backend
 import regard.attention.gradients as gradients
 import regard.attention.weights as weights_module
 from regard import (
@@ -152,7 +151,7 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
     monkeypatch.setattr(gradients, "checkpoint", kept)
     query = normal(1, 2, 19, 4).requires_grad_()
     backend = (
-        fused_backend.fused_context if options else tiled_backend.tiled_context
+        fused_backend.fused_context if options else weights_module.context_of
     )  # as on a GPU, where fused kernels have dropout
     call = Call.of(query, query, query, options.get("score", ScaledDot()), None, Softmax())
     backend(call, 0.5).sum().backward()

@@ -40,7 +40,7 @@ from regard import (
     mask_mod,
     use_backend,
 )
-from regard.attention.stages import modules_in
+from regard.attention.stages import found_in
 
 PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
@@ -419,7 +419,7 @@ def test_parameters_are_saved_copied_and_moved(stage, name):
     case = case_of(stage, name)
     part = case.score if stage == "score" else case.normalise
     twin = copy.deepcopy(part)
-    (module,), (other,) = modules_in(part), modules_in(twin)
+    (module,), (other,) = found_in(part, torch.nn.Module), found_in(twin, torch.nn.Module)
     numbers = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     assert numbers
     before = case.attend().context.detach()

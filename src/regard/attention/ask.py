@@ -1,8 +1,4 @@
-"""Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results.
-
-The weights are computed only once for all requested statistics, one block of queries at a time, so that memory grows
-linearly with the number of tokens.
-"""
+"""Statistics of all attention weights: `Ask` says which statistics to compute, `Summary` stores the results."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,7 +13,7 @@ from regard.attention.grid.grid import Grid, is_integer
 Reduce = Literal["mean", "max", "sum"]
 
 PER_QUERY = "entropy", "distance", "first", "own", "previous"
-"""Names of the statistics that give one number for each query; each is a boolean field of `Ask`."""
+"""The statistics that give one number for each query; each is a boolean field of `Ask`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,7 +91,7 @@ class Ask:
 
 
 NOTHING = Ask(received=False, entropy=False, distance=False, first=False)
-"""An `Ask` that requests no statistic; dataclasses.replace(NOTHING, entropy=True) requests the entropy alone."""
+"""An `Ask` that requests no statistic; replace(NOTHING, entropy=True) requests the entropy alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,10 +113,10 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The computed statistics of the attention weights, one field for each statistic.
+    """The computed statistics of the attention weights: each field has what the field of the same name in `ask`
+    requests.
 
-    `ask` is the request. Each other field has the statistic that the field of the same name in `Ask` describes. The
-    field is None if this statistic was not requested.
+    A field is None if its statistic was not requested.
     """
 
     ask: Ask

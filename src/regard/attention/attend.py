@@ -10,6 +10,7 @@ Source: Vaswani et al. 2017, equation 1.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +18,6 @@ from torch.overrides import handle_torch_function, has_torch_function
 
 from regard.attention.ask import Ask
 from regard.attention.backends.choose import choose
-from regard.attention.backends.tiled import tiled_context
 from regard.attention.call import Call
 from regard.attention.finite import cannot_overflow, may_be_wrong, may_hold_nan_statistics, without_overflow
 from regard.attention.masks import Mask
@@ -28,6 +28,7 @@ from regard.attention.precision import without_autocast
 from regard.attention.representation import describe
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
+from regard.attention.weights import context_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -91,17 +92,8 @@ def attend(
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
     if has_torch_function((query, key, value)):  # tensor subclasses and TorchFunctionModes may replace attend
-        stages = {"score": score, "mask": mask, "normalise": normalise}
-        return handle_torch_function(
-            attend,
-            (query, key, value),
-            query,
-            key,
-            value,
-            dropout=dropout,
-            ask=ask,
-            **stages,  # type: ignore[arg-type]
-        )
+        others: dict[str, Any] = {"score": score, "mask": mask, "normalise": normalise, "dropout": dropout, "ask": ask}
+        return handle_torch_function(attend, (query, key, value), query, key, value, **others)
     call = Call.of(query, key, value, score, mask, normalise)
     choice = choose(call, dropout, ask)
     backend = choice.name
@@ -109,7 +101,7 @@ def attend(
         context, summary, doubtful = choice.compute(call, dropout, ask)
         if doubtful and may_be_wrong(call, context):
             call, backend, summary = without_overflow(call), "tiled", None
-            context = tiled_context(call, dropout).to(value.dtype)
+            context = context_of(call, dropout).to(value.dtype)
         elif backend == "reference" and not cannot_overflow(call):  # reference uses float64, so the pattern must too
             call = without_overflow(call)
     if ask is not None and (summary is None or may_hold_nan_statistics(summary)):

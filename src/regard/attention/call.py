@@ -1,7 +1,6 @@
-"""The arguments of one call of `attend`, checked: query, key, value, score, mask and normaliser.
+"""`Call`: the checked arguments of one call of `attend`.
 
-`attend` checks its arguments and stores them in a `Call`. A backend computes the context from the `Call`. A `Pattern`
-keeps the `Call`, and computes weights and statistics from it when they are read.
+A backend computes the context from a `Call`; a `Pattern` keeps it and computes weights when they are read.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -12,16 +11,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.formula import SoftmaxFormula
 from regard.attention.gradients import are_plain, need_gradients
 from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.masks import Mask, as_mask
-from regard.attention.masks.mask import axes_error
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.representation import type_name
+from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.dot import ScaledDot
-from regard.attention.scores.score import Score
+from regard.attention.scores.score import DotScore, Score
 from regard.attention.stages import tensors_in
 
 DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -29,11 +28,57 @@ DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxFormula:
+    """The parameters of softmax attention, in the form that the kernels need.
+
+        scores  = softcap · tanh(scale · query · key / softcap) + bias
+        weights = softmax(scores / temperature)
+
+    Attributes:
+        scale: the factor of the dot products of queries and keys.
+        softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
+        bias: numbers added to the scores before the division by the temperature; None = no bias.
+        temperature: the divisor of the scores; 0 = all weight on the largest score, shared by ties.
+        sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
+        projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
+            keys are used unchanged.
+        other_score: a score that is not a dot product; scale, softcap, bias and projection are then not used. None =
+            the scores are dot products.
+    """
+
+    scale: float
+    softcap: float | None
+    bias: Float[Tensor, "*shape"] | Bias | None
+    temperature: float
+    sinks: Float[Tensor, " heads"] | None
+    projection: DotScore | None = None
+    other_score: Score | None = None
+
+    @classmethod
+    def of(cls, score: Score, normalise: Normaliser, d_key: int) -> "SoftmaxFormula | None":
+        if not isinstance(normalise, Softmax):
+            return None
+        temperature, sinks = normalise.temperature, normalise.sinks
+        if isinstance(score, ScaledDot):
+            return cls(score.factor(d_key), score.softcap, score.bias, temperature, sinks)
+        if isinstance(score, DotScore):
+            return cls(1.0, None, None, temperature, sinks, projection=score)
+        return cls(1.0, None, None, temperature, sinks, other_score=score)
+
+    def vectors(
+        self,
+        query: Float[Tensor, "query_batch heads queries d_query"],
+        key: Float[Tensor, "key_batch key_heads keys d_key"],
+    ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
+        """Return the vectors whose dot products are the scores: projected, if there is a projection."""
+        return (query, key) if self.projection is None else self.projection.as_dot(query, key)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Call:
     """The arguments of one call of `attend`, checked to fit together.
 
     Attributes:
-        grid: the numbers of batch items, heads, queries and keys.
         formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
@@ -78,12 +123,7 @@ class Call:
         mask: Mask | Tensor | None,
         normalise: Normaliser,
     ) -> "Call":
-        """Check the arguments of `attend` and return them as a `Call`; no scores are computed.
-
-        Raises:
-            ValueError: shapes, types or devices do not fit together.
-            TypeError: query, key or value is not a tensor, or score, mask or normaliser has another type.
-        """
+        """Check the arguments of `attend` and return them as a `Call`."""
         if not isinstance(score, Score):
             raise stage_error("score", score, ScaledDot())
         grid = grid_of(query, key, value, score)
@@ -99,10 +139,10 @@ class Call:
         return cls(query, key, value, grid, score, mask, normalise, formula)
 
     def changed(self, **arguments: Any) -> "Call":
-        """Return a copy of this call with new values of some arguments: query, key, value, score, mask or normalise.
+        """Return a copy with other values of query, key, value, score, mask or normalise, which are not checked.
 
-        The new arguments are not checked. A new query, key or value must have the shape of the old one, and the tensors
-        in a new score must have the data type of the query.
+        A new query, key or value must have the shape of the old one, and the tensors in a new score the data type of
+        the query.
         """
         score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
         formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
@@ -115,31 +155,27 @@ class Call:
 
     @property
     def device(self) -> torch.device:
-        """The device on which the attention weights are computed: the device of the query."""
         return self.query.device
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether autograd is enabled now, and a tensor of this call requires a gradient."""
         return need_gradients(self.tensors)
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """The parameters of softmax attention (`formula`); the normaliser of this call must be softmax."""
+        """The formula of a call whose normaliser is softmax."""
         assert self.formula is not None
         return self.formula
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return the boolean mask of a tile (block of the weights): True where a query may attend to a key.
+        """Return the boolean mask of a tile (block of the weights), or None if no key of the tile is masked.
 
-        A bias of -∞ in the score also masks a key. Return None if neither mask nor score masks a key of the tile.
+        A bias of -∞ in the score also masks a key.
         """
-        by_mask = None if self.mask is None else self.mask.keep(tile, self.device)
         by_score = self.score.keep(tile)
-        if by_mask is None:
+        if self.mask is None:
             return by_score
-        if by_mask.ndim > 4:
-            raise axes_error(self.mask, by_mask)
+        by_mask = keep_of_tile(self.mask, tile, self.device)
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
@@ -147,14 +183,9 @@ class Call:
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
-        """Return the present in-place version counter of each tensor; 0 for inference-mode tensors, which have none."""
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
     def check_unchanged(self) -> None:
-        """Raise ValueError if a tensor was changed in place since the call of `attend`.
-
-        Weights computed from the changed tensor would not be the weights of the call.
-        """
         if self.versions is not None and not torch.compiler.is_compiling() and self.current_versions() != self.versions:
             raise ValueError(
                 "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer "
@@ -163,12 +194,7 @@ class Call:
 
 
 def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
-    """Return the numbers of batch items, heads, queries and keys of a call of `attend`.
-
-    Raises:
-        ValueError: the shapes, data types or devices of query, key and value do not fit together or with the score.
-        TypeError: query, key or value is not a tensor.
-    """
+    """Return the sizes of a call of `attend`, after checks of shapes, data types and devices."""
     check_tensors(query, key, value)
     try:
         (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape
@@ -201,13 +227,6 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise an error unless query, key and value are dense floating-point tensors of four axes, one type, one device.
-
-    Raises:
-        TypeError: one of them is not a tensor.
-        ValueError: one of them is sparse or nested, or has another number of axes, or an unsupported data type, or
-            another data type or device than the query.
-    """
     try:
         one_device, dtype = query.device == key.device == value.device, query.dtype
         dense = query.layout is key.layout is value.layout is torch.strided
@@ -224,7 +243,6 @@ def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def check_each(**tensors: Tensor) -> None:
-    """Raise an error unless each argument is a dense tensor of four axes and of a supported data type."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(
@@ -253,6 +271,5 @@ def check_each(**tensors: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    """Return a TypeError that says: the argument `name` is `stage`, but must be an object such as `example`."""
     given = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
     return TypeError(f"{name} is {given}; it takes an object such as {example!r}.")

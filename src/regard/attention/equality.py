@@ -1,4 +1,4 @@
-"""`EqualFields`: the comparison (==) of masks, scores, biases and normalisers, which may contain tensors."""
+"""The comparison (==) of masks, scores, biases and normalisers, which may contain tensors."""
 
 from dataclasses import fields
 from typing import Any

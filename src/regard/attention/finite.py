@@ -2,12 +2,11 @@
 
 A kernel multiplies the value of a masked key by weight 0, and 0 · NaN = NaN. Scores that overflow float32 to +∞ give
 NaN too, and a query whose scores all overflow to -∞ gets weights 0. `attend` therefore checks each context on a CPU. If
-the context may be wrong, it is computed again by the backend `tiled`, which ignores the values of masked keys, and
-computes in float64 if float32 overflows.
+the context may be wrong, it is computed again by the backend `tiled`, which ignores the values of masked keys, and in
+float64 if float32 overflows.
 
 Only tensors on a CPU are checked, because reading numbers from another device would wait for it. Under torch.compile
-and torch.func, numbers cannot be read. In these cases `may_hold_nan` and `may_be_wrong` return False, `are_finite` True
-and `norm` 0.
+and torch.func, numbers cannot be read.
 """
 
 import math
@@ -31,12 +30,12 @@ score is therefore at least 100 below every finite score, and its correct weight
 """
 
 LARGEST_SAFE_SCORE = 1e31
-"""If a score is below this number, adding a bias to the score never overflows: even the sum with the largest float32 is
-rounded to the largest float32."""
+"""Adding a bias to a score below this number never overflows: even the sum with the largest float32 is rounded to it.
+"""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor is NaN; False if the tensor is not on a CPU or not plain (see `are_plain`).
+    """Return whether the sum of a tensor is NaN; False if its numbers cannot be read.
 
     The sum is NaN if the tensor contains NaN or infinities of both signs, and also if partial sums overflow in both
     directions.
@@ -45,9 +44,9 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
 
 
 def norm(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the Euclidean norm of all elements of a tensor; NaN or infinite if one of the elements is.
+    """Return the Euclidean norm of all elements of a tensor; 0 if its numbers cannot be read.
 
-    The norm is also infinite if the sum of squares overflows float32 (for a float64 tensor, float64).
+    The norm is infinite or NaN if an element is, and infinite if the sum of squares overflows.
     """
     if not (tensor.is_cpu and are_plain((tensor,))):
         return 0.0
@@ -61,7 +60,6 @@ def are_finite(*tensors: Float[Tensor, "..."]) -> bool:
 
 
 def may_hold_nan_statistics(summary: Summary) -> bool:
-    """Return whether a statistic in `summary` contains NaN."""
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
@@ -102,8 +100,7 @@ def cannot_overflow(call: Call) -> bool:
     """Return True only if no score, and no sum of weighted values, can overflow the data type of the attention weights.
 
     (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
-    other scores, such as `Additive`, this bound is only an estimate. NaN and infinity in query, key and value count as
-    0.
+    other scores, such as `Additive`, this bound is only an estimate. NaN and infinity count as 0.
     """
     largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
     query, key = call.query.detach(), call.key.detach()
@@ -129,8 +126,8 @@ def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if float64 would not help. This is so if query, key and value are float64 already. It is also
-    so if one of them contains NaN or infinity, and their finite numbers cannot make the scores overflow.
+    Return the call itself if float64 would not help: the vectors are float64 already, or one of them contains NaN or
+    infinity and their finite numbers cannot make the scores overflow.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (cannot_overflow(call) and not are_finite(*vectors)):

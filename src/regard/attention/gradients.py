@@ -1,4 +1,4 @@
-"""Gradient checkpointing (recomputing tensors in the backward pass), and whether autograd or torch.func is active."""
+"""Gradient checkpointing (the backward pass recomputes tensors), and whether autograd or torch.func is active."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -21,11 +21,7 @@ PLAIN_DISPATCH = Tensor.__torch_dispatch__
 
 
 def need_gradients(tensors: Iterable[Tensor]) -> bool:
-    """Return whether autograd is enabled and one of these tensors requires a gradient.
-
-    >>> need_gradients([torch.ones(2), torch.ones(2, requires_grad=True)])
-    True
-    """
+    """Return whether autograd is enabled and one of these tensors requires a gradient."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])  # noqa: C419 (a generator takes three times as long)
 
 
@@ -49,10 +45,7 @@ def checkpointed(
 
 
 def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Return `checkpoint(function, …)`; an error of `function` is raised only after `checkpoint` has returned.
-
-    `checkpoint` then has removed its hooks for saved tensors (see `ERROR_LEAVES_HOOKS`).
-    """
+    """Return `checkpoint(function, …)`; an error is raised only after `checkpoint` has removed its hooks."""
     errors: list[BaseException] = []
     is_first = True
 
@@ -74,10 +67,9 @@ def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, *
 
 
 def can_checkpoint(tensors: Iterable[Tensor]) -> bool:
-    """Return whether a function of these tensors can be run with gradient checkpointing.
+    """Return False where checkpointing is not supported.
 
-    Checkpointing is not supported in exported programs, within torch.func, in forward-mode differentiation, and for
-    inference-mode tensors.
+    This is so in exported programs, within torch.func, in forward-mode differentiation, and for inference-mode tensors.
     """
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()

@@ -1,9 +1,8 @@
 """The attention pattern: the attention weights of all heads, computed only when they are read.
 
-A `Pattern` has the shape of the attention weights but stores only the arguments of `attend` that determine them: query,
-key, value, score, mask and normaliser. Indexing a pattern computes the selected weights exactly, one block of queries
-at a time, so that memory grows linearly with the number of tokens. The weights are those before dropout, in float32, or
-in float64 if the input is float64 or its scores overflow float32.
+A `Pattern` has the shape of the attention weights but stores only the arguments of `attend`. Indexing it computes the
+selected weights exactly, one block of queries at a time, so that memory grows linearly with the number of tokens. The
+weights are those before dropout, in float32, or in float64 if the input is float64 or its scores overflow float32.
 """
 
 from dataclasses import dataclass, replace
@@ -331,7 +330,7 @@ class Pattern(ThroughDense):
                 f"value of shape {list(value.shape)} with a pattern of {self.grid}; it needs a value for each key, "
                 f"a batch of 1 or {self.grid.batch} and a number of heads among {divisors(self.grid.heads)}."
             )
-        return context_of(self.call, value, dropout)
+        return context_of(self.call, dropout, value)
 
     def back(self, vector: Float[Tensor, "#batch #heads queries"]) -> Float[Tensor, "batch heads keys"]:
         """Return vector @ weights: for each key j, the sum over the queries i of vector[i] · weights[i, j].
@@ -353,6 +352,6 @@ class Pattern(ThroughDense):
 
 
 def present(answer: Answer | None) -> Answer:
-    """Return `answer`, a statistic that was asked for, so it is not None; the type checker does not know this."""
+    """Return `answer`, which is not None because it was asked for; the type checker does not know this."""
     assert answer is not None
     return answer

@@ -87,9 +87,9 @@ class ProgressBar:
 
 
 def start_bar(done: int, total: int) -> "tuple[Progress, TaskID] | None":
-    """Start a progress bar on stderr at `done` of `total`; return the bar and the task id needed to update it.
+    """Start a progress bar on stderr, and return it with the task id needed to update it.
 
-    If stderr is neither a terminal nor a notebook that has ipywidgets, show nothing and return None.
+    If stderr is neither a terminal nor a notebook that has ipywidgets, return None.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

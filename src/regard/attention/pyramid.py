@@ -1,7 +1,7 @@
 """The attention weights of one head, or their mean over the heads, as maps at several resolutions (levels).
 
-The map of level 0 has the weights themselves. The map of level L has one entry (cell) for each square of 2^L queries ×
-2^L keys: the mean or the largest of the weights in the square. Squares at the right and bottom edges may be smaller.
+The map of level L has one entry (cell) for each square of 2^L queries × 2^L keys: the mean or the largest of the
+weights in the square. Squares at the right and bottom edges may be smaller.
 
     level < 5      the map is computed from queries and keys when it is read
     level >= 5     the map is computed from the sum and the largest weight of each square of level 5, which are stored
@@ -31,7 +31,7 @@ from regard.attention.weights import scores_of, weights_of
 Pool = Literal["mean", "max"]
 
 STORED_LEVEL = 5
-"""The lowest level that is stored: its map has one entry for each square of 2^5 × 2^5 = 32 × 32 weights."""
+"""The lowest level that is stored: one entry for each square of 2^5 × 2^5 = 32 × 32 weights."""
 
 KEYS_AT_ONCE = 2**14
 """The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
@@ -50,7 +50,7 @@ class Part:
     """The attention weights of some queries on a range of keys: of one head, or their sums over several heads.
 
     Attributes:
-        keep: the mask, True where the query may attend to the key in at least one of the heads; None = True everywhere.
+        keep: True where the query may attend to the key in at least one of the heads; None = True everywhere.
     """
 
     keys: range
@@ -58,10 +58,6 @@ class Part:
     keep: BoolMask
 
     def __add__(self, other: "Part") -> "Part":
-        """Return a part with the sum of the weights of this part and `other`.
-
-        Both have the same queries and keys, but different heads.
-        """
         keep = None if self.keep is None or other.keep is None else self.keep | other.keep
         return Part(self.keys, self.weights + other.weights, keep)
 
@@ -79,10 +75,9 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        For a softmax, the keys are divided into ranges of at most KEYS_AT_ONCE keys, which start at a multiple of 32,
-        and the result has one `Part` for each range. Ranges before or after all keys to which these queries may attend
-        are left out. For any other normaliser, and for temperature 0, the result is a single `Part` with all keys, and
-        no log-sum-exp is stored.
+        For a softmax, there is one `Part` for each range of at most KEYS_AT_ONCE keys, which starts at a multiple of
+        32; keys before or after all keys to which these queries may attend are left out. For any other normaliser, and
+        for temperature 0, one `Part` has all keys, and no log-sum-exp is stored.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -106,7 +101,7 @@ class HeadWeights:
         return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
     def masked_scores(self, queries: range, keys: range) -> tuple[Weights, BoolMask]:
-        """Return the scores divided by the temperature, -∞ where masked, and the mask (see `Part`)."""
+        """Return the scores divided by the temperature, -∞ where masked, and the mask."""
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
         scores, keep = scores_of(self.call, tile)[0, 0], self.keep(tile)
@@ -119,12 +114,10 @@ class HeadWeights:
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's masked scores and its sink (a score that belongs to no key).
+        """Return the log-sum-exp of each query's masked scores on all keys and its sink (a score that belongs to no
+        key).
 
         For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
-
-        Args:
-            scores: the masked scores of the queries on all keys, one tensor for each range of keys.
         """
         assert self.softmax is not None
         parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
@@ -179,7 +172,7 @@ class Pyramid:
         self.largest = torch.full(self.shape(STORED_LEVEL), -math.inf)
 
     def shape(self, level: int) -> tuple[int, int]:
-        """Return the numbers of rows and columns of the map of a level; each cell pools 2^level × 2^level weights."""
+        """Return the numbers of rows and columns of the map of a level."""
         n_queries, n_keys = self.lengths
         return -(-n_queries >> level), -(-n_keys >> level)
 
@@ -204,19 +197,13 @@ class Pyramid:
         self.row_is_stored[row] = True
 
     def store(self, row: int, part: Part) -> None:
-        """Store the sum and the largest weight of each square of 32 × 32 weights, for one row of squares.
-
-        Args:
-            row: the index of the row of squares.
-            part: the weights of the 32 queries of this row; the index of its first key must be a multiple of 32.
-        """
+        """Store the sum and the largest weight of each square of one row; the first key must be a multiple of 32."""
         columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED_LEVEL))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square of 2^level × 2^level weights of `part`.
-
-        `part` has the sums of the weights over the heads; they are divided by the number of heads first.
+        """Return the sum and the largest weight of each square of 2^level × 2^level weights; sums over heads become
+        means.
         """
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
@@ -254,10 +241,7 @@ class Pyramid:
         return largest.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each cell in some rows and columns of a map whose level is below 5.
-
-        They are computed from queries and keys, because only the maps of level 5 and above are stored.
-        """
+        """Return the sum and the largest weight of each cell in some rows and columns of a map that is not stored."""
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -278,13 +262,9 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, queries: range) -> Part:
-        """Return the weights of the shown queries and keys in `part`, without those of the other queries and keys.
+        """Return the weights of the shown queries and keys in `part`; the field `keys` then counts only the shown keys.
 
-        In `part`, the field `keys` is a range of key positions. In the result, it is a range of indices in the list of
-        shown keys.
-
-        Args:
-            queries: which shown queries are in `part`, as indices in the list of shown queries.
+        `queries` says which of the shown queries are in `part`.
         """
         if self.shown is None:
             return part
@@ -297,13 +277,10 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, queries: range, parts: list[Part]) -> Part:
-        """Return the shown queries and keys of several parts as one part.
+        """Return the shown queries and keys of several parts, which have consecutive ranges of keys, as one part.
 
-        The parts have the same queries, and the key range of each begins where that of the part before it ends. Keys
-        with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store` requires.
-
-        Args:
-            queries: which shown queries are in the parts, as indices in the list of shown queries.
+        Keys with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store`
+        requires.
         """
         selected = [self.shown_part(part, queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -321,9 +298,6 @@ class Pyramid:
         """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3).
 
         The range also has the positions in between that are not shown.
-
-        Args:
-            tokens: which shown queries or keys, as indices in the list of shown queries or shown keys.
         """
         if self.shown is None or not tokens:
             return tokens
@@ -331,21 +305,13 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return which shown queries (axis 2) or keys (axis 3) belong to some rows or columns of the map of a level.
-
-        The result is a range of indices in the list of shown queries or shown keys.
-
-        Args:
-            cells: the indices of the rows (axis 2) or columns (axis 3) of the map.
-        """
+        """Return which shown queries (axis 2) or keys (axis 3) belong to some rows or columns of the map of a level."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many shown queries each row, or shown keys each column, of the map of a level pools.
-
-        Args:
-            cells: the indices of the rows (axis 2) or columns (axis 3) of the map.
+        """Return how many shown queries each row (axis 2), or shown keys each column (axis 3), of the map of a level
+        pools.
         """
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
@@ -368,10 +334,7 @@ def pooled(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Cells]:
 
 
 def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Return the sum or the maximum (`reduce`) of each square of `side` × `side` numbers.
-
-    Squares at the right and bottom edges are filled up with `padding`.
-    """
+    """Return the sum or the maximum (`reduce`) of each square; squares at the edges are filled up with `padding`."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

@@ -19,8 +19,6 @@ class Described:
 def describe(part: Any) -> str:
     """Return the repr of a dataclass instance, with only those fields that differ from their default.
 
-    A tensor is shown by its dtype and shape.
-
     >>> from regard.attention.masks import Window
     >>> describe(Window(before=3, after=0))  # the field offset has its default, None
     'Window(before=3, after=0)'

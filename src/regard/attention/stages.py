@@ -40,24 +40,14 @@ def tensors_in(part: object) -> tuple[Tensor, ...]:
     return tensors
 
 
-def modules_in(part: object) -> tuple[nn.Module, ...]:
-    """Return the modules inside a score or normaliser, such as the `RelativeBias` in `ScaledDot(bias=…)`.
-
-    If the score or normaliser is itself a module, return this module alone.
-    """
-    if isinstance(part, nn.Module):
-        return (part,)
-    names = getattr(part, "__dataclass_fields__", ())
-    return tuple(module for name in names for module in modules_in(getattr(part, name)))
-
-
-def parameters_in(part: object) -> tuple[nn.Parameter, ...]:
-    if isinstance(part, nn.Parameter):
+def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
+    """Return the modules in a score or normaliser, or its parameters outside of modules, as `kind` says."""
+    if isinstance(part, kind):
         return (part,)
     if isinstance(part, nn.Module):
         return ()
     names = getattr(part, "__dataclass_fields__", ())
-    return tuple(parameter for name in names for parameter in parameters_in(getattr(part, name)))
+    return tuple(found for name in names for found in found_in(getattr(part, name), kind))
 
 
 def field_modules(*parts: object) -> nn.ModuleList | None:
@@ -65,7 +55,7 @@ def field_modules(*parts: object) -> nn.ModuleList | None:
 
     A score or normaliser that is a module itself is left out: nn.Module registers it as an attribute of the layer.
     """
-    modules = [module for part in parts if not isinstance(part, nn.Module) for module in modules_in(part)]
+    modules = [module for part in parts if not isinstance(part, nn.Module) for module in found_in(part, nn.Module)]
     return nn.ModuleList(modules) if modules else None
 
 
@@ -74,14 +64,12 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
 
     The parameters of modules are left out, since they are registered with their module.
     """
-    parameters = [parameter for part in parts for parameter in parameters_in(part)]
+    parameters = [parameter for part in parts for parameter in found_in(part, nn.Parameter)]
     return nn.ParameterList(parameters) if parameters else None
 
 
 def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
     """Return copies of scores and normalisers with other parameters, in the order of `field_parameters(*parts)`.
-
-    If `parameters` is None, the scores and normalisers are returned unchanged.
 
     >>> import torch
     >>> from regard import Softmax
@@ -96,10 +84,7 @@ def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tupl
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy of a score or normaliser in which each parameter is replaced by the next one of `parameters`.
-
-    Modules, and the parameters in them, are not replaced.
-    """
+    """Return a copy in which each parameter outside of modules is replaced by the next one of `parameters`."""
     if isinstance(part, nn.Parameter):
         return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
     if isinstance(part, nn.Module):

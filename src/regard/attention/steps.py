@@ -1,4 +1,4 @@
-"""`Steps`: every intermediate result of one head's attention, as `Pattern.steps` returns them."""
+"""Every intermediate result of one head's attention."""
 
 from dataclasses import dataclass
 

@@ -13,8 +13,8 @@ def strongest_first(
     """Return the n largest weights of each row and their keys, largest first; of equal weights, the lowest key first.
 
     `torch.topk` returns equal numbers in any order. So the bits of each float32 weight and its key index are combined
-    into one integer, and `topk` is applied to these integers, which are all different. For float64, and under
-    `torch.vmap`, which cannot reinterpret bits before torch 2.12, whole rows are sorted by a stable sort.
+    into one integer, and `topk` is applied to these integers. For float64, and under `torch.vmap`, which cannot
+    reinterpret bits before torch 2.12, whole rows are sorted by a stable sort.
     """
     if weights.dtype == torch.float64 or in_torch_func():
         ordered = weights.sort(dim=-1, descending=True, stable=True)

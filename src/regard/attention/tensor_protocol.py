@@ -1,4 +1,4 @@
-"""`ThroughDense`: the base class of objects that numpy and torch treat as the tensor that `dense()` returns."""
+"""Objects that numpy and torch treat as the tensor that their method `dense()` returns."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,22 +12,15 @@ from torch import Tensor
 OPERATORS = (
     "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
 )
-"""Names of operators, such as "add" for `__add__`, that are applied to the tensor from `dense()`.
-
-`==` is not among these operators: `a == b` still tests whether a and b are the same object.
-"""
+"""Names of operators, such as "add" for `__add__`; == is not one of them: it still tests for the same object."""
 
 
 class ThroughDense:
-    """The base class of objects that numpy, torch and einops treat as the tensor that `dense()` returns.
-
-    numpy.asarray, torch functions, einops, operators and tensor methods call `dense()` and then work on the tensor.
-    """
+    """The base class of objects that numpy, torch, einops and operators treat as the tensor that `dense()` returns."""
 
     __slots__ = ()
 
     def dense(self) -> Tensor:
-        """Return the tensor that numpy and torch use in place of this object; each subclass implements this method."""
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -67,10 +60,7 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return `value` with each `ThroughDense` object in it replaced by the tensor that its `dense()` returns.
-
-    Such objects are replaced inside tuples, lists and dicts too.
-    """
+    """Return `value` with each `ThroughDense` in it, also inside tuples, lists and dicts, replaced by its tensor."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):
@@ -79,8 +69,6 @@ def densified(value: Any) -> Any:
 
 
 def through_dense(operator: str) -> Callable[..., Any]:
-    """Return a method that applies a Tensor operator, such as "__add__", to the tensor from `dense()`."""
-
     def apply(self: ThroughDense, *others: Any) -> Any:
         return getattr(torch.Tensor, operator)(self.dense(), *densified(others))
 

@@ -39,7 +39,6 @@ class Block:
     """The computed attention weights of some queries on all keys.
 
     Attributes:
-        tile: which queries these are, and which batch items, heads and keys.
         keep: the mask, True = may attend; None = every query may attend to every key.
     """
 
@@ -66,8 +65,8 @@ def scores_of_finite_keys(
 ) -> Weights:
     """Return the scores of a tile; no gradient flows through the scores of a key that contains NaN or infinity.
 
-    The backward pass multiplies a key by the gradient of its scores. For a masked key this gradient is 0, and 0 · NaN
-    = NaN.
+    The backward pass multiplies a key by the gradient of its scores. For a masked key this gradient is 0, and 0 · NaN =
+    NaN.
     """
     not_finite = ~key.isfinite().all(dim=-1)
     with torch.no_grad():
@@ -77,10 +76,7 @@ def scores_of_finite_keys(
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
-    """Return the attention weights and the boolean mask of a tile (block of the weights) that contains all keys.
-
-    The mask is True where a query may attend to a key; None = True everywhere.
-    """
+    """Return the attention weights and the boolean mask (None = True everywhere) of a tile that contains all keys."""
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:
@@ -91,10 +87,7 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
-    """Return the attention weights of a tile (block of the weights).
-
-    The weights are normalised over all keys of the call, including keys outside of the tile.
-    """
+    """Return the attention weights of a tile, normalised over all keys, including keys outside of the tile."""
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return entries_at(weights_and_keep(call, block)[0], 3, tile.keys)
@@ -104,15 +97,14 @@ def weights_of(call: Call, tile: Tile) -> Weights:
 
 
 def context_of(
-    call: Call, value: Float[Tensor, "value_batch value_heads keys d"], dropout: float = 0.0
+    call: Call, dropout: float, value: Float[Tensor, "value_batch value_heads keys d"] | None = None
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value, one block of queries at a time.
+    """Return weights @ value, computed for one block of queries at a time: the backend `tiled`.
 
     Args:
-        value: the values of the call, or other vectors, one for each key.
-        dropout: the probability with which a weight is set to 0.
+        value: a vector for each key; None = the values of the call.
     """
-
+    value = call.value if value is None else value
     is_finite = are_finite(value)
 
     def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
@@ -129,11 +121,7 @@ def context_of(
 def weighted_sum(
     weights: Weights, keep: BoolMask, value: Float[Tensor, "batch heads keys d"]
 ) -> Float[Tensor, "batch heads queries d"]:
-    """Return weights @ value; NaN and infinity in the values of masked keys have no effect.
-
-    Args:
-        keep: the mask, False for a masked key; None = no key is masked.
-    """
+    """Return weights @ value; NaN and infinity in the values of masked keys (`keep` is False) have no effect."""
     if keep is None:
         return weights @ value
     kept = keep.to(weights).expand_as(weights)
@@ -164,11 +152,7 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 
 
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
-    """Yield the weights of a call as consecutive blocks of queries, each over all keys.
-
-    Args:
-        report: called after each block with the number of weights computed so far and the number of all weights.
-    """
+    """Yield the weights of a call as consecutive blocks of queries, each over all keys."""
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
         yield Block(tile, *weights_and_keep(call, tile))
@@ -178,10 +162,9 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Split a tile into tiles of fewer queries and all keys.
+    """Split a tile into tiles of fewer queries and all keys, each of at most `BLOCK_WEIGHTS` weights.
 
-    Each has at most `BLOCK_WEIGHTS` weights, or a single query if one query has more weights than that. If one of the
-    sizes is unknown (symbolic), as in an exported program, one tile has all queries.
+    One query may have more. If a size is symbolic, as in an exported program, one tile has all queries.
     """
     keys = all_indices(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
@@ -195,14 +178,10 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, indices: Indices
 ) -> Float[Tensor, "batch heads indices d"]:
-    """Return the vectors of `tensor` at some indices, for the batch items and heads of a tile (block of the weights).
+    """Return the vectors of a tile's batch items and heads, at the tokens `indices`, in the data type of the weights.
 
-    The vectors are converted to the data type of the weights. A batch of 1 is broadcast, and a key head that a group of
-    query heads shares is repeated.
-
-    Args:
-        tensor: the queries, keys or values of the call, or other vectors, one for each key.
-        indices: the tokens to select, as indices along the third axis of `tensor`.
+    A batch of 1 is broadcast, and a key head that a group of query heads shares is repeated. `tensor` has the queries,
+    the keys, or one vector for each key.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group

@@ -138,7 +138,7 @@ def truth(call):
     vectors, how, ask = split(call)
     exact = attend(*(part.double() for part in vectors), **how).pattern
     exact = exact.call.changed(score=attend(*vectors, **how).pattern.score)
-    return context_of(exact, exact.value), gather_statistics(blocks_of(exact), exact.grid, exact.empty(), ask)
+    return context_of(exact, dropout=0.0), gather_statistics(blocks_of(exact), exact.grid, exact.empty(), ask)
 
 
 def by_kernels(call):

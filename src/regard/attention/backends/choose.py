@@ -22,13 +22,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.ask import NOTHING, Ask, Summary
-from regard.attention.backends import flex, fused, reference, tiled
+from regard.attention.backends import flex, fused, reference
 from regard.attention.call import Call
 from regard.attention.progress import progress_callback
 from regard.attention.representation import type_name
 from regard.attention.statistics.choose import Engine, find_engine
 from regard.attention.statistics.cpu.scores import computes_scores
-from regard.attention.weights import BLOCK_WEIGHTS
+from regard.attention.weights import BLOCK_WEIGHTS, context_of
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
@@ -43,13 +43,11 @@ For smaller calls PyTorch's kernel is faster.
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """An implementation of attention: it computes the context from the arguments of `attend`.
+    """An implementation of attention.
 
     Attributes:
-        run: the function that computes the context from a `Call` (the checked arguments of `attend`) and the dropout
-            probability.
-        unsupported_reason: a function of the same arguments; returns the reason why the backend does not support these
-            arguments, or None if it does.
+        run: computes the context from a `Call` and the dropout probability.
+        unsupported_reason: the reason why `run` does not support these arguments, or None if it does.
     """
 
     run: Callable[[Call, float], Context]
@@ -59,7 +57,7 @@ class Backend:
 BACKENDS: Mapping[Name, Backend] = {
     "fused": Backend(fused.fused_context, fused.unsupported_reason),
     "math": Backend(fused.math_context, fused.math_unsupported_reason),
-    "tiled": Backend(tiled.tiled_context, lambda call, dropout: None),
+    "tiled": Backend(context_of, lambda call, dropout: None),
     "flex": Backend(flex.flex_context, flex.unsupported_reason),
     "reference": Backend(reference.reference_context, reference.unsupported_reason),
 }
@@ -70,24 +68,22 @@ class Choice:
     """The backend chosen for a call of `attend`, and the reason.
 
     Attributes:
-        run: the function that computes the context from the call and the dropout probability; used if `engine` is None.
-        engine: the module that computes the context together with statistics of the weights; None = `run` computes only
-            the context.
+        engine: the module that computes the context together with statistics of the weights; None = the backend's `run`
+            computes the context alone.
     """
 
     name: Name
     reason: str
-    run: Callable[[Call, float], Context]
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
         """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. If
-        `engine` is None, no statistics are computed, and None is returned in place of the statistics.
+        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. None in
+        place of the statistics = they were not computed.
         """
         if self.engine is None:
-            return self.run(call, dropout), None, True
+            return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
             context, summary, doubtful = self.engine.read(call, NOTHING, contexts=True)
         else:
@@ -97,12 +93,12 @@ class Choice:
         return context, summary, doubtful
 
 
-FASTEST = Choice("fused", "the fastest, and exact for this call", fused.fused_context)
+FASTEST = Choice("fused", "the fastest, and exact for this call")
 
 
 @dataclass(slots=True)
 class Preferred:
-    """Holds the name of the backend set by `use_backend`, for all threads; None outside of `use_backend`.
+    """The name of the backend set by `use_backend`, for all threads; None outside of `use_backend`.
 
     This is not a ContextVar, because torch.compile does not recompile when a ContextVar changes.
     """
@@ -140,16 +136,7 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Check the arguments `dropout` and `ask` of `attend`; return the backend for the call with the reason.
-
-    Args:
-        ask: the statistics of the weights to compute together with the context; None = no statistics.
-
-    Raises:
-        ValueError: dropout is not at least 0 and below 1, `ask` does not fit the numbers of queries and keys, or
-            `use_backend` names a backend that does not support the call.
-        TypeError: ask is neither an `Ask` nor None.
-    """
+    """Check the arguments `dropout` and `ask` of `attend`; return the backend for the call with the reason."""
     if isinstance(dropout, str) or not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
@@ -162,23 +149,22 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
     if ask is not None and (engine := usable_engine(call, dropout, ask)) is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
-        return Choice("tiled", reason, tiled.tiled_context, engine)
+        return Choice("tiled", reason, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
         if not favours_cpu_kernel(call) or (engine := usable_engine(call, dropout, ask)) is None:
             return FASTEST
         faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
-        return Choice("tiled", faster, tiled.tiled_context, engine)
+        return Choice("tiled", faster, engine)
     if fused.math_unsupported_reason(call, dropout) is None:
         n_weights = call.grid.shape.numel()
         if n_weights <= BLOCK_WEIGHTS:
-            return Choice("math", obstacle, fused.math_context)
+            return Choice("math", obstacle)
         obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
-    return Choice("tiled", obstacle, tiled.tiled_context, usable_engine(call, dropout, ask))
+    return Choice("tiled", obstacle, usable_engine(call, dropout, ask))
 
 
 def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Return the backend `name` for a call of `attend`; raise ValueError if the backend does not support the call."""
     reason = BACKENDS[name].unsupported_reason(call, dropout)
     if reason is not None:
         raise ValueError(
@@ -186,16 +172,13 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
             "supports every call, or let attend choose a backend."
         )
     engine = usable_engine(call, dropout, ask) if name == "tiled" else None
-    return Choice(name, "set by use_backend", BACKENDS[name].run, engine)
+    return Choice(name, "set by use_backend", engine)
 
 
 def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
-    """Return the engine that computes the output of an attention call together with statistics of its weights.
+    """Return the engine for a call, or None if no engine supports it.
 
-    None if no engine supports the call. The engines are the modules `cpu.engine` (a C kernel) and `gpu.engine` (Triton
-    kernels) in `attention/statistics`. They support neither dropout nor gradients. They support only tensors whose
-    numbers C code may read from memory (see `gradients.are_plain`). Without statistics (`ask` is None), only the C
-    kernel is used.
+    Engines support neither dropout nor gradients. Without statistics (`ask` is None), only the C kernel is used.
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None
@@ -203,12 +186,10 @@ def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
 
 
 def favours_cpu_kernel(call: Call) -> bool:
-    """Return whether regard's C kernel computes this call of `attend` faster than PyTorch's fused kernel.
+    """Return whether regard's C kernel is faster than PyTorch's fused kernel, which must support the call.
 
     True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
     matrix, unless the mask is causal, and also computes the scores of masked keys.
-
-    The fused backend must support the call. (Its normaliser is then softmax.)
     """
     grid, formula = call.grid, call.formula
     assert formula is not None

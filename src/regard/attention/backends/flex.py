@@ -32,7 +32,7 @@ MAX_PROGRAMS = 256
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return the reason why FlexAttention does not support a call of `attend`, or None if it supports the call."""
+    """Return why FlexAttention does not support a call of `attend`, or None if it does."""
     formula = call.formula
     if formula is None:
         return f"FlexAttention normalises by softmax, not {type(call.normalise).__name__}"
@@ -54,10 +54,6 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call of `attend`, computed by FlexAttention.
-
-    FlexAttention must support the call: `unsupported_reason` must return None.
-    """
     formula, grid = call.softmax, call.grid
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     if grid.shape.numel() == 0:
@@ -90,8 +86,7 @@ def compiled_flex_attention() -> Callable[..., Any]:
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
     """Convert a mask to the `BlockMask` that FlexAttention takes.
 
-    A `BlockMask` contains a list of the 128 × 128 blocks that are masked in part, a list of the blocks that are not
-    masked at all, and the mask as a function of one query index and one key index.
+    It lists the 128 × 128 blocks that are masked in part, and those that are not masked at all.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -116,14 +111,8 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def blocks_to_compute(
     wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return which key blocks FlexAttention must compute for each block of queries, in the form that it takes.
-
-    Args:
-        wanted: True for the key blocks to compute.
-
-    Returns:
-        Two tensors. The first has, for each block of queries, the number n of key blocks to compute. The second has a
-        list of all key block indices, whose first n are the blocks to compute.
+    """Return, for each block of queries, the number n of key blocks to compute, and a list of all key blocks that
+    begins with these n.
     """
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

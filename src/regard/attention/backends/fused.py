@@ -24,13 +24,12 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.call import Call
-from regard.attention.formula import SoftmaxFormula
+from regard.attention.call import Call, SoftmaxFormula
 from regard.attention.gradients import checkpointed, in_forward_mode, need_gradients
 from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans
 from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
-from regard.attention.masks.mask import axes_error
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.precision import without_autocast
 from regard.attention.scores.biases.bias import Bias, Biased, numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
@@ -44,10 +43,7 @@ LARGEST_GROUPED_WIDTH = 256
 """The largest width of float16 or bfloat16 queries for which CUDA's fused kernels support grouped query heads."""
 
 NUMBERS_PER_REGISTER = 16
-"""How many float32 numbers fit into the widest vector register of a CPU (AVX-512).
-
-For fewer keys than this, PyTorch's CPU kernel returns 0 where NaN is correct.
-"""
+"""How many float32 numbers fit into the widest vector register of a CPU (AVX-512)."""
 
 Query = Float[Tensor, "batch heads queries d_key"]
 Key = Float[Tensor, "batch key_heads keys d_key"]
@@ -55,14 +51,10 @@ Value = Float[Tensor, "batch key_heads keys d_value"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 Run = Callable[[Call, float], Context]
-"""The type of a backend's function, which computes the context from a call and the dropout probability."""
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why PyTorch's fused kernels do not support a call of `attend`, or None if they do.
-
-    PyTorch may compute a call that they do not support by another kernel, which stores the whole matrix of weights.
-    """
+    """Return why PyTorch's fused kernels do not support a call of `attend`, or None if they do."""
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
@@ -96,10 +88,6 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def fused_context(call: Call, dropout: float) -> Context:
-    """Return the context of a call of `attend`, computed by PyTorch's fused kernels.
-
-    The kernels must support the call: `unsupported_reason` must return None.
-    """
     if rounds_in_half_type(call):
         return in_float32(fused_context, call, dropout)
     formula, mask, grid = call.softmax, call.mask, call.grid
@@ -124,7 +112,6 @@ def fused_context(call: Call, dropout: float) -> Context:
 
 
 def math_context(call: Call, dropout: float) -> Context:
-    """Return the context of a call of `attend`, computed by PyTorch's kernel that stores the matrix of weights."""
     if rounds_in_half_type(call):
         return in_float32(math_context, call, dropout)
     formula, all_weights = call.softmax, call.grid.whole()
@@ -143,7 +130,7 @@ def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
 
 
 def rounds_in_half_type(call: Call) -> bool:
-    """Return whether a call must be computed in float32, so that PyTorch's kernel gets no rounded numbers.
+    """Return whether PyTorch's kernel would get rounded numbers, so that the call must be computed in float32.
 
     In half precision, queries and keys that the score projects would be rounded after the projection, and a bias would
     be rounded after its division by the temperature.
@@ -155,10 +142,7 @@ def rounds_in_half_type(call: Call) -> bool:
 
 
 def in_float32(backend: Run, call: Call, dropout: float) -> Context:
-    """Return the context that `backend` computes after query, key and value are converted to float32.
-
-    float64 inputs stay float64. The context is returned in the data type of the value.
-    """
+    """Return the context that `backend` computes in float32 (float64 stays float64), in the data type of the value."""
     with without_autocast(call.device):
         query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
         score = call.score.of_type(query)
@@ -170,13 +154,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Context:
 
 
 def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that computes the bias of any tile (block of queries × keys), divided by the temperature.
-
-    Return None if there is no bias.
-
-    Args:
-        query: a bias rule such as `Alibi` is computed on the device of this tensor.
-    """
+    """Return a function that computes the bias of any tile, divided by the temperature; None if there is no bias."""
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -189,11 +167,7 @@ def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] 
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask and bias are tensors (or None) whose sum is small enough to be stored as a whole.
-
-    The sum is small enough if it has at most `BLOCK_WEIGHTS` numbers, or at most as many as the larger of mask and
-    bias.
-    """
+    """Return whether mask and bias are tensors (or None) whose sum is small enough to be stored as a whole."""
     if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
         return False
     if mask is None or bias is None:
@@ -212,14 +186,10 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, blocks: list[range]
 ) -> bool:
-    """Return whether the backward pass recomputes masks and biases, instead of storing them.
+    """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Storing the masks and biases of all blocks could take as much memory as a queries × keys matrix. Masks of at most
-    `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run the attention
-    kernel again.
-
-    Args:
-        blocks: the queries of each block.
+    Together they could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
+    stored if there is no bias, because recomputing masks would also run the attention kernel again.
     """
     if mask is None or bias is not None:
         return True
@@ -238,12 +208,7 @@ def context_of_block(
     scale: float,
     dropout: float,
 ) -> Float[Tensor, "batch heads block width"]:
-    """Return the context of a block of queries, computed from only those keys that these queries may attend to.
-
-    Args:
-        query, key, value: the tensors of the whole call of `attend`.
-        bias: a function that returns the bias of a tile (block of queries × keys); None = no bias.
-    """
+    """Return the context of a block of queries, computed from only those keys that these queries may attend to."""
     keys = range(grid.keys) if mask is None else mask.reach(grid, queries)
     query = select_tokens(query, queries)
     if len(keys) == 0:
@@ -264,22 +229,15 @@ def select_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) 
 def added_to_scores(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
-    """Return the mask and the bias of a tile (block of queries × keys) as one tensor to be added to the scores.
+    """Return the mask and the bias of a tile as one tensor to be added to the scores; None if there is neither.
 
-    The tensor has the bias where a query may attend to a key, and -∞ where it may not. Return None if there is neither
-    a mask nor a bias. The tensor is never boolean, because for a boolean mask cuDNN adds -65504 in place of -∞, so that
-    a query whose keys are all masked would attend to every key.
-
-    Args:
-        bias: a function that returns the bias of a tile; None = no bias.
-        query: the result has the data type and device of this tensor.
+    A masked key has -∞. The tensor is never boolean, because for a boolean mask cuDNN adds -65504 in place of -∞, so
+    that a query whose keys are all masked would attend to every key.
     """
     numbers = None if bias is None else bias(tile).to(query)
     if mask is None:
         return numbers
-    keep = mask.keep(tile, query.device)
-    if keep.ndim > 4:
-        raise axes_error(mask, keep)
+    keep = keep_of_tile(mask, tile, query.device)
     return torch.where(keep, query.new_zeros(()) if numbers is None else numbers, -torch.inf)
 
 
@@ -288,11 +246,8 @@ def kernel(
 ) -> Context:
     """Return the context, computed by F.scaled_dot_product_attention.
 
-    Vectors that are not contiguous are copied first, since PyTorch would otherwise store the whole matrix of weights.
-    On a CPU, calls with fewer than `NUMBERS_PER_REGISTER` keys are computed by `math_kernel`.
-
     Args:
-        attn_mask: a tensor of numbers to be added to the scores; None = nothing is added.
+        attn_mask: numbers to be added to the scores; None = nothing is added.
         causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
@@ -314,14 +269,11 @@ def cuda_kernel(
 ) -> Context:
     """Return the context from F.scaled_dot_product_attention on CUDA, with arguments that its fused kernels support.
 
-    The number of key heads may be smaller than the number of query heads, so that a group of query heads shares a key
-    head. Then:
+    If a group of query heads shares a key head:
 
         no mask           the queries of a group are concatenated into one longer query head
         is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `LARGEST_GROUPED_WIDTH`
         all other cases   keys and values are repeated for each query head
-
-    A mask that is broadcast over the keys is copied to full width, as the fused kernels require.
     """
     group, grouped = query.shape[1] // key.shape[1], key.shape[1] != query.shape[1]
     if grouped and attn_mask is None and not causal:
@@ -343,8 +295,8 @@ def math_kernel(
 ) -> Context:
     """Return the context, computed by PyTorch's kernel that stores the matrix of weights.
 
-    The arguments are those of `kernel`. The kernel is called directly, because the context manager
-    `torch.nn.attention.sdpa_kernel` would change the kernel of other threads too.
+    It is called directly, because the context manager `torch.nn.attention.sdpa_kernel` would change the kernel of other
+    threads too.
     """
     grouped = key.shape[1] != query.shape[1]
     run = torch.ops.aten._scaled_dot_product_attention_math
@@ -369,5 +321,5 @@ def pad_to_one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor,
 
 
 def expand_batches(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return tensors with a batch of 1 expanded along the batch axis to the batch size in `grid`."""
+    """Return tensors with a batch of 1 expanded to the batch size of the call."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

@@ -6,8 +6,7 @@ For each batch item, head and query:
     weights_j = exp(scores_j) / Σ exp(scores)
     context   = Σ weights_j · value_j
 
-The tests compare the fast backends with `reference`, which shares no code with them. `reference_context` converts the
-arguments of `attend` and calls `reference`.
+The tests compare the fast backends with `reference`, which shares no code with them.
 """
 
 import math
@@ -73,13 +72,7 @@ def reference(
 
 
 def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
-    """Return the attention weights of one query, given its scores for the keys that it may attend to.
-
-    Args:
-        temperature: the divisor of the scores; 0 divides the weight equally among the largest scores.
-        sink: an extra score in the softmax that belongs to no key, so that the weights sum to less than 1; None = no
-            sink.
-    """
+    """Return the attention weights of one query, given its scores for the keys that it may attend to."""
     with_sink = scores if sink is None else [*scores, sink]
     if not with_sink:
         return []
@@ -101,10 +94,6 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    """Return the context of a call of `attend`, computed by `reference`, in the data type of the value.
-
-    The reference backend must support the call: `unsupported_reason` must return None.
-    """
     formula, grid, device = call.softmax, call.grid, call.device
     all_weights = grid.whole()
     bias = (

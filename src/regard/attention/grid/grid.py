@@ -1,7 +1,6 @@
 """The grid batch × heads × queries × keys of the attention weights, and its tiles.
 
-A `Tile` is a block of the attention weights: some batch items, heads, queries and keys. Scores, masks and biases are
-computed for one tile at a time, so that the whole matrix of weights is never stored.
+Scores, masks and biases are computed for one tile at a time, so that the whole matrix of weights is never stored.
 """
 
 from collections.abc import Iterator
@@ -76,12 +75,10 @@ class Tile:
 
     @property
     def axes(self) -> tuple[Indices, Indices, Indices, Indices]:
-        """The indices along the four axes: batch, heads, queries and keys."""
         return self.batch, self.heads, self.queries, self.keys
 
     @property
     def shape(self) -> torch.Size:
-        """The numbers of batch items, heads, queries and keys in this tile."""
         return torch.Size([len(axis) if isinstance(axis, range) else axis.shape[0] for axis in self.axes])
 
     def part(
@@ -115,14 +112,13 @@ class Tile:
         return self.along(2, device) + self.grid.first_position(offset)
 
     def key_positions(self, device: torch.device) -> PositionOfEach:
-        """Return the position of each key of this tile, shaped so that it broadcasts to the shape of the tile."""
+        """Return the position of each key of this tile, shaped to broadcast to the shape of the tile."""
         return self.along(3, device)
 
     def select(self, tensor: Tensor) -> Tensor:
         """Return the part of a tensor that belongs to this tile.
 
-        Args:
-            tensor: a tensor that broadcasts to [batch heads queries keys]; its axes of size 1 keep size 1.
+        The tensor broadcasts to [batch heads queries keys]; its axes of size 1 keep size 1.
         """
         tensor = tensor[(None,) * (4 - tensor.ndim)]
         for axis, indices in enumerate(self.axes):
@@ -146,12 +142,7 @@ class Tile:
 
 
 def is_integer(number: object) -> bool:
-    """Return whether an object is an integer: an int but not a bool, a numpy integer, or a 0-dim integer tensor.
-
-    >>> import numpy as np
-    >>> is_integer(3), is_integer(3.0), is_integer(True), is_integer(torch.tensor(3)), is_integer(np.array([1, 2]))
-    (True, False, False, True, False)
-    """
+    """Return whether an object is an integer: an int but not a bool, a numpy integer, or a 0-dim integer tensor."""
     if isinstance(number, int):
         return not isinstance(number, bool)
     if isinstance(number, Tensor):
@@ -160,15 +151,12 @@ def is_integer(number: object) -> bool:
 
 
 def is_symbolic(length: int) -> bool:
-    """Return whether a length is symbolic: a torch.SymInt, which has no value while torch.export makes a program.
-
-    Such a program works for any length, so no Python loop can run over the length.
-    """
+    """Return whether a length is a torch.SymInt, which has no value while torch.export makes a program."""
     return isinstance(length, torch.SymInt)
 
 
 def all_indices(length: int) -> Indices:
-    """Return the indices 0 … length - 1: a range, or a tensor if the length is symbolic (see `is_symbolic`)."""
+    """Return the indices 0 … length - 1; a tensor if the length is symbolic, since no range can have such a length."""
     return torch.arange(length) if is_symbolic(length) else range(length)
 
 
@@ -207,9 +195,4 @@ def spans(length: int, size: int) -> Iterator[range]:
 
 
 def divisors(number: int) -> list[int]:
-    """Return the positive integers that divide a number, in ascending order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
     return [candidate for candidate in range(1, number + 1) if number % candidate == 0]

@@ -1,4 +1,4 @@
-"""Indexing of patterns: an index such as `pattern[0, :, -1]` is converted to the tile (block of weights) it selects."""
+"""Indices of patterns, such as `pattern[0, :, -1]`, and the tiles (blocks of weights) that they select."""
 
 import operator
 import reprlib
@@ -20,10 +20,9 @@ AXES = ("batch", "head", "query", "key")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """The tile (block of the attention weights) that an index such as `pattern[0, :, -1]` selects.
+    """The tile (block of the attention weights) that an index of a pattern selects.
 
     Attributes:
-        tile: the selected block.
         dropped: the axes that are indexed by an int; they are removed from the result, as in PyTorch.
     """
 
@@ -32,13 +31,7 @@ class Selection:
 
     @classmethod
     def of(cls, index: Index, grid: Grid) -> "Selection":
-        """Return the selection for an index of a pattern, such as the tuple (0, slice(None), -1).
-
-        Raises:
-            IndexError: a position is out of bounds, or the index has more than four entries.
-            TypeError: the index contains booleans, a slice with a negative step, more than one list, or an object that
-                cannot be an index.
-        """
+        """Return the selection for an index of a pattern, such as the tuple (0, slice(None), -1)."""
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
         entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
         lists = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]
@@ -53,11 +46,7 @@ class Selection:
         return cls(Tile(grid, *indices), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the selected weights without the axes that were indexed by an int.
-
-        Args:
-            part: the weights of `tile`, with all four axes.
-        """
+        """Return the weights of `tile`, without the axes that were indexed by an int."""
         return part.squeeze(self.dropped) if self.dropped else part
 
 
@@ -72,10 +61,7 @@ def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
 
 
 def selected_indices(entry: Any, axis: str, size: int) -> Indices:
-    """Return the indices that an int, a slice or a list in an index selects along an axis of length `size`.
-
-    The indices count from 0. `axis` is the name of the axis, for error messages.
-    """
+    """Return the indices that an int, a slice or a list selects along an axis of length `size`, counted from 0."""
     is_list = isinstance(entry, list | range | np.ndarray | Tensor)
     entries = torch.as_tensor(entry, device="cpu") if is_list else None
     if isinstance(entry, bool) or (entries is not None and entries.dtype == torch.bool):
@@ -98,7 +84,6 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
 
 
 def index_label(entry: Any) -> str:
-    """Return an entry of an index for a message: the dtype and shape of an array or a tensor, else a short repr."""
     if isinstance(entry, np.ndarray | Tensor) and entry.ndim:
         dtype = str(entry.dtype).removeprefix("torch.")
         return f"<{dtype} {list(entry.shape)}>"
@@ -106,11 +91,7 @@ def index_label(entry: Any) -> str:
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:
-    """Convert a negative index to the index counted from 0 (-1 becomes size - 1); other indices are unchanged.
-
-    Raises:
-        IndexError: the index is out of bounds.
-    """
+    """Convert a negative index to the index counted from 0: -1 becomes size - 1."""
     if not -size <= position < size:
         raise IndexError(f"{axis} {position} is out of bounds: there are {size}, counted from 0 to {size - 1}.")
     return position % size

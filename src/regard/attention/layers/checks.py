@@ -1,4 +1,4 @@
-"""Checks of the arguments of attention layers: sizes, shapes of tokens, and positions."""
+"""Checks of the arguments of attention layers."""
 
 from torch import Tensor, nn
 
@@ -9,12 +9,7 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError if an argument of a layer is a tensor of another shape than [batch tokens d_model].
-
-    Args:
-        name: the name of the argument, for the message.
-        tokens: the argument; a `KeyValue` or None is not checked.
-    """
+    """Raise ValueError if an argument is a tensor of another shape than [batch tokens d_model]."""
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
@@ -35,7 +30,6 @@ def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
 
 
 def check_positions(positions: object) -> None:
-    """Raise TypeError unless positions is a `Rotary` or None."""
     if not isinstance(positions, Rotary | None):
         raise TypeError(
             f"positions is {type_name(positions)}; it takes an object such as Rotary(), which rotates queries and "

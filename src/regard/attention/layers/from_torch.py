@@ -1,4 +1,4 @@
-"""Conversion of torch.nn.MultiheadAttention: checks its options, and copies its parameters to `nn.Linear` layers."""
+"""Conversion of torch.nn.MultiheadAttention."""
 
 import torch
 from torch import nn
@@ -7,13 +7,7 @@ from regard.attention.representation import type_name
 
 
 def check_torch_module(module: object) -> None:
-    """Raise an error unless `module` is an nn.MultiheadAttention that MultiHeadAttention can reproduce.
-
-    Raises:
-        TypeError: `module` is not an nn.MultiheadAttention.
-        ValueError: `module` has an option that MultiHeadAttention does not have, named in the message, or has
-            batch_first=False.
-    """
+    """Raise an error unless `module` is an nn.MultiheadAttention whose options MultiHeadAttention has too."""
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
     unsupported = {
@@ -36,10 +30,7 @@ def check_torch_module(module: object) -> None:
 def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
-    """Copy the parameters of `module` into the four linear layers.
-
-    In `module`, one matrix and one bias contain the parameters of the query, key and value projections.
-    """
+    """Copy the parameters of `module`, in which one matrix has the projections of queries, keys and values."""
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
         projection.weight.copy_(weight)

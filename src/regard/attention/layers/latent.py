@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.layers.checks import check_tokens
-from regard.attention.layers.heads import join_heads, split_heads, token_positions
+from regard.attention.layers.multi_head import join_heads, split_heads
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -59,7 +59,7 @@ class Latents(Described):
 
 
 class Norm(nn.RMSNorm):
-    """An RMS norm, computed in the data type of its weight, also under autocast; the output has the data type of x."""
+    """An RMS norm, computed in the data type of its weight, also under autocast."""
 
     def forward(self, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
@@ -174,7 +174,7 @@ class LatentAttention(nn.Module):
         """
         first = 0 if cache is None else cache.n_tokens
         one_head = self.to_rotary_key(x)[:, None]
-        rotary_key = self.positions(one_head, token_positions(first, x.shape[1], x.device))[:, 0]
+        rotary_key = self.positions(one_head, torch.arange(first, first + x.shape[1], device=x.device))[:, 0]
         latent = self.norm(self.to_latent(x))
         if cache is not None:
             latent, rotary_key = torch.cat([cache.latent, latent], 1), torch.cat([cache.rotary_key, rotary_key], 1)
@@ -206,7 +206,7 @@ class LatentAttention(nn.Module):
         """
         query = split_heads(self.to_query(x), self.n_heads)
         content, rotary = torch.split(query, [self.d_key, self.d_rotary], dim=-1)
-        return content, self.positions(rotary, token_positions(n_keys - x.shape[1], x.shape[1], x.device))
+        return content, self.positions(rotary, torch.arange(n_keys - x.shape[1], n_keys, device=x.device))
 
     def by_head(self, projection: nn.Linear) -> Float[Tensor, "heads d d_latent"]:
         """Return the weight matrix of a projection from latents to all heads, as one matrix for each head."""

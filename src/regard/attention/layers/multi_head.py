@@ -9,13 +9,13 @@ In self-attention, memory is x; in cross-attention, memory is the tokens of anot
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
 from regard.attention.layers.checks import check_positions, check_sizes, check_tokens
 from regard.attention.layers.from_torch import check_torch_module, copy_projections
-from regard.attention.layers.heads import join_heads, split_heads, token_positions
 from regard.attention.layers.key_value import KeyValue
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -26,6 +26,16 @@ from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.stages import field_modules, field_parameters, with_parameters
+
+# Not einops.rearrange: it takes 6 µs instead of 1.5 for each split and join, which makes decoding steps slower.
+
+
+def split_heads(tokens: Float[Tensor, "batch tokens width"], heads: int) -> Float[Tensor, "batch heads tokens d_head"]:
+    return torch.unflatten(tokens, 2, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(contexts: Float[Tensor, "batch heads tokens d_head"]) -> Float[Tensor, "batch tokens width"]:
+    return contexts.transpose(1, 2).flatten(2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -111,7 +121,8 @@ class MultiHeadAttention(nn.Module):
         key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
         query = split_heads(self.to_query(x), self.n_heads)
         if self.positions is not None:
-            query = self.positions(query, token_positions(key_value.n_tokens - x.shape[1], x.shape[1], x.device))
+            first, stop = key_value.n_tokens - x.shape[1], key_value.n_tokens  # the queries are the last tokens
+            query = self.positions(query, torch.arange(first, stop, device=x.device))
         layer_score, layer_normalise = with_parameters(self.held_parameters, self.score, self.normalise)
         attended = attend(
             query,
@@ -136,7 +147,7 @@ class MultiHeadAttention(nn.Module):
         value = split_heads(self.to_value(memory), self.n_key_heads)
         if self.positions is not None:
             first = 0 if cache is None else cache.n_tokens
-            key = self.positions(key, token_positions(first, memory.shape[1], memory.device))
+            key = self.positions(key, torch.arange(first, first + memory.shape[1], device=memory.device))
         tokens = KeyValue(key=key, value=value)
         return tokens if cache is None else cache.append(tokens)
 

@@ -34,10 +34,6 @@ class Causal(RangeMask):
         check_integers("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return (None, stop): the query may attend to all keys before `stop`.
-
-        `stop` is position + 1, or position if `own` is False. `length` and `keys` are not used.
-        """
         return None, position + 1 if self.own else position
 
     def is_lower_triangle(self, grid: Grid) -> bool:
@@ -79,10 +75,8 @@ class Prefix(EqualFields, RangeMask):
 
     @property
     def item_lengths(self) -> int | Integer[Tensor, " batch"]:  # type: ignore[override]
-        """The number of keys in the prefix: an int for all batch items, or a tensor with one number for each."""
         return self.length
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        """Return (None, stop): the query may attend to the keys before `stop` = max(length, position + 1)."""
         stop = position + 1
         return None, stop.clamp(min=length) if isinstance(stop, Tensor) else max(stop, length)

@@ -32,9 +32,5 @@ class Chunked(RangeMask):
             raise ValueError(f"Chunked(size={self.size}): size is the length of a chunk, so it must be at least 1.")
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (start, stop): the first key of the chunk that contains `position`, and the first key after it.
-
-        `length` and `keys` are not used.
-        """
         start = position // self.size * self.size
         return start, start + self.size

@@ -34,17 +34,13 @@ class Documents(EqualFields, Mask):
         check_integer_tensor("Documents", "ids", self.ids)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor, True where query and key belong to the same document."""
         ids = self.ids.to(device)
         key_ids = ids[None, None, None] if ids.ndim == 1 else ids[:, None, None]
         query_ids = key_ids[..., tile.grid.offset :].mT
         return tile.select(query_ids) == tile.select(key_ids)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
-        """Return one range of keys for each query: the keys of the query's document.
-
-        Return None if the keys of a document are not consecutive.
-        """
+        """Return one range of keys for each query, or None if the keys of a document are not consecutive."""
         ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
         # True at the first key of each run of equal ids
         is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)
@@ -58,7 +54,6 @@ class Documents(EqualFields, Mask):
         return Ranges.of(start[:, None, queries], stop[:, None, queries], grid, device)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is an id for every key and there are at most as many queries as keys."""
         fits = self.ids.ndim == 1 or (self.ids.ndim == 2 and len(self.ids) in (1, grid.batch))
         if not fits or self.ids.shape[-1] != grid.keys:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Conversion of masks for FlexAttention, PyTorch's compiler of attention, to a function of one query and one key index.
+"""Conversion of masks for FlexAttention, PyTorch's compiler of attention.
 
     allows = mask_mod(Causal() & Documents(ids), Grid(batch=2, heads=8, queries=4096, keys=4096))
     block_mask = create_block_mask(allows, 2, 8, 4096, 4096, device="cpu")
@@ -27,7 +27,7 @@ MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SinglePair(Tile):
-    """A `Tile` (block of the attention weights) of only one query and one key, as FlexAttention needs it.
+    """A `Tile` (block of the attention weights) of only one query and one key.
 
     Attributes:
         at: the indices of the batch item, head, query and key, as scalar tensors from FlexAttention.
@@ -36,14 +36,9 @@ class SinglePair(Tile):
     at: tuple[Index, Index, Index, Index]
 
     def along(self, axis: int, device: torch.device) -> Index:
-        """Return the index along one axis as a scalar tensor: axis 0 is batch, 1 heads, 2 queries, 3 keys.
-
-        The argument `device` is ignored.
-        """
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        """Return the entry for this query and key of a tensor that broadcasts to [batch heads queries keys]."""
         sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
         indices = [index for index, size in sized if size != 1][::-1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
@@ -79,7 +74,6 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
 
 def moved_to(mask: Mask, device: torch.device) -> Mask:
-    """Return a copy of a mask with all its tensors on `device`, including those of the masks that it joins."""
     if not is_dataclass(mask):
         return mask
     moved: dict[str, Tensor | Mask] = {}

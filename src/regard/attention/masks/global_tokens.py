@@ -53,27 +53,16 @@ class Global(Mask):
             )
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor, True where the query or the key is a global token."""
         positions = tile.query_positions(device, self.offset)
         return self._are_global(positions) | self._are_global(tile.key_positions(device))
 
     def reach(self, grid: Grid, queries: range) -> range:
-        """Return a range of keys that contains all keys to which these queries may attend.
-
-        If one of the queries is a global token, this is the range of all keys; else it is the range from the first to
-        the last global token.
-        """
         first = grid.first_position(self.offset)
         if any(position - first in queries for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return, for each query, the keys to which it may attend, as ranges of consecutive keys.
-
-        A query that is a global token has one range of all keys. Other queries have one range for each group of
-        adjacent global tokens.
-        """
         is_global = self._are_global(grid.whole().query_positions(device, self.offset).flatten())
         ranges = Ranges.of(0, is_global * grid.keys, grid, device)
         positions = sorted(set(self.positions))
@@ -84,7 +73,6 @@ class Global(Mask):
         return ranges
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless every position is below the number of keys."""
         if max(self.positions) >= grid.keys:
             raise ValueError(
                 f"Global was given position {max(self.positions)}, but there are {grid.keys} keys; "

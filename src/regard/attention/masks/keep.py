@@ -36,15 +36,12 @@ class Keep(EqualFields, Mask):
 
     @property
     def per_query(self) -> bool:  # type: ignore[override]
-        """Whether queries may differ in their allowed keys: True if the queries axis of `tensor` is larger than 1."""
         return varies_by_query(self.tensor)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return the part of the mask tensor that belongs to a tile (block of the attention weights)."""
         return tile.select(self.tensor.to(device))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the tensor broadcasts to [batch heads queries keys]."""
         if not grid.admits(self.tensor):
             by_item = self.tensor.shape == (grid.batch, grid.keys)
             raise ValueError(
@@ -55,9 +52,4 @@ class Keep(EqualFields, Mask):
 
 
 def as_mask(mask: Mask | Tensor | None) -> Mask | None:
-    """Convert the argument `mask` of `attend` to a `Mask`: a boolean tensor becomes a `Keep`; None stays None.
-
-    Raises:
-        TypeError: the argument is not a `Mask`, a boolean tensor or None.
-    """
     return mask if mask is None or isinstance(mask, Mask) else Keep(mask)

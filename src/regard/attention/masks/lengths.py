@@ -1,4 +1,4 @@
-"""Functions on the lengths of batch items (numbers of tokens, without padding), for masks that depend on lengths."""
+"""Lengths of batch items: their numbers of tokens, without padding."""
 
 import torch
 from jaxtyping import Integer
@@ -8,14 +8,7 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
-    """Return the smallest and the largest length, or (0, n_tokens) if Python may not read them (see `may_read`).
-
-    Args:
-        n_tokens: the number of tokens of a batch item with its padding, which is the largest possible length.
-
-    >>> shortest_and_longest(torch.tensor([5, 3, 4]), n_tokens=11)
-    (3, 5)
-    """
+    """Return the smallest and the largest length, or (0, n_tokens) if Python may not read the lengths."""
     if not may_read(lengths):
         return 0, n_tokens
     numbers = lengths.tolist() or [0]  # an empty batch has no lengths, so min and max would raise
@@ -32,18 +25,6 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 
 
 def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
-    """Raise ValueError if one of the lengths given to a mask is negative.
-
-    The lengths are not checked if Python may not read their numbers (see `may_read`).
-
-    Args:
-        mask, name: the names of the mask class and of its argument, for the message.
-
-    >>> check_lengths_not_negative("Padding", "lengths", torch.tensor([3, -1]))
-    Traceback (most recent call last):
-      ...
-    ValueError: Padding was given lengths[1]=-1; a length is a number of tokens, at least 0; give 0 for none.
-    """
     if not may_read(lengths):
         return
     # flatten, since lengths may still have more than one axis here: `RangeMask.check` raises ValueError for it later
@@ -56,19 +37,7 @@ def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " 
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens.
-
-    The lengths are not checked if Python may not read their numbers (see `may_read`).
-
-    Args:
-        lengths: for each batch item, the number of tokens before the padding.
-        n_tokens: the number of tokens of a batch item with its padding.
-
-    >>> check_source_lengths(torch.tensor([3, 5]), n_tokens=3)
-    Traceback (most recent call last):
-      ...
-    ValueError: lengths[1]=5 in a source of 3 tokens; a length counts the tokens before the padding, from 1 to 3.
-    """
+    """Raise ValueError unless each length is from 1 to n_tokens, the number of tokens with padding."""
     if not may_read(lengths):
         return
     for item, length in enumerate(lengths.tolist()):

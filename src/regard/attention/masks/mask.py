@@ -1,10 +1,8 @@
-"""`Mask`, the base class of masks, and masks joined from other masks.
+"""The base class of masks, and masks joined from other masks.
 
-A mask allows a key for a query if the query may attend to the key.
-
-    a & b    allows the keys that both a and b allow
-    a | b    allows the keys that a or b allows
-    ~a       allows the keys that a does not allow
+a & b    allows the keys that both a and b allow
+a | b    allows the keys that a or b allows
+~a       allows the keys that a does not allow
 """
 
 from abc import ABC, abstractmethod
@@ -44,30 +42,26 @@ class Mask(Described, ABC):
     def reach(self, grid: Grid, queries: range) -> range:
         """Return a range of keys that contains every key to which at least one of these queries may attend.
 
-        The range may also contain keys to which none of these queries may attend. Weights on keys
-        outside of the range need not be computed.
+        The weights on keys outside of the range are not computed.
         """
         return range(grid.keys)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         """Return True only if each of these queries may attend to every key in the range `reach(grid, queries)`.
 
-        If the result is True, no boolean mask is computed for these queries. False is always correct, only slower.
+        No boolean mask is then computed for these queries. False is always correct, only slower.
         """
         return False
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """Return, for each query, the keys to which it may attend, as ranges of consecutive keys.
 
-        Return None if the mask cannot be written as a small number of ranges for each query.
+        None = the mask cannot be written as a small number of ranges for each query.
         """
         return None
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the mask does not fit the numbers of batch items, heads, queries and keys in `grid`.
-
-        The message says which sizes would fit.
-        """
+        """Raise ValueError if the mask does not fit the numbers of batch items, heads, queries and keys in `grid`."""
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, require_mask(other))
@@ -88,16 +82,17 @@ class Mask(Described, ABC):
         return Opposite(self)
 
 
-def axes_error(mask: Mask | None, kept: Tensor) -> ValueError:
-    """Return the ValueError for the result of a mask's `keep` that has more than four axes."""
-    return ValueError(
-        f"{type(mask).__name__}.keep returned a tensor of shape {list(kept.shape)}; it must broadcast to "
-        "[batch heads queries keys]. tile.query_positions and tile.key_positions have these four axes already."
-    )
+def keep_of_tile(mask: Mask, tile: Tile, device: torch.device) -> Kept:
+    keep = mask.keep(tile, device)
+    if keep.ndim > 4:
+        raise ValueError(
+            f"{type(mask).__name__}.keep returned a tensor of shape {list(keep.shape)}; it must broadcast to "
+            "[batch heads queries keys]. tile.query_positions and tile.key_positions have these four axes already."
+        )
+    return keep
 
 
 def require_mask(other: object) -> Mask:
-    """Return `other`, the second operand of `&` or `|`, unchanged; raise TypeError unless it is a `Mask`."""
     if not isinstance(other, Mask):
         raise TypeError(
             f"a mask can be joined only with another mask, not with {type_name(other)}; "
@@ -108,8 +103,6 @@ def require_mask(other: object) -> Mask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Joined(Mask):
-    """The base class of masks that are joined from two masks: `left & right` and `left | right`."""
-
     left: Mask
     right: Mask
 

@@ -43,13 +43,7 @@ class Padding(EqualFields, RangeMask):
 
     @property
     def item_lengths(self) -> Integer[Tensor, " batch"]:  # type: ignore[override]
-        """The number of tokens of each batch item."""
         return self.lengths
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
-        """Return (start, stop): in a batch item with `length` tokens, the keys from start to stop - 1 are tokens.
-
-        The result is (None, length) for padding on the right, and (keys - length, None) for padding on the left. None =
-        no limit on that side.
-        """
         return (None, length) if self.side == "right" else (keys - length, None)

@@ -2,9 +2,7 @@
 
     a query at position p may attend to key j    if    start(p) <= j < stop(p)
 
-A subclass defines only the limits of the range, start and stop. This class computes from them the boolean mask of a
-tile (`keep`), the ranges for kernels (`ranges`) and the keys to which a block of queries may attend (`reach`,
-`fills_reach`).
+A subclass defines only the limits of the range, start and stop.
 """
 
 from abc import abstractmethod
@@ -19,9 +17,8 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, length or limit of a key range: an int, or a tensor with a number for each query or batch item, or both.
-
-Such a tensor broadcasts to the shape of a tile (block of the attention weights).
+"""A position, a length, or a limit of a key range: an int, or a tensor that broadcasts to the shape of a tile (block of
+the weights).
 """
 
 
@@ -32,10 +29,7 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The lengths that are passed to `limits`: an int for all batch items, or a tensor with one length for each.
-
-    0 if `limits` does not depend on lengths.
-    """
+    """The lengths that are passed to `limits`: an int for all batch items, or one length for each. 0 = not used."""
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
@@ -51,7 +45,6 @@ class RangeMask(Mask):
         """
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return the boolean mask of a tile (block of the weights): True where a key is in the key range of a query."""
         start, stop = self._tile_limits(tile, device)
         key = tile.key_positions(device)
         if start is None:
@@ -59,7 +52,6 @@ class RangeMask(Mask):
         return key >= start if stop is None else (key >= start) & (key < stop)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
-        """Return, for each query of the grid, the range of keys to which it may attend, computed by `limits`."""
         limits = self._tile_limits(grid.whole(), device)
         # Ranges.of takes limits with the axes [batch heads queries]; the axis of keys has size 1 and is removed
         start, stop = (limit[..., 0] if isinstance(limit, Tensor) else limit for limit in limits)
@@ -73,14 +65,12 @@ class RangeMask(Mask):
         return range(start, stop)
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
-        """Return True only if each of these queries may attend to every key in `reach(grid, queries)`."""
         if len(queries) == 1 and isinstance(self.item_lengths, int):
             return True  # with one query and one length, `reach` is exactly the key range of the query
         bounds = self._bounds(grid, queries)
         return all(bound == bounds[0] for bound in bounds)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `item_lengths` is an int, or a tensor with one length for each batch item."""
         lengths = self.item_lengths
         if isinstance(lengths, int):
             return
@@ -96,10 +86,7 @@ class RangeMask(Mask):
             )
 
     def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        """Return (start, stop): the key ranges of the queries in a tile (block of the weights), computed by `limits`.
-
-        start and stop are numbers, or tensors that broadcast to [batch heads queries 1]; None = no limit on that side.
-        """
+        """Return the limits of the queries in a tile; tensors broadcast to [batch heads queries 1]."""
         position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
         length: Number = self.item_lengths
         if isinstance(length, Tensor):
@@ -111,8 +98,7 @@ class RangeMask(Mask):
         """Return the key ranges, as pairs (start, stop), of the first and the last of `queries`.
 
         If the batch items have lengths, these are the key ranges in the shortest and in the longest batch item.
-        `limits` is monotonic in position and length, so the limits of all other queries and batch items lie between
-        these.
+        `limits` is monotonic in position and length, so all other limits lie between these.
         """
         first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

@@ -1,10 +1,8 @@
-"""Masks as ranges of keys: kernels take the start and stop of each query's ranges instead of a boolean matrix.
+"""Masks as ranges of keys: kernels read the start and stop of each query's ranges instead of a boolean matrix.
 
-Causal masks, windows, chunks, padding and documents allow each query one range of keys. Joined masks allow several:
-
-    (a & b)    the overlap of each range of a with each range of b
-    ~a         the keys outside of all ranges of a
-    (a | b)    the ranges of a, and the parts of the ranges of b outside of the ranges of a
+(a & b)    the overlap of each range of a with each range of b
+~a         the keys outside of all ranges of a
+(a | b)    the ranges of a, and the parts of the ranges of b outside of the ranges of a
 """
 
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
-"""The starts of all key ranges, or the stops of all key ranges; index r along axis 0 is range r of each query."""
+"""The starts of all key ranges, or the stops; index r along axis 0 is range r of each query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,9 +22,6 @@ class Ranges:
     """The keys that each query may attend to, as ranges: range r has the keys from starts[r] to stops[r] - 1.
 
     The ranges of one query do not overlap. A range may be empty.
-
-    Attributes:
-        n_keys: the number of all keys.
     """
 
     starts: Limits
@@ -35,10 +30,9 @@ class Ranges:
 
     @classmethod
     def of(cls, start: int | Tensor, stop: int | Tensor, grid: Grid, device: torch.device) -> "Ranges":
-        """Return an object that allows each query one range of keys, from `start` to `stop` - 1.
+        """Return one range of keys for each query, from `start` to `stop` - 1; both broadcast to [batch heads queries].
 
-        Both `start` and `stop` broadcast to [batch heads queries]. Numbers below 0 or above the number of keys are
-        clamped. A stop below its start gives an empty range.
+        Numbers below 0 or above the number of keys are clamped. A stop below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
         # axes of size 1 are inserted in front, so that starts and stops are [ranges batch heads queries]
@@ -63,10 +57,7 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return an object that has the ranges of this object and those of `other`.
-
-        For no query may a key be in ranges of both, because the ranges of a query must not overlap.
-        """
+        """Return the ranges of both objects; no query may have a key in ranges of both."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":
@@ -79,21 +70,17 @@ class Ranges:
         return Ranges(self.starts[indices], self.stops[indices], self.n_keys)
 
     def keep(self) -> Bool[Tensor, "#batch #heads #queries keys"]:
-        """Return the ranges as a boolean mask: True where a query may attend to a key."""
         key = torch.arange(self.n_keys, device=self.starts.device)
         return ((key >= self.starts[..., None]) & (key < self.stops[..., None])).any(dim=0)
 
     def _complement(self, n: int) -> "Ranges":
-        """Return, for each query, the two ranges of keys outside of its n-th range: the keys before it and after it."""
+        """Return, for each query, the two ranges of keys outside of its n-th range: before and after it."""
         start, stop = self.starts[n], self.stops[n]
         starts = torch.stack([torch.zeros_like(start), stop])
         return Ranges(starts, torch.stack([start, torch.full_like(stop, self.n_keys)]), self.n_keys)
 
 
 def concatenated(first: Limits, second: Limits) -> Limits:
-    """Return the starts (or stops) of the ranges in `first`, followed by those in `second`.
-
-    The axes batch, heads and queries are broadcast.
-    """
+    """Return the ranges of `first`, followed by those of `second`; the axes batch, heads and queries are broadcast."""
     shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])  # type: ignore[no-untyped-call]
     return torch.cat([first.expand(-1, *shape), second.expand(-1, *shape)])

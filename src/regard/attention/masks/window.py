@@ -35,10 +35,6 @@ class Window(RangeMask):
         check_not_negative("Window", before=self.before, after=self.after)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number, Number]:
-        """Return (position - before, position + after + 1): the first key of the window, and the first key after it.
-
-        `length` and `keys` are not used.
-        """
         return position - self.before, position + (self.after + 1)
 
 
@@ -80,7 +76,6 @@ class Dilated(Mask):
         return Window(self.before - self.before % self.step, self.after - self.after % self.step, self.offset)
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        """Return a boolean tensor, True where the key is in the window and a multiple of `step` away from the query."""
         remainder = tile.query_positions(device, self.offset) % self.step
         return self.window.keep(tile, device) & (tile.key_positions(device) % self.step == remainder)
 

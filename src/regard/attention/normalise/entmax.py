@@ -60,7 +60,7 @@ class Entmax(Normaliser):
 
 
 class _Entmax(torch.autograd.Function):
-    """Entmax as an autograd function with an analytic gradient: the search for the threshold is not differentiated."""
+    """Entmax with an analytic gradient: the search for the threshold is not differentiated."""
 
     generate_vmap_rule = True
 
@@ -84,7 +84,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return the entmax weights with alpha 3/2 for each row of scores; the threshold is computed exactly, by sorting.
+    """Return the weights with alpha 3/2; the threshold is computed exactly, by sorting.
 
     The threshold solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest
     scores, where k is the number of keys with weight above 0.
@@ -105,7 +105,7 @@ def by_sorting(scores: Rows) -> Rows:
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return the entmax weights with any `alpha` above 1 for each row of scores; the threshold is found by bisection.
+    """Return the weights with any `alpha` above 1; the threshold is found by bisection.
 
     For alpha above 2, the derivative of a weight near 0 is very large, so that a rounding error in the threshold is a
     large error in the weight. The threshold is then computed in float64 if the device supports float64.

@@ -2,11 +2,11 @@
 
     weights = 1 at argmax(preference), 0 elsewhere
 
-A `Choice` computes the preference, a number for each query and key. The three choices are:
+A `Choice` computes the preference, a number for each query and key:
 
-    Largest()                the key with the largest score; no gradient
-    Sampled(seed)            a key sampled with the probabilities of softmax; no gradient: train with `regard.reinforce`
-    StraightThrough(soft)    the key with the largest weight of the normaliser `soft`, with the gradient of `soft`
+    Largest()                the scores; no gradient
+    Sampled(seed)            scores plus noise: the key is a sample of softmax; no gradient: train with `reinforce`
+    StraightThrough(soft)    the weights of the normaliser `soft`, with the gradient of `soft`
 """
 
 import math
@@ -31,8 +31,7 @@ class Choice(Described, ABC):
     def preference(self, masked: Rows, tile: Tile) -> Rows:
         """Return one number for each query and key; the key with the largest number is chosen.
 
-        In the backward pass, the gradient with respect to the weights is passed on unchanged to these numbers
-        (straight-through estimator).
+        The gradient with respect to the weights is passed on unchanged to these numbers (straight-through estimator).
 
         Args:
             masked: the scores, -∞ for keys that the query may not attend to.
@@ -40,10 +39,7 @@ class Choice(Described, ABC):
         """
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the choice does not fit the numbers of batch items, heads, queries and keys in `grid`.
-
-        The message says which sizes would fit.
-        """
+        """Raise ValueError if the choice does not fit the numbers of batch items, heads, queries and keys in `grid`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,10 +82,7 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return scores / temperature + Gumbel noise, or -∞ for masked keys.
-
-        The key with the largest number is then a sample with the probabilities softmax(scores / temperature).
-        """
+        """The key with the largest score / temperature + Gumbel noise is a sample of softmax(scores / temperature)."""
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 
@@ -119,7 +112,6 @@ class StraightThrough(Choice):
         return self.soft.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if `soft` does not fit the numbers of batch items, heads, queries and keys in `grid`."""
         self.soft.check(grid)
 
 
@@ -159,16 +151,12 @@ class Hard(Normaliser):
         return _OneHot.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if `choose` does not fit the numbers of batch items, heads, queries and keys in `grid`."""
         self.choose.check(grid)
 
 
 class _OneHot(torch.autograd.Function):
-    """An autograd function: each row of numbers becomes 1 at its first maximum and 0 elsewhere.
-
-    The gradient with respect to the numbers is that with respect to the result, unchanged (straight-through).
-
-    A row that contains NaN becomes NaN in all entries.
+    """Each row of numbers becomes 1 at its first maximum and 0 elsewhere, or NaN if it contains NaN; the gradient is
+    unchanged.
     """
 
     generate_vmap_rule = True

@@ -59,7 +59,6 @@ class Local(EqualFields, Normaliser):
         return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the centres broadcast to [batch heads queries]."""
         if self.centre.ndim != 3 or not grid.admits(self.centre[..., None]):
             raise ValueError(
                 f"centre of shape {list(self.centre.shape)} for {grid}; "

@@ -7,9 +7,8 @@ each time. So each random number is a hash of the seed and of the indices (batch
     bits  = mix(state + key·γ)                                            output number `key` of SplitMix64
     g     = -log(-log(u)),  u = (the first 52 bits + 1/2) / 2⁵²           standard Gumbel distribution
 
-`mix` is a hash of one number, γ is the constant `GOLDEN`, and SplitMix64 is a generator of random bits, started at
-`state`. u is never rounded to 0 or 1, because float64 represents a number of 52 bits plus 1/2 exactly. A device without
-float64 uses float32 and the first 23 bits.
+u is never rounded to 0 or 1, because float64 represents a number of 52 bits plus 1/2 exactly. A device without float64
+uses float32 and the first 23 bits.
 
 Source: Salmon et al. 2011 (Parallel random numbers: as easy as 1, 2, 3), section 2, for counter-based generators;
 Steele, Lea & Flood 2014 (Fast splittable pseudorandom number generators), for mix and γ.
@@ -30,13 +29,10 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile.
+    """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile (block of
+    weights).
 
-    A tile is a block of the attention weights. The same seed and the same indices of batch item, head, query and key
-    always give the same number, in any tile.
-
-    Args:
-        like: a tensor with the data type and device of the result.
+    The result has the data type and device of `like`.
     """
     state = mix(torch.full((1, 1, 1, 1), seed, dtype=torch.int64, device=like.device))
     for axis in range(4):
@@ -50,8 +46,7 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 def mix(state: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """Return a hash of each number, computed by the finalizer of SplitMix64.
 
-    If one bit of a number changes, about half of the bits of its hash change. The two factors are written as signed
-    int64 numbers, so 2⁶⁴ is subtracted.
+    The two factors are written as signed int64 numbers, so 2⁶⁴ is subtracted.
     """
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
@@ -64,6 +59,5 @@ def shifted_right(state: Int[Tensor, "*shape"], by: int) -> Int[Tensor, "*shape"
 
 
 def check_seed(seed: int) -> None:
-    """Raise ValueError unless a seed is an integer from 0 to 2⁶³ - 1."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise ValueError(f"seed={seed!r} must be a whole number from 0 to 2**63 - 1, such as the training step.")

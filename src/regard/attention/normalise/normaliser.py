@@ -19,10 +19,7 @@ Rows = Float[Tensor, "batch heads queries keys"]
 
 
 class Normaliser(Described, ABC):
-    """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights.
-
-    A subclass must define `weights`.
-    """
+    """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights."""
 
     across_heads = False
     """True if the weights of one head depend on the scores of other heads; all heads are then computed together."""
@@ -57,7 +54,6 @@ class Normaliser(Described, ABC):
         """
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the normaliser does not fit the numbers of batch items, heads, queries and keys.
-
-        The message says which numbers would fit.
+        """Raise ValueError if the normaliser does not fit the numbers of batch items, heads, queries and keys in
+        `grid`.
         """

@@ -57,7 +57,6 @@ class Softmax(EqualFields, Normaliser):
         return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `sinks` is None or has one number for each head."""
         if self.sinks is not None and self.sinks.shape != (grid.heads,):
             raise ValueError(
                 f"sinks of shape {list(self.sinks.shape)} with {grid.heads} heads; give one number for each head."

@@ -35,10 +35,10 @@ class Sparsemax(Normaliser):
 
 
 def sparsemax(scores: Rows) -> Rows:
-    """Return the sparsemax weights: the Euclidean projection of each row of scores onto the probability simplex.
+    """Return the Euclidean projection of each row of scores onto the probability simplex.
 
-    The support (the set of keys with weight above 0) is found by sorting. On the support the weights are linear in the
-    scores, so that autograd computes the exact gradient.
+    The support (the keys with weight above 0) is found by sorting. On the support the weights are linear in the scores,
+    so that autograd computes the exact gradient.
     """
     below = scores - scores.amax(dim=-1, keepdim=True).detach()
     support = support_of(below.detach())
@@ -47,11 +47,7 @@ def sparsemax(scores: Rows) -> Rows:
 
 
 def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
-    """Return a boolean tensor that is True for the keys with weight above 0.
-
-    Args:
-        below: the scores minus the largest score of their row.
-    """
+    """Return True for the keys with weight above 0, given the scores minus the largest score of their row."""
     # A key whose score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps -∞ out
     # of the sums.
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values

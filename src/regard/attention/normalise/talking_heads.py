@@ -63,13 +63,6 @@ class TalkingHeads(nn.Module, Normaliser):
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
-        """Return the mixed weights of the queries in a tile (block of the weights) on all keys, for all heads.
-
-        Args:
-            scores: the scores of all heads, before the mask.
-            keep: the mask: True where a query may attend to a key; None = True everywhere.
-            tile: the indices of the batch items and queries of the scores; it contains all heads and keys.
-        """
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
         (normalise,) = with_parameters(self.held_parameters, self.normalise)
@@ -77,11 +70,10 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights that `normalise` computes from mixed scores; the weights themselves are not yet mixed."""
+        """Return the weights for scores that are mixed already; the weights are not mixed."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the query has `n_heads` heads and the normaliser `normalise` fits `grid` too."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"TalkingHeads mixes {self.n_heads} heads and query has {grid.heads} heads; "

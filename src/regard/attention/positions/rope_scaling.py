@@ -73,7 +73,6 @@ class Interpolate(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair of numbers in a query or key, divided by `self.factor`."""
         return frequencies / self.factor
 
 
@@ -90,7 +89,6 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequencies with the larger base: frequency / factor^(p / (n - 1)) for each pair p of n pairs."""
         pairs = torch.arange(len(frequencies)).to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
@@ -127,7 +125,6 @@ class Yarn(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair of numbers: unchanged, divided by `factor`, or in between."""
         d_rotary = 2 * len(frequencies)
         bounds = [
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
@@ -140,7 +137,6 @@ class Yarn(Stretch):
 
     @property
     def size(self) -> float:
-        """The number by which rotated queries and keys are multiplied, so that attention stays sharp over more keys."""
         return 0.1 * math.log(self.factor) + 1
 
 
@@ -175,7 +171,6 @@ class LlamaStretch(Stretch):
         check_ramp(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the frequency of each pair of numbers: unchanged, divided by `factor`, or in between."""
         rotations = self.max_tokens * frequencies / (2 * math.pi)
         share = ((rotations - self.slow) / (self.fast - self.slow)).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)

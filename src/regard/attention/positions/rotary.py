@@ -61,10 +61,8 @@ class Rotary(Described):
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return the vectors with each pair of numbers rotated by the angle of the pair at the position of the token.
-
-        Args:
-            vectors: the queries or the keys.
+        """Return queries or keys with each pair of numbers rotated by the angle of the pair at the position of the
+        token.
         """
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
@@ -106,10 +104,7 @@ def rotate(
     sin: Float[Tensor, "tokens pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "batch heads tokens d"]:
-    """Return vectors in which each pair (a, b) of numbers is rotated to (a cos - b sin, b cos + a sin).
-
-    `pairing` says which two numbers of a vector form a pair (see `Rotary`).
-    """
+    """Return vectors in which each pair (a, b) of numbers is rotated to (a cos - b sin, b cos + a sin)."""
     axes = "(pair p)" if pairing == "halves" else "(p pair)"
     first, second = rearrange(vectors, f"batch heads tokens {axes} -> pair batch heads tokens p", pair=2)
     rotated = torch.stack([first * cos - second * sin, second * cos + first * sin])

@@ -17,13 +17,7 @@ def additive_scores(
     key: Float[Tensor, "batch heads keys d_hidden"],
     vector: Float[Tensor, " d_hidden"],
 ) -> Scores:
-    """Return v · tanh(W query + U key) for every query and key.
-
-    Args:
-        query: W query, the projected queries.
-        key: U key, the projected keys.
-        vector: the vector v.
-    """
+    """Return v · tanh(W query + U key) for every query and key, given W query, U key and the vector v."""
     hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])
     return hidden @ vector
 
@@ -39,8 +33,7 @@ class Additive(nn.Module, Preparable):
 
     Args:
         d_query, d_key: widths of the queries and of the keys.
-        d_hidden: width of the hidden layer; W is [d_hidden d_query], U is [d_hidden d_key], v is
-            [d_hidden].
+        d_hidden: width of the hidden layer; W is [d_hidden d_query], U is [d_hidden d_key], v is [d_hidden].
 
     Raises:
         ValueError: a size is below 1.
@@ -79,7 +72,6 @@ class Additive(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the keys multiplied by the matrix U; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:

@@ -1,4 +1,4 @@
-"""Concat scores: additive attention of Luong et al., a network whose input is the concatenation of query and key."""
+"""Concat scores: additive attention whose network takes the concatenation of query and key."""
 
 import math
 
@@ -55,10 +55,6 @@ class Concat(nn.Module, Preparable):
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the keys multiplied by the matrix W_key, the part of W that belongs to the keys.
-
-        A decoder computes these projected keys once and uses them in all steps.
-        """
         return key @ self.weight[:, self.d_query :].to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:

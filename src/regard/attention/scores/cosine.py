@@ -9,9 +9,8 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
-"""The default scale of `Cosine`, from which Swin Transformer v2 begins to learn its scale.
-
-Cosines are from -1 to 1. Without a scale above 1, the softmax of such scores would be nearly uniform.
+"""The scale from which Swin Transformer v2 begins to learn. Cosines are from -1 to 1, so with scale 1 their softmax
+would be nearly uniform.
 """
 
 
@@ -60,16 +59,9 @@ class Cosine(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_key"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """Return scale · query / ‖query‖ and key / ‖key‖, whose dot products are the scores."""
         return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key, before the mask.
-
-        Args:
-            tile: the block of the attention weights that is computed. Its head indices are used, since each head may
-                have its own scale.
-        """
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
@@ -77,7 +69,6 @@ class Cosine(nn.Module, DotScore):
         return torch.as_tensor(self.scale, dtype=query.dtype, device=query.device).reshape(-1, 1, 1)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless scale is one number, or one number for each head."""
         if isinstance(self.scale, Tensor) and self.scale.numel() not in (1, grid.heads):
             raise ValueError(
                 f"scale has {self.scale.numel()} numbers with {grid.heads} heads; give one, or one for each head."
@@ -89,13 +80,7 @@ class Cosine(nn.Module, DotScore):
 
 
 def unit_vectors(vector: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows width"]:
-    """Return each vector divided by its norm; a vector of zeros is unchanged.
-
-    >>> import torch
-    >>> unit_vectors(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
-    """
+    """Return each vector divided by its norm; a vector of zeros is unchanged."""
     largest = vector.detach().abs().amax(dim=-1, keepdim=True)
     vector = vector / largest.masked_fill(largest == 0, 1.0)  # so that squares neither underflow nor overflow
     length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)

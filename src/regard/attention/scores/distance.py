@@ -12,10 +12,7 @@ from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
 LARGEST_SQUARE = 1e9
-"""The limit of scale · ‖vector‖² below which `squares_by_products` gives scores with errors below 10⁻⁶.
-
-`squares_by_products` computes ‖query - key‖² as ‖query‖² + ‖key‖² - 2 query · key, in float64.
-"""
+"""The limit of scale · ‖vector‖² below which `squares_by_products` gives scores with errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,8 +48,7 @@ class Distance(Described, Score):
 def products_are_exact(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    Return False for float64 vectors, for empty tensors and on devices without float64. Return False under torch.compile
-    and torch.func too, where Python cannot read the norms of the vectors.
+    Return False under torch.compile and torch.func too, where Python cannot read the norms of the vectors.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
@@ -64,16 +60,15 @@ def products_are_exact(query: Query, key: Key, scale: float) -> bool:
 
 
 def squares_by_products(query: Query, key: Key) -> Scores:
-    """Return the squared distance of every query to every key: ‖query‖² + ‖key‖² - 2 query · key, in float64."""
+    """Return ‖query‖² + ‖key‖² - 2 query · key for every query and key, computed in float64."""
     wide_query, wide_key = query.double(), key.double()
     squares = (wide_query.square().sum(dim=-1)[..., None], wide_key.square().sum(dim=-1)[..., None, :])
     return (squares[0] + squares[1] - 2 * wide_query @ wide_key.mT).to(query.dtype)
 
 
 def squares_by_differences(query: Query, key: Key) -> Scores:
-    """Return the squared distance of every query to every key, as the sum of (query - key)².
-
-    If the sum overflows, the result is NaN: infinity would become the score -∞, which would mask the key.
+    """Return the sum of (query - key)² for every query and key; NaN where it overflows, since a score of -∞ would mask
+    the key.
     """
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
     return squares + 0 * squares  # adds 0, or NaN where the square is ∞, since 0 · ∞ = NaN

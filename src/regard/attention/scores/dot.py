@@ -70,7 +70,6 @@ class ScaledDot(Described, EqualFields, Score):
         return 1 / math.sqrt(d_key) if self.scale is None else self.scale
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key of a tile (block of the weights), before the mask."""
         scores = query @ key.mT * self.factor(query.shape[-1])
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
@@ -79,14 +78,9 @@ class ScaledDot(Described, EqualFields, Score):
         return scores
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask of a tile (block of the weights): False where a bias of -∞ masks the key.
-
-        Return None if there is no bias.
-        """
         return None if self.bias is None else numbers_of_bias(self.bias, tile, torch.device("cpu")) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
-        """Return a copy of this score whose bias is converted to the data type and device of `query`."""
         if self.bias is None:
             return self
         if isinstance(self.bias, Bias):
@@ -94,7 +88,6 @@ class ScaledDot(Described, EqualFields, Score):
         return replace(self, bias=self.bias.to(query))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the bias does not fit the numbers of batch items, heads, queries and keys."""
         if self.bias is None:
             return
         if isinstance(self.bias, Bias):
@@ -107,11 +100,6 @@ class ScaledDot(Described, EqualFields, Score):
 
 
 def fixed_scale(scale: object) -> float:
-    """Return `scale` as a float; raise an error if it requires gradients, is not a number, or is not finite.
-
-    >>> fixed_scale(torch.tensor(0.5))
-    0.5
-    """
     if isinstance(scale, Tensor) and scale.requires_grad:
         raise TypeError(
             "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "

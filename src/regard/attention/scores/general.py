@@ -51,7 +51,6 @@ class General(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_key"], Float[Tensor, "key_batch key_heads keys d_key"]]:
-        """Return the queries multiplied by the matrix Wᵀ, and the keys unchanged; their dot products are the scores."""
         return query @ self.weight.to(query), key
 
     def check_widths(self, d_query: int, d_key: int) -> None:

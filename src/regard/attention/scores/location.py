@@ -49,26 +49,13 @@ class Location(nn.Module, DotScore):
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "query_batch heads queries d_query"], Float[Tensor, "1 key_heads keys d_query"]]:
-        """Return the queries, and for the key at position j row j of the matrix W; their dot products are the scores.
-
-        The vectors in `key` are not used, only their number.
-        """
         rows = self.weight[: key.shape[2]].to(query)
         return query, rows.expand(1, key.shape[1], -1, -1)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key.
-
-        The score with the key at position j is the dot product of the query and row j of the matrix W.
-
-        Args:
-            key: the vectors of the keys, which are not used.
-            tile: the block of the attention weights that is computed; its key indices say which rows of W are used.
-        """
         return query @ entries_at(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if there are more keys than the matrix W has rows (`max_keys`)."""
         if grid.keys > len(self.weight):
             raise ValueError(
                 f"there are {grid.keys} keys and this Location has scores for {len(self.weight)} positions; "

@@ -1,7 +1,6 @@
 """Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
-From these weights, a decoder can tell similar keys apart: by their positions relative to the keys that it has just
-attended to.
+From these weights, a decoder can tell similar keys apart by their positions.
 """
 
 import math
@@ -26,11 +25,7 @@ def location_features(
 ) -> Float[Tensor, "batch heads queries keys n_filters"]:
     """Return the convolution of the filters with attention weights: for each key and filter, a sum over nearby keys.
 
-    A feature of a key is the sum of filter entry · attention weight over the keys around it. Before the first and after
-    the last key, attention weights count as 0. As in `F.conv1d`, filters are not reversed.
-
-    Args:
-        previous: the attention weights of the previous decoding step.
+    Before the first and after the last key, weights count as 0. As in `F.conv1d`, filters are not reversed.
     """
     rows = rearrange(previous, "batch heads queries keys -> (batch heads queries) 1 keys")
     features = F.conv1d(rows, filters[:, None], padding=filters.shape[1] // 2)
@@ -107,29 +102,18 @@ class LocationAware(nn.Module, Preparable):
         return LocationAwareAfter(self, weights)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key in the first decoding step.
-
-        The first step has no previous weights; they count as 0.
-        """
         return self.of_prepared(query, self.prepare(key), tile)
 
     def prepare(self, key: Key) -> Projected:
-        """Return the keys multiplied by the matrix V; a decoder computes them once and uses them in all steps."""
         return key @ self.key_weight.to(key).mT
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
-        """Return the scores of the first decoding step, for keys that `prepare` has projected.
-
-        The first step has no previous weights; they count as 0.
-        """
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """Return the score of every query with every key of a tile (block of the attention weights).
+        """Return the scores of a tile (block of the weights), given the projected queries W query and keys V key.
 
         Args:
-            query: the projected queries (multiplied by the matrix W).
-            key: the projected keys (multiplied by the matrix V).
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
@@ -149,7 +133,7 @@ class LocationAware(nn.Module, Preparable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocationAwareAfter(EqualFields, Preparable):
-    """The score of a decoding step after the first: a `LocationAware` module and the weights of the previous step.
+    """The score of a decoding step after the first.
 
     Attributes:
         network: the module whose parameters compute the score.
@@ -190,7 +174,6 @@ class LocationAwareAfter(EqualFields, Preparable):
         )
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless the previous weights broadcast to [batch heads queries keys], with all keys."""
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:
             raise ValueError(
                 f"the previous weights have shape {list(self.previous.shape)} for {grid}; give the weights of the "

@@ -1,9 +1,6 @@
 """Prepared keys: a decoder that attends to the same keys at every step projects the keys only once.
 
-    scores = of_prepared(query, prepare(key))
-
-`Preparable` is the base class of scores that project the keys by a learned matrix, in the method `prepare`. `Prepared`
-wraps such a score, so that `attend` can be called with projected keys.
+scores = of_prepared(query, prepare(key))
 """
 
 from abc import abstractmethod
@@ -21,12 +18,7 @@ Projected = Float[Tensor, "batch heads keys d_hidden"]
 
 
 class Preparable(Score):
-    """The base class of scores that project the keys by a learned matrix, independently of the queries.
-
-    Attributes:
-        d_query: width of the queries.
-        d_hidden: width of the projected keys.
-    """
+    """The base class of scores that project the keys by a learned matrix, independently of the queries."""
 
     d_query: int
     d_hidden: int
@@ -40,7 +32,6 @@ class Preparable(Score):
         """Return the score of every query with every key, given keys that `prepare` has projected."""
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key, by `prepare` and then `of_prepared`."""
         return self.of_prepared(query, self.prepare(key), tile)
 
 

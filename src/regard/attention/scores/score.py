@@ -21,28 +21,20 @@ class Score(ABC):
 
         Args:
             query, key: the queries and keys of the tile only.
-            tile: the block of the attention weights that is computed: the indices of its batch items, heads, queries
-                and keys within the tensors given to `attend`, for scores that depend on positions or heads.
+            tile: the block of the attention weights that is computed, for scores that depend on positions or heads.
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask of a tile (block of the weights): False where the score itself masks a key.
-
-        A score masks a key by a bias of -∞, for example. Return None if the score masks no key.
+        """Return a boolean mask of a tile: False where the score itself masks a key, as a bias of -∞ does; None =
+        nowhere.
         """
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (empty, not abstract: most scores fit every grid)
-        """Raise ValueError if the score does not fit the numbers of heads, queries and keys in `grid`.
-
-        The message says which sizes would fit.
-        """
+        """Raise ValueError if the score does not fit the numbers of heads, queries and keys in `grid`."""
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        """Raise ValueError if the score does not support queries of width `d_query` with keys of width `d_key`.
-
-        The message says which widths would fit.
-        """
+        """Raise ValueError if the score does not support queries of width `d_query` with keys of width `d_key`."""
         if d_query != d_key:
             raise ValueError(
                 f"query has width {d_query} and key has width {d_key}; "
@@ -50,17 +42,15 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """Return this score, or a copy whose tensors are converted to the data type and device of `query`.
-
-        The method of the base class returns the score itself, unchanged.
+        """Return a score whose tensors have the data type and device of `query`; the score itself if it has no tensors
+        to convert.
         """
         return self
 
 
 class DotScore(Score):
-    """The base class of scores that are dot products of transformed queries and keys.
-
-    PyTorch's fused attention kernels can compute such scores.
+    """The base class of scores that are dot products of transformed queries and keys, as PyTorch's fused kernels
+    compute them.
     """
 
     @abstractmethod
@@ -71,32 +61,22 @@ class DotScore(Score):
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
         """Return transformed queries and keys, whose dot products are the scores.
 
-        The arguments are all queries and keys of a call of `attend`, or only those of one tile (block of the weights).
+        The arguments are all queries and keys of a call of `attend`, or those of one tile (block of the weights).
         """
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Transform queries and keys by `as_dot`, and return the dot product of every query with every key.
-
-        The argument `tile` is not used.
-        """
         query, key = self.as_dot(query, key)
         return query @ key.mT
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raise ValueError if one of the sizes is below 1; the message gives the name and the value of the size."""
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}={size} is too small; it must be at least 1.")
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless queries and keys have the widths for which the parameters of a score were built.
-
-    Args:
-        built: the widths (d_query, d_key) for which the score was built.
-        widths: the widths (d_query, d_key) of the queries and keys that were given.
-    """
+    """Raise ValueError unless the (d_query, d_key) of queries and keys are those for which a score was built."""
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

@@ -47,12 +47,6 @@ class Shaw(nn.Module, Score):
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        """Return the score of every query with every key.
-
-        Args:
-            tile: the block of the attention weights that is computed; its indices give the distances between queries
-                and keys.
-        """
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))

@@ -1,7 +1,7 @@
 """Scores with a hidden layer of queries × keys × d_hidden numbers, which is computed block by block (in tiles).
 
-The hidden layer is never stored as a whole, and the backward pass recomputes each tile. For a single query,
-as in a decoding step, the hidden layer is computed as a whole, since it is no larger than the projected keys.
+The hidden layer is never stored as a whole, and the backward pass recomputes each tile. For a single query, as in a
+decoding step, the hidden layer is no larger than the projected keys, so one tile has all keys.
 """
 
 import math
@@ -15,7 +15,7 @@ from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import is_symbolic
 
 TILE_NUMBERS = 2**18
-"""The largest number of entries of a hidden layer that are computed at one time; in float32 they take 1 MiB."""
+"""The largest number of entries of a hidden layer that are computed at one time: 1 MiB of float32."""
 
 
 def in_tiles(
@@ -26,10 +26,7 @@ def in_tiles(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """Return scores_of(query, key, *parameters), computed for one block of queries × keys at a time.
 
-    Args:
-        scores_of: a function that returns the score of every query with every key; the score of a query and a key must
-            not depend on other queries or keys.
-        parameters: further arguments of `scores_of`, the same for every block.
+    The score of a query and a key must not depend on other queries or keys.
     """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)

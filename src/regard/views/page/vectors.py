@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.call import Call
-from regard.attention.formula import SoftmaxFormula
+from regard.attention.call import Call, SoftmaxFormula
 from regard.attention.grid.grid import Grid
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern

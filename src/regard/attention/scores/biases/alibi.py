@@ -48,13 +48,11 @@ class Alibi(EqualFields, Bias):
             )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the bias -slope_h · |i - j| for every head h, query i and key j of a tile (block of the weights)."""
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
         slopes = entries_at(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if slopes are given and their number is not the number of heads."""
         if self.slopes is not None and self.slopes.shape != (grid.heads,):
             raise ValueError(
                 f"Alibi was given slopes of shape {list(self.slopes.shape)} for {grid.heads} heads; "

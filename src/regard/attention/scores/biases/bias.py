@@ -1,8 +1,7 @@
-"""The base class of biases: rules that compute numbers to be added to the scores.
+"""The base class of biases: rules that compute numbers to be added to the scores, for one tile (block) at a time.
 
-A rule is called for one tile (block of the attention weights) at a time, so that no queries × keys matrix is stored. As
-for masks, the queries are the *last* tokens: query i is at position i + keys - queries, unless `offset` is given as the
-position of the first query.
+As for masks, the queries are the *last* tokens: query i is at position i + keys - queries, unless `offset` is given as
+the position of the first query.
 """
 
 from abc import ABC, abstractmethod
@@ -31,10 +30,7 @@ class Bias(Described, ABC):
         """
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the bias does not fit the numbers of heads, queries and keys in `grid`.
-
-        The message says which sizes would fit.
-        """
+        """Raise ValueError if the bias does not fit the numbers of heads, queries and keys in `grid`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -42,10 +38,6 @@ class Rounded(EqualFields, Bias):
     """A bias rounded to the data type of the query.
 
     The kernels that compute the context and the `Pattern` that recomputes the weights then add the same numbers.
-
-    Attributes:
-        bias: the bias before it is rounded.
-        dtype, device: the data type and the device of the query.
     """
 
     bias: Bias
@@ -53,9 +45,8 @@ class Rounded(EqualFields, Bias):
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the numbers of the bias on the device `self.device`, rounded to the data type `self.dtype`.
-
-        The numbers are computed in float32 or float64. The arguments `device` and `dtype` are ignored.
+        """Return the numbers, rounded to `self.dtype`, on `self.device`; the arguments `device` and `dtype` are
+        ignored.
         """
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
@@ -70,16 +61,11 @@ class Rounded(EqualFields, Bias):
 def numbers_of_bias(
     bias: Tensor | Bias, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Biased:
-    """Return the numbers that a bias adds to the scores of a tile (block of the attention weights).
-
-    If `bias` is a rule (`Bias`), the numbers are computed on `device` in `dtype`. If it is a tensor, `device` and
-    `dtype` are ignored.
-    """
+    """Return the numbers that a bias adds to the scores of a tile; a tensor is not converted to `dtype`."""
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
-    """Return the bias before it was rounded, if `bias` is a `Rounded`; else return `bias` unchanged."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 

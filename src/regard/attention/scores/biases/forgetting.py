@@ -63,18 +63,11 @@ class Forgetting(EqualFields, Bias):
                 )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the bias Σ_{k = j+1 … i} log f_k for every query i and key j of a tile (block of the weights).
-
-        f_k is the forget gate of the token at position k. Keys after the query get the bias 0.
-
-        The sum is computed in float64 if the device supports float64.
-        """
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
         sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])
         return sums.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless there is one log gate for each key."""
         if (
             self.log_gates.ndim != 3
             or self.log_gates.shape[2] != grid.keys

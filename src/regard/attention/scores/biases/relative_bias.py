@@ -72,7 +72,6 @@ class RelativeBias(nn.Module, Bias):
         nn.init.zeros_(self.by_bucket)
 
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the bias b_h[bucket(j - i)] for every head h, query i and key j of a tile (block of the weights)."""
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
@@ -81,7 +80,6 @@ class RelativeBias(nn.Module, Bias):
         return numbers.reshape(1, len(tile.heads), *index.shape)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `n_heads` is the number of heads in `grid`."""
         if self.n_heads != grid.heads:
             raise ValueError(
                 f"RelativeBias has numbers for {self.n_heads} heads and query has {grid.heads} heads; "
@@ -97,13 +95,9 @@ class RelativeBias(nn.Module, Bias):
 def relative_buckets(
     distance: Int[Tensor, "*places"], n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "*places"]:
-    """Return, for each distance, the index of its bucket, from 0 to n_buckets - 1.
+    """Return, for each distance (key position - query position), the index of its bucket, from 0 to n_buckets - 1.
 
-    Args:
-        distance: key position - query position.
-        max_distance: all distances from this on, in one direction, share one bucket.
-        bidirectional: if True, half of the buckets are for keys after the query; if False, keys after the query count
-            as distance 0.
+    The arguments are those of `RelativeBias`.
 
     >>> relative_buckets(torch.tensor([-90, -9, -1, 0, 1, 9, 90]), 8, 32, bidirectional=True)
     tensor([3, 3, 1, 0, 5, 7, 7])

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.keep import Keep
-from regard.attention.masks.mask import axes_error
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.scores.biases.alibi import Alibi
 from regard.attention.scores.biases.bias import Bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
@@ -73,7 +73,4 @@ def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, lim
     """Write the mask of a block, True = may attend; `limits` is not used, `write_scores` has the same arguments."""
     assert call.mask is not None
     rows = keep[: block.size].view(len(block.queries), -1)
-    kept = call.mask.keep(block.tile(call.grid), call.device)
-    if kept.ndim > 4:
-        raise axes_error(call.mask, kept)
-    rows.copy_(kept[0, 0])
+    rows.copy_(keep_of_tile(call.mask, block.tile(call.grid), call.device)[0, 0])
