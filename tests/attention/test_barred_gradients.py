@@ -34,7 +34,7 @@ def gradients(case, place, number, mask, dtype=torch.float64, queries=slice(None
     query = case.query.detach().to(dtype).requires_grad_()
     key = filled_at_last(case.key.to(dtype), number if "key" in place else 0.0)
     value = filled_at_last(case.value.to(dtype), number if "value" in place else 0.0)
-    parameters = [part for part in (*tensors_in(case.score), *tensors_in(case.normalise)) if part.requires_grad]
+    parameters = [part for part in tensors_in(case.score, case.normalise) if part.requires_grad]
     context = attend(query, key, value, score=case.score, mask=mask, normalise=case.normalise).context[:, :, queries]
     (context * torch.linspace(-1, 1, context.shape[-1], dtype=dtype)).square().sum().backward()
     found = [part.grad for part in (query, key, value, *parameters)]

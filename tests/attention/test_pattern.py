@@ -213,7 +213,7 @@ def test_all_of_a_large_pattern_is_refused():
     long = torch.zeros(1, 1, 1, 5).expand(1, 2, 65_537, 5)  # no memory: one row stands for all
     pattern = attend(long[:, :, :1], long, long, mask=Causal()).pattern
     assert pattern.dense().shape == (1, 2, 1, 65_537)
-    pattern = Pattern(Call(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax(), None))
+    pattern = Pattern(Call(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax()))
     for build in (pattern.dense, lambda: np.asarray(pattern), lambda: torch.stack([pattern]), lambda: pattern.mean()):
         with pytest.raises(ValueError) as raised:
             build()

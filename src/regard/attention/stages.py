@@ -23,20 +23,21 @@ NUMBER_TYPES = (int, float, NoneType)
 """Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
 
 
-def tensors_in(part: object) -> tuple[Tensor, ...]:
-    """Return every tensor in a mask, score or normaliser, and in the biases, masks and modules that it contains."""
-    if isinstance(part, Tensor):
-        return (part,)
-    if isinstance(part, nn.Module):
-        attributes = [value for module in part.modules() for value in vars(module).values()]
-        dataclasses = [value for value in attributes if hasattr(value, "__dataclass_fields__")]
-        inner = (tensor for value in dataclasses for tensor in tensors_in(value))
-        return (*part.parameters(), *part.buffers(), *inner)
-    tensors: tuple[Tensor, ...] = ()
-    for name in getattr(part, "__dataclass_fields__", ()):
-        value = getattr(part, name)
-        if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
-            tensors += tensors_in(value)
+def tensors_in(*parts: object) -> list[Tensor]:
+    """Return every tensor in masks, scores and normalisers, and in the biases, masks and modules that they contain."""
+    tensors: list[Tensor] = []
+    for part in parts:
+        if isinstance(part, Tensor):
+            tensors.append(part)
+        elif isinstance(part, nn.Module):
+            tensors += [*part.parameters(), *part.buffers()]
+            attributes = [value for module in part.modules() for value in vars(module).values()]
+            tensors += tensors_in(*(value for value in attributes if hasattr(value, "__dataclass_fields__")))
+        else:
+            for name in getattr(part, "__dataclass_fields__", ()):
+                value = getattr(part, name)
+                if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
+                    tensors += tensors_in(value)
     return tensors
 
 

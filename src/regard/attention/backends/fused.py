@@ -15,6 +15,7 @@ weights; and no fused kernel supports forward-mode derivatives. The fused backen
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -149,7 +150,7 @@ def in_float32(backend: Run, call: Call, dropout: float) -> Context:
         if call.softmax.projection is not None:
             query, key = call.softmax.vectors(query, key)
             score = ScaledDot(scale=1.0)
-        context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
+        context = backend(replace(call, query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 
 
