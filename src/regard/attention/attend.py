@@ -2,9 +2,8 @@
 
     context = normalise(mask(score(query, key))) value          softmax(Q Kᵀ / √d_key) V by default
 
-Score, mask and normaliser are objects, chosen independently of each other. If a fused kernel supports the arguments,
-this kernel computes the context without storing the weights. The `Pattern` returned with the context computes the
-weights when they are read.
+A fused kernel computes the context without storing the weights, if it supports the arguments. The `Pattern` returned
+with the context computes the weights when they are read.
 
 Source: Vaswani et al. 2017, equation 1.
 """

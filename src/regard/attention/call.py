@@ -34,15 +34,12 @@ class SoftmaxFormula:
         weights = softmax(scores / temperature)
 
     Attributes:
-        scale: the factor of the dot products of queries and keys.
-        softcap: the scaled dot products are bounded to ±softcap by tanh; None = no bound.
-        bias: numbers added to the scores before the division by the temperature; None = no bias.
-        temperature: the divisor of the scores; 0 = all weight on the largest score, shared by ties.
-        sinks: an extra score in each head's softmax that belongs to no key; None = no sinks.
+        softcap, bias, sinks: None = none. A sink is one more score in a head's softmax, which belongs to no key.
+        temperature: 0 = all weight on the largest score, shared by ties.
         projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
             keys are used unchanged.
-        other_score: a score that is not a dot product; scale, softcap, bias and projection are then not used. None =
-            the scores are dot products.
+        other_score: a score that is not a dot product, in place of scale, softcap, bias and projection; None = the
+            scores are dot products.
     """
 
     scale: float

@@ -30,15 +30,13 @@ score is therefore at least 100 below every finite score, and its correct weight
 """
 
 LARGEST_SAFE_SCORE = 1e31
-"""Adding a bias to a score below this number never overflows: even the sum with the largest float32 is rounded to it.
-"""
+"""Adding a bias to a smaller score never overflows: even the sum with the largest float32 is rounded to it."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor is NaN; False if its numbers cannot be read.
+    """Return whether a tensor may contain NaN, because its sum is NaN; False if its numbers cannot be read.
 
-    The sum is NaN if the tensor contains NaN or infinities of both signs, and also if partial sums overflow in both
-    directions.
+    The sum is NaN for infinities of both signs, too, and if partial sums overflow in both directions.
     """
     return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
 

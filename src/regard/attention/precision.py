@@ -4,6 +4,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+AS_IT_IS = nullcontext()
+"""A context manager that does nothing."""
+
 
 def widest_type(device: torch.device) -> torch.dtype:
     """Return the floating-point type with the most digits on a device; Apple's GPUs (mps) have no float64."""
@@ -24,4 +27,4 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
         has_autocast = torch.amp.is_autocast_available(kind)
     if has_autocast and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
-    return nullcontext()
+    return AS_IT_IS

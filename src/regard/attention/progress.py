@@ -1,8 +1,4 @@
-"""Progress of a long computation: reported to a callback, or shown as a progress bar with the time left.
-
-A computation that takes longer than two seconds shows the bar on stderr, if that is a terminal or a notebook, and
-removes it at the end.
-"""
+"""Progress of a long computation: reported to a callback, or shown as a progress bar with the time left."""
 
 import math
 import time
@@ -19,7 +15,7 @@ ProgressCallback = Callable[[int, int], None]
 """A function called as callback(done, total) with the amount of work done and the total amount of work."""
 
 PATIENCE_SECONDS = 2.0
-"""A progress bar appears when a computation has taken this many seconds."""
+"""A progress bar appears on a terminal or in a notebook when a computation has taken this many seconds."""
 
 CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=None)
 """The callback set by `report_to`; None = show a progress bar."""

@@ -178,11 +178,7 @@ class Pyramid:
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
-        """Compute and store one row of the map of level 5 (32 × 32 weights per cell), unless it is stored already.
-
-        Raises:
-            ValueError: a score is NaN or infinite.
-        """
+        """Compute and store one row of the map of level 5 (32 × 32 weights per cell), unless it is stored already."""
         if self.row_is_stored[row]:
             return
         rows = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
@@ -212,12 +208,7 @@ class Pyramid:
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
         """Return some rows and columns of the map of a level, in which each cell pools 2^level × 2^level weights.
 
-        A cell is the mean or the maximum (`pool`) of its weights. It is NaN if no query in it may attend to a key in
-        it.
-
-        Args:
-            level: 0 = the map has the weights themselves; each higher level halves the numbers of rows and columns.
-            rows, columns: the indices of the rows and columns of the map.
+        A cell is the mean or the maximum (`pool`) of its weights; NaN if no query in it may attend to a key in it.
 
         Raises:
             ValueError: the level is 5 (STORED_LEVEL) or higher, and `compute` has not yet been called for all rows of

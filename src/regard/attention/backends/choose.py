@@ -8,9 +8,6 @@
 
 An engine is a module in `attention/statistics` with regard's own kernels, in C or Triton, which compute the context and
 statistics of the weights together.
-
-`Attended.backend` names the backend that ran, and `explain_backend` gives the reason. If `use_backend` names a backend
-that does not support a call, `attend` raises ValueError with the reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,9 +32,7 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""The smallest numbers of weights, and of queries per head, for which `attend` may choose regard's C kernel.
-
-For smaller calls PyTorch's kernel is faster.
+"""The smallest numbers of weights, and of queries per head, for which regard's C kernel may be faster than PyTorch's.
 """
 
 

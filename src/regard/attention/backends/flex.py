@@ -1,11 +1,8 @@
 """The flex backend: FlexAttention, PyTorch's compiler of attention, which skips blocks that are masked entirely.
 
-FlexAttention needs a mask in two forms: a function of one query index and one key index, and a list of the blocks of
-128 queries × 128 keys that are not masked entirely. The list is made for 128 queries at a time, so that no queries ×
-keys matrix is stored.
-
-FlexAttention is compiled again for each combination of options and sizes. Compiling takes seconds, so this backend is
-used only if `use_backend` names it.
+It needs a mask as a function of one query and one key index, and as a list of the blocks of 128 queries × 128 keys that
+are not masked entirely. The list is made for 128 queries at a time, so that no queries × keys matrix is stored.
+FlexAttention is compiled again for each combination of options and sizes, which takes seconds.
 
 Source: Dong et al. 2024, "Flex Attention: a programming model for generating optimized attention kernels", section 3.
 """
@@ -25,7 +22,7 @@ from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 
 BLOCK = 128
-"""FlexAttention divides the attention weights into blocks of 128 queries × 128 keys, its default size."""
+"""The side of FlexAttention's blocks of queries × keys, its default."""
 
 MAX_PROGRAMS = 256
 """The most combinations of options and sizes for which FlexAttention is compiled; torch.compile's default is 8."""

@@ -1,17 +1,13 @@
 """The fused backend: PyTorch's scaled_dot_product_attention, called so that it never needs a queries × keys matrix.
 
-PyTorch takes a mask or bias that depends on the query as a matrix. To keep this matrix small, the fused backend calls
-PyTorch once for each block of queries, with only the keys that these queries may attend to. The cost of a window over a
-long sequence is then proportional to window × length.
-
-If both the mask and the bias are tensors, their sum may be far larger than both of them, as both may be broadcast. The
-sum is then computed for one block of queries at a time. No mask is built for a block whose queries may attend to all
-keys in their range, as for the newest token in decoding. A program exported for any length cannot loop over blocks, so
-its masks and biases are built as a whole.
+PyTorch takes a mask or bias that depends on the query as a matrix. So the fused backend calls PyTorch once for each
+block of queries, with only the keys that these queries may attend to. The cost of a window over a long sequence is then
+proportional to window × length. A program exported for any length cannot loop over blocks, so its masks and biases are
+built as a whole.
 
 On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
-weights; and no fused kernel supports forward-mode derivatives. The fused backend does not support such calls; the
-`math` backend computes them if they have few weights.
+weights; and no fused kernel supports forward-mode derivatives. The `math` backend computes such calls if they have few
+weights.
 """
 
 from collections.abc import Callable
@@ -50,8 +46,6 @@ Query = Float[Tensor, "batch heads queries d_key"]
 Key = Float[Tensor, "batch key_heads keys d_key"]
 Value = Float[Tensor, "batch key_heads keys d_value"]
 Context = Float[Tensor, "batch heads queries d_value"]
-
-Run = Callable[[Call, float], Context]
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
@@ -96,7 +90,8 @@ def fused_context(call: Call, dropout: float) -> Context:
     query, key, value = expand_batches(grid, *pad_to_one_width(call.query, call.key, call.value))
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, None, scale, dropout)
-    elif bias is None and is_kernel_causal(mask, grid, scale):
+    elif bias is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
+        # not for scale 0: PyTorch sets masked products to -∞ before it multiplies by the scale, and -∞ · 0 is NaN
         context = kernel(query, key, value, None, scale, dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
@@ -121,15 +116,6 @@ def math_context(call: Call, dropout: float) -> Context:
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
 
 
-def is_kernel_causal(mask: Mask | None, grid: Grid, scale: float) -> bool:
-    """Return whether PyTorch's kernel can apply a mask by `is_causal=True`: query i may attend to keys 0 … i.
-
-    The scale must be above 0: the kernel sets masked dot products to -∞ before it multiplies by the scale, and -∞ · 0
-    is NaN.
-    """
-    return isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0
-
-
 def rounds_in_half_type(call: Call) -> bool:
     """Return whether PyTorch's kernel would get rounded numbers, so that the call must be computed in float32.
 
@@ -142,7 +128,7 @@ def rounds_in_half_type(call: Call) -> bool:
     return formula.bias is not None and formula.temperature != 1 and call.query.dtype != call.dtype
 
 
-def in_float32(backend: Run, call: Call, dropout: float) -> Context:
+def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: float) -> Context:
     """Return the context that `backend` computes in float32 (float64 stays float64), in the data type of the value."""
     with without_autocast(call.device):
         query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
@@ -187,10 +173,11 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, blocks: list[range]
 ) -> bool:
-    """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
+    """Return whether the backward pass recomputes the masks and biases of all blocks, which could be as large as the
+    weights.
 
-    Together they could take as much memory as a queries × keys matrix. Masks of at most `BLOCK_WEIGHTS` numbers are
-    stored if there is no bias, because recomputing masks would also run the attention kernel again.
+    Masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run
+    the attention kernel again.
     """
     if mask is None or bias is not None:
         return True

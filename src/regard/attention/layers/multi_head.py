@@ -123,6 +123,7 @@ class MultiHeadAttention(nn.Module):
         if self.positions is not None:
             first, stop = key_value.n_tokens - x.shape[1], key_value.n_tokens  # the queries are the last tokens
             query = self.positions(query, torch.arange(first, stop, device=x.device))
+        # copies with the parameters that are registered now, because score and normaliser may have older ones
         layer_score, layer_normalise = with_parameters(self.held_parameters, self.score, self.normalise)
         attended = attend(
             query,

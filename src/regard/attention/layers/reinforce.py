@@ -3,7 +3,7 @@
     ∇ E[reward] = E[(reward - baseline) · ∇ log weight of the drawn key]
 
 Backpropagation does not pass through a random draw, so the parameters of the scores get their gradient from this
-estimate. Parameters that change the reward in another way get their gradient by backpropagation, as usual.
+estimate.
 """
 
 from dataclasses import replace

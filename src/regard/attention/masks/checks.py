@@ -9,11 +9,10 @@ from regard.attention.representation import short_repr
 def check_integers(mask: str, **numbers: object) -> None:
     """Raise TypeError unless all numbers given to a mask are integers; `offset` may also be None."""
     for name, number in numbers.items():
-        or_none = ", or None" if name == "offset" else ""
-        if not is_integer(number) and not (or_none and number is None):
-            raise TypeError(
-                f"{mask} was given {name}={short_repr(number)}; it takes a whole number, such as 3{or_none}."
-            )
+        may_be_none = name == "offset"
+        if not (number is None and may_be_none) and not is_integer(number):
+            allowed = "a whole number, such as 3" + (", or None" if may_be_none else "")
+            raise TypeError(f"{mask} was given {name}={short_repr(number)}; it takes {allowed}.")
 
 
 def check_integer_tensor(mask: str, name: str, argument: object) -> None:

@@ -32,10 +32,7 @@ class Choice(Described, ABC):
         """Return one number for each query and key; the key with the largest number is chosen.
 
         The gradient with respect to the weights is passed on unchanged to these numbers (straight-through estimator).
-
-        Args:
-            masked: the scores, -∞ for keys that the query may not attend to.
-            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
+        The arguments are those of `Normaliser.weights`.
         """
 
     def check(self, grid: Grid) -> None:

@@ -3,8 +3,7 @@
     centre  = length · sigmoid(v · tanh(W query))                                        PredictedCentre
     weights = softmax(scores) · exp(-(key's position - centre)² / (2 (reach / 2)²))      Local
 
-length is the number of keys; W and v are parameters. The softmax is over the keys at a distance of at most `reach` from
-the centre. For local attention around the query's own position (local-m in the paper), use the mask `Window`.
+For local attention around the query's own position (local-m in the paper), use the mask `Window`.
 """
 
 import math

@@ -15,7 +15,7 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import Described
 
 Rows = Float[Tensor, "batch heads queries keys"]
-"""Scores or weights: one number for each query of a tile (block of the weights) and for every key of the sequence."""
+"""One number for each query of a tile (block of the weights) and for every key of the sequence."""
 
 
 class Normaliser(Described, ABC):
@@ -45,12 +45,11 @@ class Normaliser(Described, ABC):
 
     @abstractmethod
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the attention weights of the queries in a tile (block of the weights) on all keys.
+        """Return the attention weights of the queries in a tile on all keys.
 
         Args:
-            masked: the scores, -∞ for keys that the query may not attend to, whose weight must be 0. Every query has at
-                least one score above -∞.
-            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
+            masked: the scores, -∞ for masked keys, whose weight must be 0. Every query has at least one score above -∞.
+            tile: as in `__call__`.
         """
 
     def check(self, grid: Grid) -> None:

@@ -45,13 +45,11 @@ class Stretch(Described, ABC):
 
     @abstractmethod
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the scaled frequency of each pair of numbers in a query or key, given its frequency before scaling.
-
-        A frequency is the angle, in radians, by which a pair is rotated from one position to the next.
+        """Return the scaled frequencies; a frequency is the angle, in radians, by which a pair is rotated from one
+        position to the next.
 
         Args:
             frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.
-            base: the base of the frequencies before scaling.
         """
 
     @property

@@ -136,7 +136,6 @@ class LocationAwareAfter(EqualFields, Preparable):
     """The score of a decoding step after the first.
 
     Attributes:
-        network: the module whose parameters compute the score.
         previous: for each query, the attention weights of the previous step on all keys; every axis but keys may have
             size 1.
     """
