@@ -1,9 +1,17 @@
-"""A running explorer or translation service, with a method that sends requests to it."""
+"""Running explorers and translation services, with a method that sends requests to them."""
 
 import http.client
 import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from regard.cli.listening import listen
 
 
 @dataclass(frozen=True)
@@ -32,3 +40,22 @@ class Running:
             else text
         )
         return answer.status, content, {name.lower(): value for name, value in answer.getheaders()}
+
+
+@contextmanager
+def running_servers() -> Iterator[Callable[[Callable[[tuple[str, ...]], ASGIApp]], Running]]:
+    """Yield a function that runs application(hosts), for the hosts of a free port; all servers stop at the end."""
+    servers: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def run(application: Callable[[tuple[str, ...]], ASGIApp]) -> Running:
+        place = listen("127.0.0.1", 0)
+        server = uvicorn.Server(uvicorn.Config(application(place.hosts), log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [place.socket]}, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        return Running(place.socket.getsockname()[1])
+
+    yield run
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join(20)

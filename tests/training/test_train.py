@@ -428,15 +428,6 @@ def test_sentences_fit_into_the_model(tmp_path, texts, quick, kind, changes):
     assert not (tmp_path / "more" / "data").exists()
 
 
-def test_a_folder_with_another_config_is_refused_before_anything_is_written(tmp_path, texts, quick):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "config.toml").write_text("baseURL = 'https://example.org'")
-    assert "is not empty and is not a training's folder" in refusal(
-        InputError, train, *texts, tmp_path / "out", quick()
-    )
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["config.toml"]
-
-
 def test_the_largest_seed_and_paths_as_texts(tmp_path, texts, quick):
     trained = train(*map(str, texts), str(tmp_path / "out"), quick(seed=2**63 - 2, max_steps=1))
     assert (trained.step, trained.folder) == (1, Path(tmp_path / "out"))

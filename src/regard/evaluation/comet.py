@@ -32,12 +32,7 @@ def comet_score(
 
     Args:
         model: a checkpoint file, or the name of a model that unbabel-comet downloads.
-        source, hypotheses, reference: the source sentences, the translations to score and the reference translations,
-            line by line.
         against: another system's translations of the same lines, to compare with; None = there is no other system.
-
-    Raises:
-        InputError: the package unbabel-comet is not installed, or it cannot load the model.
     """
     loaded = load_model(model)
     scores = scores_of(loaded, source, hypotheses, reference)

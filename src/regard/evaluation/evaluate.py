@@ -24,7 +24,7 @@ BLEU needs sequences of four words, and lines in scripts without spaces have few
 """
 
 UNSPACED = {"zh", "ja-mecab"}
-"""BLEU's tokenizers for languages written without spaces. With them, TER counts characters instead of words."""
+"""BLEU's tokenizers for languages written without spaces. If BLEU uses one, TER counts characters in place of words."""
 
 MAX_COMPARED = 30_000
 """The most lines for which two systems are compared: for this, sacreBLEU needs about 70 kB of memory per line."""
@@ -84,7 +84,7 @@ def evaluate(
         exact=percent(matches),
         other_exact=None if against is None else percent(exact_matches(against, references, lowercase)),
         by_length=scores_by_length(metrics, hypotheses, references, matches),
-        sentences=worst_first(metrics["chrF"], hypotheses, references, matches, source, against),
+        sentences=sentence_scores(metrics["chrF"], hypotheses, references, matches, source, against),
     )
 
 
@@ -180,7 +180,7 @@ def paired_bootstrap(
 
 
 def signature(name: str, settings: Any) -> str:
-    """Return how a score was computed as papers quote it, e.g. BLEU|nrefs:1|case:mixed|…."""
+    """Return the text by which papers say how a score was computed, e.g. BLEU|nrefs:1|case:mixed|…."""
     return f"{name}|{settings.format()}"
 
 
@@ -230,7 +230,7 @@ def scores_by_length(
     return tuple(groups)
 
 
-def worst_first(
+def sentence_scores(
     chrf: Any,
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
@@ -238,7 +238,7 @@ def worst_first(
     source: Sequence[str] | None,
     against: Sequence[str] | None,
 ) -> tuple[SentenceScore, ...]:
-    """Return the scores of every single line, the lowest chrF first."""
+    """Return the score of each line, sorted by chrF, the lowest first."""
     sentences = []
     for i, (hypothesis, *its_references) in enumerate(zip(hypotheses, *references, strict=True)):
         sentences.append(

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
-    """Raise InputError unless a model can read these token ids after a text.
-
-    The model must be a causal language model, and each id in `continuation` must be in its vocabulary.
-    """
+    """Raise InputError unless the model can read these token ids after a text."""
     config = loaded.model.config
     if config.is_encoder_decoder or not (is_causal(loaded.model) and loaded.model.can_generate()):
         raise InputError(f"{loaded.name} is not a causal language model, so it cannot go on with a text.")
@@ -40,11 +37,8 @@ def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
 
 
 def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
-    """Return the trace of a text, the tokens in `question.continuation`, and the tokens that the model then generates.
-
-    Raises:
-        InputError: the model cannot read the text or cannot generate tokens.
-    """
+    """Trace a text, the tokens in `question.continuation`, and the tokens that the model then generates."""
+    check_continues(loaded, question.continuation)
     tokenizer = loaded.tokenizer
     inputs, tokens = encode_text(
         loaded.model, tokenizer, prompt_of(tokenizer, question.text, writes=True), question.truncate
@@ -71,7 +65,6 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
 
 
 def ids_of(tokenizer: Any, found: Trace) -> list[int]:
-    """Return the ids of the tokens that the model generated in a trace."""
     pieces = [written.token.piece for written in found.written]
     ids: list[int] = tokenizer.convert_tokens_to_ids(pieces)
     return ids
@@ -80,12 +73,8 @@ def ids_of(tokenizer: Any, found: Trace) -> list[int]:
 def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
     """Return a model's own settings for generation, with the temperature and nucleus replaced by those of the request.
 
-    Temperature 0 means that each token is the most probable one. `Question` describes temperature and nucleus. At other
-    temperatures, the model's own limit on the number of candidate tokens (top_k) is removed.
-
-    Returns:
-        A GenerationConfig of transformers. None if the model shall generate no tokens, or if the request has no
-        temperature; the model's own settings then hold.
+    At temperatures above 0, the model's own limit on the number of candidate tokens (top_k) is removed. None = the
+    model shall generate no tokens, or the request has no temperature; the model's own settings then hold.
     """
     if question.new_tokens is None or question.temperature is None:
         return None

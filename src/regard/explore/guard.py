@@ -17,10 +17,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
-"""The largest size of a request's body, in bytes."""
 
 COOKIE = "regard-token"
-"""The name of the cookie in which the browser keeps the secret token of the server."""
+"""The cookie in which the browser keeps the secret token of the server."""
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -28,14 +27,12 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""The HTTP headers that are added to every response."""
 
 
 class Guard:
     """An ASGI application that refuses some requests, and passes the others on to another ASGI application.
 
     Args:
-        application: the application that answers the requests that are not refused.
         hosts: the accepted values of the Host header, such as "127.0.0.1:8000"; empty = every value is accepted.
         token: the secret token that every request needs: in its URL, as a cookie, or in the header "Authorization:
             Bearer TOKEN"; None = no token.

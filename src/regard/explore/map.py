@@ -32,10 +32,10 @@ TURN_SECONDS = 0.5
 """How long one request computes rows of a map; other requests are answered after it."""
 
 MOST_BYTES = 2**29
-"""The most bytes of the stored levels of all heads; one head at 131,072 tokens takes a quarter of this."""
+"""The stored levels of all heads take at most this many bytes; one head at 131,072 tokens takes a quarter."""
 
 N_STRONGEST = 8
-"""The number of keys that `strongest` returns for a query: the keys with the largest weights."""
+"""The number of keys that `strongest` returns for a query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class HeadRequest:
     Attributes:
         map: the number that `Map.record` returned. Each text has another number, so that a request for a text that is
             no longer in memory is refused.
-        kind, layer: the kind of attention ("encoder", "decoder" or "cross"), and the number of the layer.
-        head: the number of the head; None = the mean over all heads of the layer.
+        kind: the kind of attention: "encoder", "decoder" or "cross".
+        head: None = the mean over all heads of the layer.
         hidden: True = the map leaves out all special tokens, or the first token if the text has no special tokens.
     """
 
@@ -58,18 +58,18 @@ class HeadRequest:
 
     @property
     def name(self) -> str:
-        """The name of the head in messages, such as "L3H1"; "L3 average" for the mean over all heads of a layer."""
+        """The name of the head in messages."""
         return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileRequest(HeadRequest):
-    """A request for one tile, a square part of the map of a head.
+    """A request for one tile of the map of a head.
 
     Attributes:
         level: a cell of the map is a square of 2^level queries × 2^level keys.
         row, column: the position of the tile among the tiles of this level, counted in tiles.
-        pool: whether the number of a cell is the mean ("mean") or the largest ("max") of the weights in its square.
+        pool: whether the number of a cell is the mean or the largest of the weights in its square.
     """
 
     level: int
@@ -80,7 +80,7 @@ class TileRequest(HeadRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest(HeadRequest):
-    """A request for the keys with the largest weights of the query at position `query`, in one head."""
+    """A request for the keys with the largest weights of the query at position `query`."""
 
     query: int
 
@@ -89,11 +89,7 @@ Requested = TypeVar("Requested", bound=HeadRequest)
 
 
 def read_request(cls: type[Requested], content: object) -> Requested:
-    """Check the decoded JSON of a request, and return it as an object of `cls`, such as `TileRequest`.
-
-    Raises:
-        InputError: the JSON is not an object with exactly the fields of the class, or a field has a wrong type.
-    """
+    """Return the decoded JSON of a request as an object of `cls`, with exactly its fields."""
     names = [field.name for field in fields(cls)]
     if not isinstance(content, Mapping) or set(content) != set(names):
         raise InputError(f"the request must be a JSON object with the fields {', '.join(map(repr, names))}.")
@@ -112,9 +108,6 @@ class Map:
     Args:
         trace: the trace of the text; it must contain queries and keys, from which the weights are computed.
         number: the number of this map, which every request for it contains (`HeadRequest.map`).
-
-    Raises:
-        InputError: the text is too long for a map, or the trace was stored without queries and keys.
     """
 
     def __init__(self, trace: Trace, number: int) -> None:
@@ -134,8 +127,7 @@ class Map:
         """Return what the page needs to request tiles, as a dict with three entries.
 
         "number" is the number of the map, and "tile" the side of a tile in cells. "stored" is the lowest level that is
-        kept in memory: for tiles of this and higher levels, the page must request turns first (see `turn`). A cell of
-        level n stands for 2^n × 2^n weights.
+        kept in memory: for tiles of this and higher levels, the page must request turns first (see `turn`).
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
@@ -144,9 +136,6 @@ class Map:
 
         Returns:
             {"done": the number of rows computed so far, "of": the number of all rows}.
-
-        Raises:
-            InputError: the head does not exist, or one of its scores is NaN or infinite.
         """
         pyramid = self.pyramid(request)
         rows = iter([row for row, is_stored in enumerate(pyramid.row_is_stored) if not is_stored])
@@ -162,11 +151,7 @@ class Map:
         return {"done": sum(pyramid.row_is_stored), "of": len(pyramid.row_is_stored)}
 
     def tile(self, request: TileRequest) -> bytes:
-        """Return the cells of a tile, row after row, as little-endian float32; NaN = the mask hides the whole cell.
-
-        Raises:
-            InputError: the tile does not exist, its cells are not computed yet, or a score is NaN or infinite.
-        """
+        """Return the cells of a tile, row after row, as little-endian float32; NaN = the mask hides the whole cell."""
         pyramid = self.pyramid(request)
         if not 0 <= request.level < 64:
             raise InputError(f"there is no level {request.level}; levels are counted from 0.")
@@ -184,14 +169,7 @@ class Map:
         return numbers.numpy().astype("<f4").tobytes()
 
     def strongest(self, request: QueryRequest) -> dict[str, list[Any]]:
-        """Return the keys with the largest weights of a query, at most `N_STRONGEST`, without keys of weight 0.
-
-        Returns:
-            {"keys": positions, "weights": numbers}, the largest weight first.
-
-        Raises:
-            InputError: the head or the query does not exist.
-        """
+        """Return the positions and the weights of the keys with the largest weights of a query, the largest first."""
         pattern = self.pattern(request)
         if not 0 <= request.query < pattern.shape[2]:
             raise InputError(f"there is no query {request.query:,}; there are {pattern.shape[2]:,}, counted from 0.")
@@ -206,10 +184,7 @@ class Map:
         return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
 
     def shown_positions(self, request: HeadRequest) -> tuple[list[int], list[int]]:
-        """Return the positions, in the text, of the queries and of the keys that a map with `hidden=True` shows.
-
-        See `HeadRequest` for the tokens that such a map leaves out.
-        """
+        """Return the positions, in the text, of the queries and of the keys that a map with `hidden=True` shows."""
         head = self.trace.heads(request.kind)[0]
         any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
@@ -221,7 +196,6 @@ class Map:
         return shown_in(head.queries), shown_in(head.keys)
 
     def pattern(self, request: HeadRequest) -> Pattern:
-        """Return the attention pattern of the layer of a head. Raise InputError if the head does not exist."""
         pattern = self.layers.get(request.kind, {}).get(request.layer)
         if pattern is None or (request.head is not None and not 0 <= request.head < pattern.n_heads):
             raise InputError(f"there is no head {request.head} in layer {request.layer} of {request.kind!r:.50}.")
@@ -247,9 +221,6 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     """Run each task in its own thread, in which torch uses one core; return the results of the tasks, in order.
 
     The tensors of a map are small: to split a single operation among several cores takes longer than it saves.
-
-    Raises:
-        InputError: a task raised ValueError; the message names the head of `request`.
     """
     n_threads = torch.get_num_threads()
     try:

@@ -1,4 +1,4 @@
-"""The content of a request: the text to read, how to generate tokens after it, and changes to attention heads."""
+"""What a request asks for: a text to read, tokens to generate after it, and changes to attention heads."""
 
 import math
 from collections.abc import Mapping
@@ -10,32 +10,29 @@ from regard.errors import InputError
 from regard.typed_fields import check_fields
 
 MOST_LETTERS = 200_000
-"""The largest number of characters of a text in a request."""
 
 MOST_NEW_TOKENS = 512
 """The largest number of tokens that a model generates for one request, and that a continuation may have."""
 
 MOST_CHANGES = 1_000
-"""The largest number of changes to heads in one request."""
 
 CHANGES: dict[str, type[Change]] = {"cut": Cut, "silence": Silence, "sharpen": Sharpen}
-"""For each value of "kind" in the JSON of a change: the class of the change."""
+"""The classes of changes, by the value of "kind" in the JSON of a change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The content of a request: the text to read, how to generate tokens after it, and changes to attention heads.
+    """What a request asks for.
 
     Attributes:
-        text: the text that the model reads.
         model: the name of a Hugging Face model or its folder; None = the model in memory.
-        truncate: of a text that is too long, the model reads the beginning; False = such a text is refused.
+        truncate: read only the beginning of a text that is too long; False = refuse such a text.
         target: the text that the decoder of an encoder-decoder model reads; None = the decoder gets no text.
         new_tokens: the largest number of tokens that the model generates after the text; None = it generates nothing.
         temperature: the temperature at which the new tokens are sampled; 0 = each new token is the most probable one.
             None = as the model's generation_config says.
         nucleus: new tokens are sampled only from the most probable tokens whose probabilities together reach this
-            number, above 0 and at most 1 (top-p sampling); 1 = from all tokens.
+            number, above 0 and at most 1 (top-p sampling).
         continuation: the ids of tokens that a causal language model reads after the text, before it generates tokens.
         changes: changes to attention heads, as decoded JSON such as
             {"kind": "cut", "query": 7, "key": 2, "heads": ["L3H1"]}.
@@ -69,11 +66,7 @@ class Question:
 
     @classmethod
     def of(cls, content: object) -> "Question":
-        """Check the decoded JSON of a request, and return it as a Question.
-
-        Raises:
-            InputError: the JSON is not an object, lacks "text", has an unknown field, or a field has a wrong type.
-        """
+        """Check the decoded JSON of a request, and return it as a Question."""
         if not isinstance(content, Mapping):
             raise InputError('the request must be a JSON object, such as {"text": "It rains."}.')
         names = [field.name for field in fields(cls)]
@@ -94,7 +87,6 @@ class Question:
         return cls(**values)
 
     def change_objects(self) -> list[Change]:
-        """Return `changes` as `Cut`, `Silence` and `Sharpen` objects; raise InputError if a change is invalid."""
         return [change_of(content) for content in self.changes]
 
 

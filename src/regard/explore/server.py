@@ -37,7 +37,7 @@ Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
 MOST_WAITING = 32
-"""The largest number of requests that run or wait; further requests are refused with status 503."""
+"""The largest number of requests that run or wait; further requests are refused."""
 
 CLIENT_DISCONNECTED = 499
 """The HTTP status of a request whose client has disconnected; nobody receives it."""
@@ -52,7 +52,7 @@ class Explorer:
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
-        """Answer GET / with the HTML page of a first trace; if that fails, with the reason as plain text."""
+        """Answer with the HTML page of a first trace; if that fails, with the reason as plain text."""
         answer = await self.run_alone(request, self.session.first_page, lambda data: HTMLResponse(live_page(data)))
         if isinstance(answer, JSONResponse):
             return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
@@ -68,9 +68,9 @@ class Explorer:
         """Answer a request whose body is JSON.
 
         Args:
-            read: a function that checks the decoded JSON and returns it as an object, such as a `Question`.
-            answer: a function that runs the model for this object, and returns the data of the response.
-            respond: a function that makes the response from these data.
+            read: checks the decoded JSON and returns it as an object, such as a `Question`.
+            answer: runs the model for this object, and returns the data of the response.
+            respond: makes the response from these data.
         """
         try:
             question = read(json.loads(await request.body()))
@@ -82,15 +82,7 @@ class Explorer:
     async def run_alone(
         self, request: Request, answer: Callable[[], Answered], respond: Callable[[Answered], Response]
     ) -> Response:
-        """Call `answer` as soon as no other request uses the model, and return its result as a response.
-
-        The response is a JSON error if too many requests wait or `answer` raises InputError. If the client disconnects
-        while the request waits, `answer` is not called.
-
-        Args:
-            answer: a function that runs the model and returns the data of the response.
-            respond: a function that makes the response from these data.
-        """
+        """Call `answer` as soon as no other request uses the model, and return its result as a response."""
         if self.waiting >= MOST_WAITING:
             return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
         self.waiting += 1
@@ -108,14 +100,7 @@ class Explorer:
 
 
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the explorer as an ASGI application.
-
-    Args:
-        session: the model, and its answers to requests.
-        hosts: the accepted values of a request's Host header, such as "localhost:8000"; empty = every value is
-            accepted.
-        token: the secret token that every request needs; None = no token.
-    """
+    """Return the explorer as an ASGI application; `hosts` and `token` are those of `Guard`."""
     explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")
 
     def post(

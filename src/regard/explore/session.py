@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
-from regard.explore.continuation import check_continues, continued_trace, drawing_config, ids_of
+from regard.explore.continuation import continued_trace, drawing_config, ids_of
 from regard.explore.map import HeadRequest, Map
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
@@ -27,7 +27,8 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 MAX_VALUES = 2_000_000
 """An answer contains value vectors only if they have at most this many numbers in all layers together.
 
-The limit is higher than for a page in a file, because an answer is not stored."""
+The limit is higher than for a page in a file, because an answer is not stored.
+"""
 
 N_HEADS = 12
 """The number of heads in the answer of `effect`: the heads whose attention changes most."""
@@ -36,7 +37,7 @@ N_HEADS = 12
 class Session:
     """Answers the requests to the explorer, with one model in memory at a time.
 
-    A model is loaded when a request first needs it. The methods must not be called concurrently.
+    The methods must not be called concurrently.
     """
 
     def __init__(self, model: str | None = None, shown: Trace | None = None, text: str = FIRST_TEXT) -> None:
@@ -44,10 +45,10 @@ class Session:
 
         Args:
             model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
-            shown: a saved trace, which is shown first; None = no saved trace. If `shown` is given and `model` is not,
-                no other text can be traced.
-            text: the text that is shown first if `shown` is None. A translator reads only the beginning of a text
-                that is too long.
+            shown: a saved trace, which is shown first. If `shown` is given and `model` is not, no other text can be
+                traced.
+            text: the text that is shown first if there is no saved trace. A translator reads only the beginning of a
+                text that is too long.
         """
         self.model = model
         self.text = text
@@ -56,17 +57,12 @@ class Session:
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first_page(self) -> dict[str, Any]:
-        """Return the JSON data of the first page: the saved trace, or the trace of the first text."""
         if self.shown is None:
             return self.answer(Question(text=self.text))
         return self.page(self.shown) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Run the model on the text of a request, and return the trace as the JSON data of a page.
-
-        Raises:
-            InputError: the model cannot be loaded, or cannot read the text.
-        """
+        """Run the model on the text of a request, and return the trace as the JSON data of a page."""
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
@@ -97,7 +93,6 @@ class Session:
         return map_data(found, self.map.record())
 
     def map_for(self, request: HeadRequest) -> Map:
-        """Return the map in memory; raise InputError if the request has the number of an earlier text's map."""
         if self.map is None or self.map.number != request.map:
             raise InputError("this map is no longer in memory, because another text was read; load the page again.")
         return self.map
@@ -108,11 +103,8 @@ class Session:
         Returns:
             "output": the largest absolute difference between the two outputs of the model; None if it has none.
             "heads": the heads whose attention changes most. For each head, "token" is the query whose weights change
-            most, and "moved" is the fraction of this query's attention that goes to other keys.
+                most, and "moved" is the fraction of this query's attention that goes to other keys.
             "before", "after": the most probable next tokens without and with the changes, with probabilities.
-
-        Raises:
-            InputError: there is no change, or a change does not fit the model.
         """
         changes = question.change_objects()
         if not changes:
@@ -134,15 +126,11 @@ class Session:
         }
 
     def trace(self, question: Question) -> Trace:
-        """Run the model on the text of a request, and return the trace.
-
-        Changes to attention heads in the request, such as an edge to cut, are made during the run.
-        """
+        """Run the model, with the changes to heads of the request, on its text, and return the trace."""
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             return self.translation(model, question).trace
         if question.continuation:
-            check_continues(model, question.continuation)
             return continued_trace(model, question)
         return trace_for_page(
             model.model,
@@ -166,7 +154,7 @@ class Session:
         """Return the model with a name. Load it unless it is in memory.
 
         Args:
-            name: the name or folder of a model; None = the model used last; before any use, the session's `model`.
+            name: None = the model used last; before any use, the session's `model`.
             writes: whether the model shall generate tokens, which requires a language modelling head.
         """
         if self.shown is not None and self.model is None:

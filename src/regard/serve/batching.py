@@ -21,7 +21,7 @@ MOST_IN_BATCH, MOST_WAITING = 512, 4096
 
 
 class TooManyWaitingError(Exception):
-    """Raised when a request is refused because more than `MOST_WAITING` texts would wait in the queue."""
+    """More than `MOST_WAITING` texts would wait in the queue."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +41,7 @@ class Batching:
         self.arrived = asyncio.Event()
 
     async def translate(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Put a request into the queue, wait for its translation, and return the answer, {"translations": […]}.
-
-        Raises:
-            TooManyWaitingError: more than `MOST_WAITING` texts would wait in the queue.
-        """
+        """Put a request into the queue, wait for its translation, and return the answer, {"translations": […]}."""
         if sum(len(one.texts) for one in self.waiting) + len(texts) > MOST_WAITING:
             raise TooManyWaitingError
         one = Waiting(texts, asyncio.get_running_loop().create_future())
@@ -70,7 +66,7 @@ class Batching:
                     one.answer.set_result(answer)
 
     def next_batch(self) -> list[Waiting]:
-        """Take requests from the front of the queue, which must not be empty, and return them.
+        """Take requests from the front of the queue, which must not be empty.
 
         The requests have at most `MOST_IN_BATCH` texts together, unless the first request alone has more.
         """
@@ -84,7 +80,6 @@ class Batching:
         return batch
 
     def batch_answers(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-        """Translate the texts of several requests as one batch; return each request's answer, {"translations": […]}."""
         texts = [text for request in requests for text in request]
         translations = self.translator.translate(texts, search=self.search, split=True)
         alignments = self.translator.align(translations)

@@ -7,7 +7,7 @@ from regard.serve.question import MOST_CHARACTERS, MOST_TEXTS
 
 
 def description(name: str) -> dict[str, Any]:
-    """Return the OpenAPI description of the service, as values for `json.dumps`; `name` is the translator's name.
+    """Return the OpenAPI description of the service, as values for `json.dumps`.
 
     Source: OpenAPI Specification 3.1.
     """
@@ -72,22 +72,18 @@ def description(name: str) -> dict[str, Any]:
 
 
 def texts(description: str) -> dict[str, Any]:
-    """Return the JSON schema of a list of texts."""
     return {"type": "array", "items": {"type": "string"}, "description": description}
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object with exactly these properties, all of them required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def json_content(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the OpenAPI `content` of a request or response whose body is JSON with this schema."""
     return {"application/json": {"schema": schema}}
 
 
 def page(name: str, address: str) -> str:
-    """Return an HTML page on the use of the service, with the translator's name and the service's URL (ending in /)."""
     command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">

@@ -8,18 +8,13 @@ from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation, remark_record, rounded_chrf
 
 MOST_TEXTS, MOST_CHARACTERS = 256, 10_000
-"""The largest number of texts in a request, and of characters in a text."""
 
 DIGITS = 6
 """Scores in the answer are rounded to this many decimals; float32 has about this precision."""
 
 
 def texts_of(content: Any) -> list[str]:
-    """Check the JSON of a request, and return the texts to translate.
-
-    Raises:
-        InputError: the content is not {"texts": ["…", …]}, or there are too many texts, or a text is too long.
-    """
+    """Check the JSON of a request, and return the texts to translate."""
     if not isinstance(content, dict) or set(content) != {"texts"}:
         raise InputError('a request must be {"texts": ["…", …]}, with no other keys.')
     texts = content["texts"]
@@ -38,12 +33,6 @@ def texts_of(content: Any) -> list[str]:
 
 
 def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignment]) -> dict[str, Any]:
-    """Return the answer to a request, {"translations": [{"text", "score", "expected_chrf", "alignment", …}, …]}.
-
-    Args:
-        translations: the translations of the texts of the request.
-        alignments: the word alignment of each translation with its source text.
-    """
     return {
         "translations": [
             {

@@ -27,13 +27,12 @@ from regard.serve.question import texts_of
 
 
 class Service:
-    """The handlers of the endpoints of the translation service."""
+    """The handlers of the service's endpoints."""
 
     def __init__(self, batching: Batching) -> None:
         self.name, self.batching = batching.translator.name, batching
 
     async def translate(self, request: Request) -> Response:
-        """Answer POST /translate with the translations of the request's texts."""
         try:
             texts = texts_of(json.loads(await request.body()))
         except InputError as error:
@@ -47,23 +46,17 @@ class Service:
             return JSONResponse(refusal, status_code=503, headers={"Retry-After": "1"})
 
     async def health(self, request: Request) -> Response:
-        """Answer GET /health with status "ok" and the name of the translator."""
         return JSONResponse({"status": "ok", "translator": self.name})
 
     async def openapi(self, request: Request) -> Response:
-        """Answer GET /openapi.json with the OpenAPI description of the service."""
         return JSONResponse(description(self.name))
 
     async def page(self, request: Request) -> Response:
-        """Answer GET / with an HTML page that describes the service."""
         return HTMLResponse(page(self.name, str(request.base_url)))
 
     @asynccontextmanager
     async def working(self, application: Starlette) -> AsyncIterator[None]:
-        """Keep a task running that translates the waiting requests, from the server's start to its end.
-
-        Starlette enters this context manager, its "lifespan", when the server starts, and leaves it at the end.
-        """
+        """Translate the waiting requests in a task; Starlette keeps this context open while the server runs."""
         task = asyncio.create_task(self.batching.work())
         try:
             yield
@@ -72,13 +65,7 @@ class Service:
 
 
 def application(batching: Batching, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the translation service as an ASGI application.
-
-    Args:
-        batching: translates the texts of all requests.
-        hosts: the values of a request's Host header that are accepted, such as "localhost:8000"; empty = all.
-        token: the secret token that every request must contain (see `Guard`); None = no token.
-    """
+    """Return the translation service as an ASGI application; `hosts` and `token` are those of `Guard`."""
     service = Service(batching)
     routes = [
         Route("/", service.page),

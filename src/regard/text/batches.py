@@ -11,6 +11,7 @@ from math import ceil
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Int, Integer
 from torch import Tensor
 
@@ -85,15 +86,16 @@ class Batches:
         """Return the pairs with these indices as one batch; the epoch is a part of the seed of BPE-dropout."""
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
-            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # the first pair tells batches apart
+            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # every batch has another first pair
             sides = zip(self.dropouts, texts, keys, strict=True)
             texts = [dropout(ids, lengths, key) for dropout, (ids, lengths), key in sides]
-        (source, source_lengths), (target, target_lengths) = texts
+        (_, source_lengths), (_, target_lengths) = texts
+        source, expected = (padded(*text) for text in texts)
         return Batch(
-            source=pad_texts(source, source_lengths, last=EOS),
+            source=source,
             lengths=torch.from_numpy(source_lengths + 1),
-            target=pad_texts(target, target_lengths, first=BOS),
-            expected=pad_texts(target, target_lengths, last=EOS),
+            target=F.pad(expected.masked_fill(expected == EOS, PAD)[:, :-1], (1, 0), value=BOS),
+            expected=expected,
             n_tokens=int(target_lengths.sum()) + len(indices),
         )
 
@@ -119,24 +121,10 @@ class Batches:
             start += n_rows
 
 
-def pad_texts(
-    ids: Integer[np.ndarray, " ids"],
-    lengths: Int[np.ndarray, " batch"],
-    first: int | None = None,
-    last: int | None = None,
-) -> Int[Tensor, "batch tokens"]:
-    """Return texts as the rows of a tensor, padded on the right.
-
-    Args:
-        ids: the ids of all texts, concatenated.
-        lengths: the number of ids in each text.
-        first, last: the id to put before each text, or the id to put after each text; the other one is None.
-    """
+def padded(ids: Integer[np.ndarray, " ids"], lengths: Int[np.ndarray, " batch"]) -> Int[Tensor, "batch tokens"]:
+    """Return texts, whose ids are concatenated in `ids`, as the rows of a tensor: each text, EOS and padding."""
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
-    column, start = np.arange(rows.shape[1]), 0 if first is None else 1
-    rows[(column >= start) & (column < start + lengths[:, None])] = ids
-    if first is not None:
-        rows[:, 0] = first
-    if last is not None:
-        rows[column == lengths[:, None]] = last
+    column = np.arange(rows.shape[1])
+    rows[column < lengths[:, None]] = ids
+    rows[column == lengths[:, None]] = EOS
     return torch.from_numpy(rows)

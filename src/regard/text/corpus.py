@@ -82,9 +82,6 @@ class Corpus:
     Args:
         n_tokens: the sizes of the source and the target vocabulary. Reading an id that is not in the vocabulary raises
             InputError; None = ids are not checked.
-
-    Raises:
-        InputError: a file of the corpus is missing or damaged.
     """
 
     def __init__(self, folder: Path, n_tokens: tuple[int | None, int | None] = (None, None)) -> None:
@@ -142,9 +139,6 @@ def write_corpus(
         progress: called after each chunk of pairs with the number of pairs in it.
         share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
             other processes, which call this function with the same pairs; each process writes the whole corpus.
-
-    Raises:
-        InputError: no pair is kept.
     """
     report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
@@ -215,7 +209,7 @@ def encode_pairs(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept, and count the reason in `report` if it is not."""
+    """Return whether a pair is kept; count in `report` why it is not, or that it has an unknown piece."""
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1

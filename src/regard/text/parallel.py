@@ -104,15 +104,7 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of cleaned lines; a pair with an empty line is left out.
-
-        Args:
-            report: the numbers of pairs, and of changes to their lines, are added to its counts.
-
-        Raises:
-            InputError: a file cannot be read or is not UTF-8, both files are empty, both are the same file, or their
-                numbers of lines differ.
-        """
+        """Yield the pairs of cleaned lines, without pairs with an empty line; add to the counts of `report`."""
         report = report or Report()
         if self.source.exists() and self.target.exists() and self.source.samefile(self.target):
             raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second.")

@@ -94,7 +94,7 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
 
 
 def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """Yield for each field of a protobuf message: its number, its value, and the bytes of both."""
+    """Yield for each field of a protobuf message: its number, its value, and the bytes that encode both."""
     at = 0
     while at < len(message):
         start = at

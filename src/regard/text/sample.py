@@ -33,10 +33,6 @@ def sample(
         sizes: the number of pairs in each split.
         below: every number is less than this.
 
-    Raises:
-        InputError: num2words does not have a language, or cannot name one of the numbers in it; both languages are the
-            same; or more pairs are asked for than there are numbers.
-
     >>> sample("en", "ko", {"train": 2}, seed=3)["train"]
     [('fifty-six thousand, six hundred and ninety-six', '오만 육천육백구십육'),
      ('three hundred and seventy-five thousand, nine hundred and forty-three', '삼십칠만 오천구백사십삼')]

@@ -39,7 +39,7 @@ LINES_PER_CALL = 256
 """The number of lines that are translated in one call; after each call, the pairs so far are synced to the disk."""
 
 STATE = "state.json"
-"""The name of the file with the progress of a run; the pairs so far are in the files source and target beside it."""
+"""The file with the progress of a run; the pairs so far are in the files source and target beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ class Counts:
         over_long: lines that are too long for the translator.
         cut: lines whose translation was ended at the largest number of pieces.
         unknown: lines whose translation contains the unknown token.
-        unlike: lines with a remark that they are unlike the translator's training texts; they are also counted above.
+        unlike: lines that are unlike the translator's training texts; they are also counted above.
     """
 
     lines: int = 0
@@ -79,7 +79,6 @@ class BackTranslation:
         translator: the folder of a translator from the language of the text into the language of the sources.
         text: the file with the text to translate, one sentence per line.
         source, target: the files to write. `source` gets the translations, `target` the lines of the text.
-        search: the search algorithm with its settings, such as beam search or sampling.
     """
 
     translator: Path
@@ -98,11 +97,6 @@ class BackTranslation:
 
         Args:
             device: cpu, cuda or mps; None = the fastest device available.
-            watcher: shows the progress.
-
-        Raises:
-            InputError: a file cannot be read or written, exists already, or is named twice; or the text has no lines,
-                or most of its first lines are in another script than the translator's training texts.
         """
         refuse_files(self.source, self.target)
         watcher.busy("reading the text")
@@ -124,7 +118,6 @@ class BackTranslation:
         return state.counts
 
     def refuse_foreign(self, translator: Translator) -> None:
-        """Raise InputError if most of the first lines are in another script than the translator's training texts."""
         lines = [line for line in islice(clean_lines(self.text), LINES_PER_CALL) if line]
         texts = translator.training_texts
         remarks = [remark for line in lines if texts is not None and (remark := texts.foreign_script(line))]
@@ -135,10 +128,7 @@ class BackTranslation:
             )
 
     def description(self) -> dict[str, Any]:
-        """Return the inputs that must not change before a run is resumed, as JSON values.
-
-        They are checksums of the text and of the translator's files, and the search algorithm with its settings.
-        """
+        """Return the inputs that must not change before a run is resumed, as JSON values."""
         files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
         return {
             "text": checksum(self.text),
@@ -147,11 +137,7 @@ class BackTranslation:
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
-        """Return the progress from which this run continues.
-
-        It is that of an earlier run in `folder`, if that run had the same text, translator and search algorithm.
-        Otherwise the pairs of the earlier run are deleted, `folder` is created, and no line has been translated yet.
-        """
+        """Return the progress of an earlier run with the same inputs, or make a new `folder` without progress."""
         description = self.description()
         try:
             stored = read_json(self.folder / STATE)
@@ -174,10 +160,7 @@ class BackTranslation:
     ) -> State:
         """Translate the lines that no earlier run translated, in groups; return the new state.
 
-        After every group of lines, the pairs are appended to the files of pairs, and the state is stored.
-
         Args:
-            state: the progress of earlier runs, which translated the first state.counts.lines lines of the text.
             n_lines: the number of lines of the whole text, to estimate the time left.
             stopped: called before each group; if it returns True, the remaining lines are not translated.
         """
@@ -222,7 +205,6 @@ class BackTranslation:
         write_atomically(self.folder / STATE, json.dumps(values))
 
     def finish(self) -> None:
-        """Move the files of pairs from the temporary folder to their final paths, and remove the folder."""
         for name, path in (("source", self.source), ("target", self.target)):
             (self.folder / name).replace(path)
             sync_folder(path.parent)
@@ -241,7 +223,6 @@ def outcome_of(translation: Translation) -> str:
 
 
 def refuse_files(source: Path, target: Path) -> None:
-    """Raise InputError if a file to write exists already, its folder does not exist, or both are the same file."""
     if source.absolute() == target.absolute():
         raise InputError(f"{source} is named for the sources and for the targets; name two files.")
     for path in (source, target):

@@ -22,7 +22,6 @@ from regard.translation.search.interface import SourceBatch
 from regard.translation.translator_folder import write_translator
 
 SENTENCES_AT_ONCE = 64
-"""The number of sentences that are translated in one batch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -32,8 +31,8 @@ class DevPairs:
     Attributes:
         batches: the batches of all dev pairs, for the loss.
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
-        signs: for each of the `sources`, a dict from its items (names, numbers, addresses) to the signs that replace
-            them (see regard.text.placeholders); None = the translator uses no signs.
+        signs: for each of the `sources`, the signs that replace its names, numbers and addresses (see
+            regard.text.placeholders); None = the translator uses no signs.
         source_texts, target_texts: the texts of the `sources` and their reference translations, in the same order.
     """
 
@@ -59,7 +58,7 @@ class DevEvaluation:
     sample: Mapping[str, str]
 
     def entry(self, state: TrainingState) -> dict[str, Any]:
-        """Return this evaluation as a record for the log; `state` is the state of the training after the evaluation."""
+        """Return this evaluation as an entry of the log; `state` is the state of the training after the evaluation."""
         result, best = self.result, state.best
         return {
             "step": result.step,
@@ -80,11 +79,9 @@ class DevEvaluation:
 class Evaluator:
     """Evaluates parameters on the dev set.
 
-    The parameters are loaded into a second model, so that the model in training does not change.
-
     Attributes:
-        model: a model used only for evaluations; after `evaluate` it has the parameters that were evaluated.
-        pairs: the dev set.
+        model: a second model, so that the model in training does not change; after `evaluate` it has the parameters
+            that were evaluated.
         smoothing: the ε of label smoothing in the training loss.
     """
 
@@ -101,8 +98,7 @@ class Evaluator:
         better. Computing both losses takes little time compared with translating.
 
         Args:
-            names: the names of the snapshot files in `folder`, with the parameters at the latest evaluations, newest
-                last.
+            names: the names of the snapshot files in `folder`, newest last.
             step: the training step of the newest snapshot.
         """
         candidates = [(names[-1:], self.loss(folder, names[-1:]))]
@@ -126,7 +122,6 @@ class Evaluator:
         )
 
     def load_mean(self, folder: Path, names: Sequence[str]) -> None:
-        """Copy the mean of the parameters in the named snapshot files into the model."""
         with torch.no_grad():
             tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
             for name, mean in mean_parameters(folder, names).items():
@@ -135,21 +130,12 @@ class Evaluator:
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Load the mean of some snapshots into the model, and return its dev loss in nats per target token.
-
-        Args:
-            folder: the folder with the snapshots.
-            names: the names of the snapshot files.
-        """
+        """Load the mean of some snapshots into the model, and return its dev loss in nats per target token."""
         self.load_mean(folder, names)
         return self.loaded_loss()
 
     def loaded_loss(self, smoothing: float = 0.0) -> float:
-        """Return the dev loss of the parameters that the model has: the cross-entropy in nats per target token.
-
-        Args:
-            smoothing: the ε of label smoothing; 0 = labels are not smoothed.
-        """
+        """Return the dev loss of the parameters that the model has: the cross-entropy in nats per target token."""
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():
@@ -162,7 +148,6 @@ class Evaluator:
         return float(total) / n_tokens
 
     def translations(self) -> list[str]:
-        """Return the greedy translations of the dev set's `sources`, in the same order."""
         sources, texts = self.pairs.sources, dict[int, str]()
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         for start in range(0, len(by_length), SENTENCES_AT_ONCE):
@@ -174,22 +159,16 @@ class Evaluator:
         return [texts[number] for number in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:
-        """Return corpus BLEU, from 0 to 100, of translations against the dev set's `target_texts`."""
         references, corpus_bleu = list(self.pairs.target_texts), import_extra("sacrebleu", "translation").corpus_bleu
         # force=True: no warning that the text is tokenized, which would appear at every evaluation
         found = corpus_bleu(list(translations), [references], force=True, tokenize=self.tokenizer)
         return float(found.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        """Write the model, with the parameters evaluated last, to a translator's folder; store `result` in it too."""
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of sacreBLEU: "13a" (words), or "char" (characters) if the dev targets have few words a line.
-
-        A line has few words, for example, in a script that writes no spaces between words.
-        """
         return bleu_tokenizer(self.pairs.target_texts)
 
     @property

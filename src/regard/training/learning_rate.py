@@ -1,4 +1,4 @@
-"""Learning-rate schedules: how a factor, which multiplies the peak learning rate, changes from step to step."""
+"""Learning-rate schedules: how the factor of the peak learning rate changes from step to step."""
 
 import math
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Literal
 ScheduleName = Literal["inverse-square-root", "cosine", "constant"]
 
 Schedule = Callable[[int], float]
-"""The type of a learning-rate schedule: a function from a step, counted from 1, to the factor of the peak rate."""
+"""A function from a step, counted from 1, to the factor that multiplies the peak learning rate."""
 
 
 def named_schedule(name: ScheduleName, warmup_steps: int, max_steps: int) -> Schedule:
-    """Return a learning-rate schedule: a function from a step, counted from 1, to the factor of the peak rate.
+    """Return a learning-rate schedule.
 
     The factor rises linearly to 1 during the warm-up, the first `warmup_steps` steps. Afterwards it is
 

@@ -1,8 +1,7 @@
 """The training loop: optimiser steps, with a log entry, an evaluation or a checkpoint at regular steps.
 
-A `Run` has the objects that live as long as the loop, such as the model and the settings. A `TrainingState` has the
-numbers that change; each step makes a new TrainingState. A checkpoint stores the TrainingState, the parameters and the
-optimiser: nothing else is needed to resume.
+A `Run` has the objects that stay the same throughout the loop, a `TrainingState` the numbers that change. A checkpoint
+stores the TrainingState, the parameters and the optimiser: nothing else is needed to resume.
 """
 
 import math
@@ -41,17 +40,14 @@ DECISION_STEPS = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The objects that the training loop works with; they stay the same throughout the loop.
+    """The objects that the training loop works with.
 
     Attributes:
         folder: the folder of the training.
         processes: the group of processes that train together.
-        batches: the batches of the training pairs.
         module: the model with its loss, wrapped for training in several processes.
         schedule: a function from a step to the factor that multiplies the peak learning rate.
-        evaluator: evaluates the parameters in the main process; None in the other processes.
-        log: writes the log in the main process; None in the other processes.
-        watcher: shows the progress.
+        evaluator, log: None except in the main process.
     """
 
     config: SettledConfig
@@ -67,13 +63,7 @@ class Run:
 
     @property
     def snapshots(self) -> Path:
-        """The folder with the snapshots: the model's parameters at each of the latest evaluations."""
         return self.folder / "snapshots"
-
-    @property
-    def vocabularies(self) -> list[Path]:
-        """The vocabulary files. If they change, a checkpoint is useless: its embeddings are indexed by token ids."""
-        return sorted((self.folder / "data").glob("*.spm"))
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
@@ -90,15 +80,11 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch that one of n processes computes, and whether it has rows.
+    """Return the rows of a batch that process `rank` of n computes, and whether there are any.
 
-    The process with this rank gets the rows rank, rank + n, rank + 2n, and so on: batches are sorted by length, so that
-    all processes get sentences of similar lengths. In a batch of fewer than n rows some processes have no row. They get
-    the first row and False: they must compute a loss as well, because all processes exchange gradients, but
-    `train_step` multiplies this loss by 0.
-
-    Returns:
-        The tensors source, lengths, target and expected of the rows; and False if the process has no rows.
+    The process gets the rows rank, rank + n, rank + 2n, and so on: batches are sorted by length, so that all processes
+    get sentences of similar lengths. A process without rows gets the first row: it must compute a loss as well, because
+    all processes exchange gradients, but `train_step` multiplies this loss by 0.
     """
     rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
@@ -108,10 +94,9 @@ def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tu
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
-    Each process computes its rows of each batch. Every summed loss is divided by the number of target tokens of the
-    whole step, so that the accumulated gradient is that of the mean loss over one large batch. It is also multiplied by
-    the number of processes, because the processes exchange the mean of their gradients, not the sum. Steps are counted
-    from 1.
+    Every summed loss is divided by the number of target tokens of the whole step, so that the accumulated gradient is
+    that of the mean loss over one large batch. It is also multiplied by the number of processes, because the processes
+    exchange the mean of their gradients, not the sum. Steps are counted from 1.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
@@ -135,13 +120,11 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
 class StepTotals:
     """The total loss, numbers of tokens and time of the steps since the last log entry.
 
-    The loss is summed on the device, so that adding a step does not wait for the GPU.
-
     Args:
         earlier_seconds: the time that earlier runs of this training spent in the training loop.
 
     Attributes:
-        loss: the summed loss in nats.
+        loss: in nats; summed on the device, so that adding a step does not wait for the GPU.
         seconds: the time of the steps, without the time in `paused` blocks.
         n_expected: the number of target tokens to predict (labels).
         n_tokens: the number of source and target tokens.
@@ -155,7 +138,6 @@ class StepTotals:
 
     @property
     def elapsed_seconds(self) -> float:
-        """The time spent in the training loop, in this run and earlier runs."""
         return time.perf_counter() - self.start
 
     def add(self, loss: Tensor, batches: list[Batch]) -> None:
@@ -213,8 +195,8 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
 def any_process(run: Run, step: int, *conditions: bool) -> list[bool]:
     """Return for each condition whether it is true in at least one process.
 
-    With one process the result is `conditions`. Several processes exchange their conditions only every `DECISION_STEPS`
-    steps, to save time; at all other steps every result is False.
+    Several processes exchange their conditions only every `DECISION_STEPS` steps, to save time; at all other steps
+    every result is False.
     """
     if run.processes.n > 1 and step % DECISION_STEPS:
         return [False] * len(conditions)
@@ -230,10 +212,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return the reason why training is finished (the last step, or too many evaluations without improvement), or None.
-
-    The result is the same in all processes.
-    """
+    """Return the reason why training is finished, or None; not the time limit, as the clocks of processes differ."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"
@@ -248,10 +227,7 @@ def is_out_of_time(run: Run, state: TrainingState) -> bool:
 
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
-    """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0.
-
-    A loss that is not finite raises InputError.
-    """
+    """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0."""
     total = float(run.processes.total(totals.loss))
     step, loss = state.position.step, total / max(totals.n_expected, 1)
     if not math.isfinite(loss):
@@ -280,10 +256,7 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
 
 
 def seconds_left(run: Run, state: TrainingState) -> float:
-    """Return the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
-
-    The estimate for max_steps assumes the mean speed so far.
-    """
+    """Return the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first."""
     training = run.config.training
     to_last_step = (training.max_steps - state.position.step) * state.elapsed_seconds / state.position.step
     to_limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - state.elapsed_seconds
@@ -293,9 +266,8 @@ def seconds_left(run: Run, state: TrainingState) -> float:
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
     """Evaluate the current parameters and the mean of the latest snapshots; return the training state afterwards.
 
-    The parameters with the lower dev loss are chosen. They are written as the translator if the setting
-    `evaluation.keep` is "last", or if their result is the best so far. So the first evaluation always writes a
-    translator.
+    The parameters with the lower dev loss are written as the translator if evaluation.keep is "last", or if their
+    result is the best so far. So the first evaluation always writes a translator.
     """
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:
@@ -321,7 +293,8 @@ def save(run: Run, state: TrainingState) -> None:
     }
     if run.processes.is_main:
         checkpoints = run.folder / "checkpoints"
-        needed_files = [*run.vocabularies, *(run.snapshots / name for name in state.snapshots)]
+        vocabularies = sorted((run.folder / "data").glob("*.spm"))  # the embeddings are indexed by their ids
+        needed_files = [*vocabularies, *(run.snapshots / name for name in state.snapshots)]
         save_checkpoint(checkpoints, state.position.step, tensors, asdict(state), needed_files)
         keep_latest(checkpoints, N_CHECKPOINTS, state.position.step)
         keep_only(run.snapshots, files_needed(checkpoints))

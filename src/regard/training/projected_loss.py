@@ -35,7 +35,7 @@ LEAST_PREDICTIONS = 128
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """The training loss of the logits `x @ weight.T + bias`, as a function for autograd."""
+    """The training loss of the logits `x @ weight.T + bias` in nats, summed over all tokens that are not padding."""
 
     @staticmethod
     def forward(
@@ -47,14 +47,11 @@ class ProjectedLoss(torch.autograd.Function):
         smoothing: float,
         r_drop: float = 0.0,
     ) -> Float[Tensor, ""]:
-        """Return the loss in nats, summed over all tokens that are not padding.
-
-        If an input requires gradients, they are computed here and saved for `backward`.
+        """Return the loss; if an input requires gradients, they are computed here and saved for `backward`.
 
         Args:
             x: the vectors before the last layer. The first axis has length 1; with R-Drop 2, for two predictions of
                 each token.
-            weight, bias: the parameters of the last layer.
             labels: the expected token ids; 0 = padding.
             smoothing: the ε of label smoothing.
             r_drop: R-Drop's α; 0 = no R-Drop.
@@ -70,6 +67,8 @@ class ProjectedLoss(torch.autograd.Function):
         at_once = ceil(
             max(LEAST_PREDICTIONS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight)) / n_predictions
         )
+        if torch.compiler.is_compiling():  # one graph for batches of all sizes
+            at_once = n_tokens
         with torch.autocast(device, enabled=False):
             x, weight, bias = (tensor.to(dtype) for tensor in inputs)
             for first in range(0, n_tokens, at_once):
@@ -93,11 +92,7 @@ class ProjectedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x, weight and bias, and None for the other inputs of `forward`.
-
-        Args:
-            scale: the gradient of the final result with respect to the loss that `forward` returned.
-        """
+        """Return the gradients; `scale` is the gradient of the final result with respect to the loss."""
         return *(gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors), None, None, None
 
 
@@ -107,11 +102,8 @@ def losses_and_gradient(
     """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        log_p: log softmax(logits); it is overwritten. With R-Drop, each token has two predictions p and p′: first those
-            p of all tokens, then those p′ of all tokens.
-        labels: the label (expected token id) of each prediction.
-        smoothing: the ε of label smoothing.
-        r_drop: R-Drop's α; 0 = no R-Drop, with one prediction of each token.
+        log_p: log softmax(logits); it is overwritten. With R-Drop, first the predictions p of all tokens, then the
+            predictions p′.
     """
     losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:
@@ -123,10 +115,6 @@ def losses_and_gradient(
 def loss_gradient_(
     log_p: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
 ) -> Float[Tensor, "tokens vocabulary"]:
-    """Return softmax(logits) - q, the gradient of the cross-entropy with the smoothed label q.
-
-    `log_p` is log softmax(logits); it is overwritten.
-    """
     logits_gradient = log_p.exp_().sub_(smoothing / log_p.shape[1])
     return logits_gradient.scatter_add_(1, labels[:, None], torch.full_like(logits_gradient[:, :1], smoothing - 1))
 
@@ -138,9 +126,6 @@ def divergence(
 
     The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; the gradients, in the same order, are
     those of their mean D with respect to the logits of p and of p′.
-
-    Args:
-        log_p: log softmax(logits): first p of every token, then p′ of every token.
     """
     first, second = log_p.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()

@@ -7,14 +7,10 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""The signals that stop a training."""
 
 
 class StopHandler:
     """Within a with-block, the first SIGINT or SIGTERM only sets `requested`; a second signal has its usual effect.
-
-    Args:
-        say: a function that shows a message to the user.
 
     >>> with StopHandler() as handler:
     ...     signal.raise_signal(signal.SIGTERM)
@@ -37,7 +33,6 @@ class StopHandler:
             signal.signal(number, handler)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: set `requested` the first time, and let a second signal have its usual effect."""
         if self.requested:
             self.__exit__()  # restores the earlier handlers
             signal.raise_signal(number)

@@ -26,7 +26,7 @@ from regard.errors import InputError, first_paragraph
 from regard.text.corpus import Corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.keyed_random import seed_of
-from regard.training.data.corpora import Texts, text_files
+from regard.training.data.corpora import TextFiles, Texts, text_files
 from regard.training.data.prepare import Prepared, load_written, missing_files, write_missing
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
@@ -47,10 +47,9 @@ from regard.translation.translator_folder import holds_translator, load_paramete
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trained:
-    """The outcome of a call of `train`: the training is finished, or it was stopped before its end.
+    """The outcome of a call of `train`.
 
     Attributes:
-        folder: the folder that contains the translator and the state of the training.
         step: the number of optimiser steps taken since the training began, in all runs together.
         best: the best evaluation on the dev set; None = no evaluation yet.
         kept: the evaluation of the translator's parameters: the best one, or the last one if evaluation.keep is "last".
@@ -113,15 +112,11 @@ def train(
 def measure_translator(
     folder: Path, pairs: DevPairs, corpus: Corpus | JoinedCorpus, device: torch.device, watcher: Watcher
 ) -> None:
-    """Measure the finished translator, and save the results in its folder, unless they are there already.
+    """Measure the finished translator on the dev pairs and save the results in its folder, unless that was done before.
 
-    The results on the dev pairs are the alignment rule, which names the attention weights from which word alignments
-    are read; the limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score
-    (`Calibration`). Lengths and scripts of the training pairs in `corpus` are saved too (`TrainingTexts`).
-
-    Args:
-        folder: the folder of the training, which contains the translator.
-        pairs: the dev pairs.
+    The results are the alignment rule, which names the attention weights from which word alignments are read; the
+    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`). Lengths
+    and scripts of the training pairs in `corpus` are saved too (`TrainingTexts`).
     """
     from regard.translation.translator import Translator
 
@@ -140,7 +135,7 @@ def measure_translator(
 
 def prepare_together(
     out: Path,
-    texts: dict[str, Path],
+    texts: TextFiles,
     config: TrainConfig,
     processes: Processes,
     watcher: Watcher,
@@ -167,9 +162,8 @@ def prepare_together(
 def turn_of(processes: Processes) -> Iterator[None]:
     """Yield once, when it is the turn of this process; then wait until all turns are over.
 
-    The first turn is that of the main process, the second that of the first process on every other machine, the third
-    that of all other processes. Machines may share a folder: so the first process that uses a folder writes the files,
-    and the processes after it find them complete.
+    The main process comes first, then the first process of every other machine, then all other processes. Machines may
+    share a folder: so the first process that uses a folder writes the files, and the others find them complete.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
@@ -179,11 +173,7 @@ def turn_of(processes: Processes) -> Iterator[None]:
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:
-    """Create the model, the optimiser and the other objects of the training loop, and return them.
-
-    If there is a checkpoint, the latest one is loaded into the model and the optimiser. The state from which training
-    continues is returned, too.
-    """
+    """Create the objects of the training loop; load the latest checkpoint, if any, into the model and the optimiser."""
     config, training = prepared.config, prepared.config.training
     torch.manual_seed(seed_of(training.seed))
     model = new_model(prepared)
@@ -208,7 +198,6 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
 
 
 def new_model(prepared: Prepared) -> Any:
-    """Return a randomly initialised model of the kind and size in the settings."""
     model, sizes = prepared.config.model, (len(prepared.source_vocabulary), len(prepared.target_vocabulary))
     return model_kinds()[model.kind].model(model_config(model, *sizes))
 
@@ -216,10 +205,9 @@ def new_model(prepared: Prepared) -> Any:
 def restore_checkpoint(
     out: Path, processes: Processes, module: nn.Module, optimiser: Optimizer, watcher: Watcher
 ) -> TrainingState:
-    """Load the latest checkpoint into `module` and `optimiser`, and return its training state.
+    """Load the latest checkpoint into `module` and `optimiser`; return its training state, or that of a new training.
 
-    If there is no checkpoint, nothing is loaded, and the state is that of a new training. Only the main process reads
-    the checkpoint; it sends the tensors and the state to the other processes.
+    Only the main process reads the checkpoint; it sends the tensors and the state to the other processes.
     """
     checkpoint = latest_checkpoint(out / "checkpoints", watcher.say) if processes.is_main else None
     state = processes.from_main(None if checkpoint is None else state_in(checkpoint))

@@ -1,8 +1,7 @@
-"""The state of a training as an immutable value.
+"""The state of a training as an immutable value, which checkpoints store.
 
-A checkpoint stores the state, the parameters and the optimiser; these three determine all further steps. States
-of random generators are not needed: at every step the generator is seeded from the seed of the training, the step and
-the process, so a resumed training draws the same numbers as one that was never stopped.
+States of random generators are not needed: at every step the generator is seeded from the seed of the training, the
+step and the process, so a resumed training draws the same numbers as one that was never stopped.
 """
 
 from dataclasses import dataclass, replace
@@ -43,14 +42,12 @@ class DevResult:
     tokenizer: str = "13a"
 
     def summary(self) -> str:
-        """Return BLEU, dev loss and step as a line of text for the user."""
         return f"{bleu_name(self.tokenizer)} {self.bleu:.1f}, dev loss {self.loss_nats:.3f} (step {self.step:,})"
 
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
         """Return whether this result is better than `other`; any result is better than None.
 
-        With the metric "loss", the lower loss is better. With "bleu", the higher BLEU is better; if BLEU is equal, the
-        lower loss.
+        With the metric "bleu", the result with the lower loss is better if BLEU is equal.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
@@ -65,18 +62,17 @@ class DevResult:
 
 
 def bleu_name(tokenizer: str) -> str:
-    """Return the name of BLEU for messages: "BLEU", or "BLEU (char)" if it counts characters."""
     return "BLEU" if tokenizer == "13a" else f"BLEU ({tokenizer})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:
-    """The state of a training after a step.
+    """The state of a training after a step; None = no evaluation yet.
 
     Attributes:
-        best: the best evaluation so far; None = no evaluation yet.
-        kept: the evaluation of the parameters that are written as the translator; None = no evaluation yet.
-        lowest_loss_nats: the lowest dev loss of all evaluations; None = no evaluation yet.
+        best: the best evaluation so far.
+        kept: the evaluation of the parameters that are written as the translator.
+        lowest_loss_nats: the lowest dev loss of all evaluations.
         since_best: the number of evaluations since the last improvement of the metric or of the lowest loss.
         snapshots: the names of the files with the parameters at each of the latest evaluations, oldest first.
         elapsed_seconds: the time spent in the training loop so far, in all runs together.
@@ -91,15 +87,10 @@ class TrainingState:
     elapsed_seconds: float = 0.0
 
     def after_evaluation(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return this state with `best`, `kept`, `lowest_loss_nats` and `since_best` updated after an evaluation.
+        """Return the state after an evaluation with this result.
 
-        `since_best` becomes 0 if the result is the best so far or has the lowest loss so far; otherwise it grows by 1.
-        The loss counts even if the metric is BLEU, because BLEU is near 0 and noisy early in training.
-
-        Args:
-            result: the result of the evaluation.
-            metric: the metric that decides which result is the best.
-            keep: "best" or "last": the evaluation that becomes `kept`, whose parameters are the translator.
+        A lower loss counts as an improvement even if the metric is BLEU, because BLEU is near 0 and noisy early in
+        training.
         """
         best = result if result.better_than(self.best, metric) else self.best
         lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats

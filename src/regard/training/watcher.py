@@ -20,7 +20,7 @@ class Progress:
 
     Attributes:
         epoch: the current pass over the corpus, counted from 0.
-        loss_nats: the mean training loss per target token since the last log entry, in nats.
+        loss_nats: the mean training loss per target token since the last log entry.
         tokens_per_second: source and target tokens per second since the last log entry.
         left_seconds: the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
         best: the best evaluation so far as text; empty = no evaluation yet.
@@ -36,7 +36,6 @@ class Progress:
     best: str
 
     def summary(self) -> str:
-        """Return the progress as a line of text for the user."""
         words = (
             f"step {self.step:,}/{self.max_steps:,}",
             f"epoch {self.epoch + 1}",
@@ -71,7 +70,7 @@ class Watcher:
         """Show the progress of training; called whenever a log entry about training steps is written."""
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
-        """Show the result of an evaluation: its log entry, whose keys are those of `DevEvaluation.entry`."""
+        """Show an evaluation's log entry, whose keys are those of `DevEvaluation.entry`."""
 
 
 class Terminal(Watcher):
@@ -140,7 +139,6 @@ class Terminal(Watcher):
         self.n_reports += 1
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
-        """Print the BLEU and loss of an evaluation, and one sentence with its translation."""
         mean = f" (parameters: the mean of {entry['averaged']} checkpoints)" if entry["averaged"] > 1 else ""
         best = "the best so far" if entry["is_best"] else f"best so far: step {entry['best_step']:,}"
         self.say(

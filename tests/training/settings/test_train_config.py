@@ -1,6 +1,5 @@
 """Settings: the messages of refused values, reading and writing TOML."""
 
-from dataclasses import fields
 from typing import get_args
 
 import pytest
@@ -8,7 +7,7 @@ from refusals import refusal
 
 from regard import InputError
 from regard.training.learning_rate import ScheduleName
-from regard.training.settings.settings_file import SECTIONS, as_toml, parse_change, read_config
+from regard.training.settings.settings_file import as_toml, parse_change, read_config
 from regard.training.settings.train_config import (
     Evaluation,
     Model,
@@ -152,11 +151,6 @@ def test_files_that_are_not_settings(tmp_path, content, message):
     assert refusal(InputError, read_config, file).startswith(message.format(file=file))
     file.unlink()
     assert refusal(InputError, read_config, file) == f"cannot read {file}: no such file or directory."
-
-
-@pytest.mark.parametrize("section", SECTIONS.values())
-def test_sections_are_small(section):
-    assert len(fields(section)) <= 14
 
 
 @pytest.mark.usefixtures("unhooked")

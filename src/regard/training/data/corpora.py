@@ -15,18 +15,17 @@ from regard.text.parallel import Parallel, paths_in
 from regard.training.settings.train_config import Data
 
 TAG = "<synthetic>"
-"""The word before each source of a synthetic corpus."""
 
 Texts = str | Path | Sequence[str | Path]
-"""The type of an argument that names the text files of one language: paths, or one str of paths joined by commas."""
+"""The text files of one language: paths, or one str of paths joined by commas."""
 
 
-def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
-    """Return the text files of a training by name.
+TextFiles = Mapping[str, Path]
+"""The text files of a training by name: "source", "target", "source 2", … for each corpus, and "dev source" and
+"dev target" if the user gives files of dev pairs."""
 
-    The files of the first corpus have the names "source" and "target", those of the second "source 2" and "target 2",
-    and so on. The files of dev pairs, if the settings `data` name any, have the names "dev source" and "dev target".
-    """
+
+def text_files(source: Texts, target: Texts, data: Data) -> TextFiles:
     sources, targets = paths(source), paths(target)
     if len(sources) != len(targets):
         raise InputError(
@@ -47,7 +46,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> dict[str, Path]:
 
 
 def paths(texts: Texts) -> list[Path]:
-    """Return the paths in `texts` as a list; a single str is split at its commas unless a file has this name."""
+    """Return the paths in `texts`; a single str is split at its commas unless a file has this name."""
     if isinstance(texts, Sequence) and not isinstance(texts, str):
         return [Path(one) for one in texts]
     return paths_in(str(texts))
@@ -63,10 +62,7 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 
 
 def check_corpora(n_corpora: int, data: Data) -> None:
-    """Raise InputError unless data.weights and data.synthetic fit the number of corpora.
-
-    No dev pair is taken from a synthetic corpus. So one corpus must not be synthetic, unless dev pairs are given.
-    """
+    """Raise InputError unless data.weights and data.synthetic fit the number of corpora."""
     n = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
         raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
@@ -82,12 +78,8 @@ def check_corpora(n_corpora: int, data: Data) -> None:
         )
 
 
-def clean_copies(texts: Mapping[str, Path], data: Data, folder: Path) -> list[CleanCopy]:
-    """Return a `CleanCopy` of each corpus, an object whose `write` stores the cleaned pairs in a file in `folder`.
-
-    Args:
-        texts: the text files by name (see `text_files`).
-    """
+def clean_copies(texts: TextFiles, data: Data, folder: Path) -> list[CleanCopy]:
+    """Return the copy of each corpus, whose `write` stores the cleaned pairs in a file in `folder`."""
     copies = list[CleanCopy]()
     for number in range(1, len(texts) + 1):
         source, target = names_of_corpus(number)

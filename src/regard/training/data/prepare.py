@@ -14,7 +14,7 @@ that the files do not depend on the number of machines.
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, starmap
@@ -36,7 +36,7 @@ from regard.text.placeholders import SIGNS, Placeholders, with_signs
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
-from regard.training.data.corpora import clean_copies
+from regard.training.data.corpora import TextFiles, clean_copies
 from regard.training.data.signed_pairs import SignedPairs, with_signs_if_learnt
 from regard.training.data.split import Split
 from regard.training.data.user_models import UserModels, Vocabularies, refuse_bpe_dropout
@@ -50,10 +50,7 @@ from regard.training.watcher import Watcher
 from regard.translation.translator_folder import load_vocabularies, save_vocabularies, unique_tensors
 
 START = "start.safetensors"
-"""The file in the data folder with a copy of the parameters of the translator from which training starts.
-
-With this copy, training can be resumed even if the folder of the translator is deleted.
-"""
+"""A copy of the parameters of the translator to fine-tune, so that training can be resumed without its folder."""
 
 LEAST_PIECES_WITH_BYTES = 1_024
 """The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
@@ -64,9 +61,7 @@ class Prepared:
     """The complete settings of a training, and the contents of its data folder.
 
     Attributes:
-        config: the complete settings.
         batches: the batches of the training pairs.
-        dev: the dev pairs, on which the model is evaluated.
         start: the file of the initial parameters; None = the model starts from random parameters.
     """
 
@@ -91,25 +86,17 @@ def missing_files(folder: Path) -> int:
 
 def write_missing(
     folder: Path,
-    texts: Mapping[str, Path],
+    texts: TextFiles,
     config: TrainConfig,
     device: torch.device,
     watcher: Watcher,
     share: Share = ALONE,
 ) -> SettledConfig:
-    """Write the data folder of a training under a temporary name; return the complete settings.
-
-    `load_written` renames the folder. Nothing is written if an earlier run has stored the settings and completed the
-    data folder.
+    """Write the data folder of a training, unless it is complete, under a temporary name; return the complete settings.
 
     Args:
         folder: the folder of the training.
-        texts: the text files by name, as `text_files` returns them.
         share: the part of the pairs that this process encodes, if several machines prepare the data together.
-
-    Raises:
-        InputError: a text or a setting is not valid, a setting differs from the earlier run's, or the texts of the
-            machines differ.
     """
     stored = stored_config(folder)
     settled = None if stored is None else resumed_config(folder, stored, config)
@@ -138,10 +125,6 @@ def write_missing(
 
 
 def refuse_different_texts(folder: Path, share: Share) -> None:
-    """Raise InputError unless all machines that prepare the data together have the same texts.
-
-    The checksums of the texts are compared. Each machine reads its own from training.json in `folder`.
-    """
     first, *others = share.exchange(read_about(folder / ABOUT))
     for other in others:
         differ = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
@@ -181,7 +164,7 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
 def write_data(
     writing: Path,
     corpora: Sequence[CleanCopy],
-    texts: Mapping[str, Path],
+    texts: TextFiles,
     config: CorpusConfig,
     n_pairs: int,
     watcher: Watcher,
@@ -192,10 +175,7 @@ def write_data(
 
     Args:
         corpora: the clean copies of the corpora. Their files are deleted at the end.
-        texts: the text files by name, as `text_files` returns them.
         n_pairs: the number of pairs in all corpora, dev pairs included.
-        user_models: the translator or the vocabularies that the user gives, if any.
-        share: the part of the pairs that this process encodes.
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
@@ -270,7 +250,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 
 def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
-    """Return the source and the target vocabulary. One process trains them and sends them to the others (`share`)."""
+    """Return the source and the target vocabulary. One process trains them and sends them to the others."""
     trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
     source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
     if trained is not None:
@@ -280,15 +260,11 @@ def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int,
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
-    """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice.
-
-    Args:
-        n_pairs: the number of all pairs, on which the default size depends.
-    """
+    """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
     tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
-        """Train one vocabulary on `lines()`, which is read twice; each tag, e.g. of synthetic corpora, is one piece."""
+        """Train one vocabulary on `lines()`, which is read twice."""
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
@@ -302,7 +278,6 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
 
 
 def load(data: Path, config: SettledConfig) -> Prepared:
-    """Read the data folder and make batches of its pairs; raise InputError if a file is missing or damaged."""
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
         sizes = len(source), len(target)
@@ -335,6 +310,5 @@ def load(data: Path, config: SettledConfig) -> Prepared:
 
 
 def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    """Return BPE-dropout (random splits of words into pieces) for sources and for targets; None = no BPE-dropout."""
     probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
     return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

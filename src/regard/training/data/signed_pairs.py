@@ -25,12 +25,9 @@ to copy signs."""
 
 @dataclass(frozen=True, slots=True)
 class SignedPairs:
-    """A function that replaces names, numbers and addresses in training pairs by signs such as ⟐ (see placeholders.py).
-
-    It also adds pairs in which signs replace a name and its translation, such as 톰 and Tom.
+    """A function that replaces names, numbers and addresses in training pairs by signs.
 
     Attributes:
-        placeholders: the rule of the translator that is trained: which texts are replaced by signs.
         names: names in the source language and their translations.
     """
 
@@ -39,7 +36,6 @@ class SignedPairs:
 
     @classmethod
     def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        """Return a `SignedPairs` with those names and their translations that are found in `pairs`."""
         return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
 
     def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:
@@ -66,10 +62,9 @@ class SignedPairs:
 def with_signs_if_learnt(
     vocabularies: tuple[Vocabulary, Vocabulary], pairs: Callable[[], Iterable[Pair]]
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the source and the target vocabulary with a piece for each sign, such as ⟐.
+    """Return the vocabularies with a piece for each sign, or unchanged if too few training pairs get signs.
 
-    They are returned unchanged if fewer than `LEAST_SIGNED_PAIRS` of the first `MOST_COUNTED` pairs get signs. `pairs`
-    returns the training pairs; it is a function, because they are read twice.
+    `pairs` returns the training pairs; it is a function, because they are read twice.
     """
     signed = SignedPairs.of(Placeholders.for_language(vocabularies[0]), pairs())
     report = Report()

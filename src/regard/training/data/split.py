@@ -7,16 +7,16 @@ applied: then dev pairs and training pairs may have the same targets, but never 
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
-from pathlib import Path
 
 from regard.errors import InputError
 from regard.text.clean_copy import CleanCopy, Pair
 from regard.text.parallel import Parallel, Report
 from regard.text.vocabulary import Vocabulary
+from regard.training.data.corpora import TextFiles
 from regard.training.settings.settled_config import CorpusConfig
 
 RANKS_AT_ONCE = 100_000
@@ -32,7 +32,6 @@ class Split:
         dev_files: the files of dev pairs that the user gives; None = dev pairs are taken out of the corpora.
         held_out: the sources of the dev pairs that are taken out of the corpora.
         held_out_targets: the targets of these dev pairs; synthetic pairs with these targets are not trained on.
-        seed: the seed of the random choice of dev pairs.
     """
 
     corpora: tuple[CleanCopy, ...]
@@ -42,12 +41,7 @@ class Split:
     seed: int
 
     @classmethod
-    def of(cls, corpora: Sequence[CleanCopy], texts: Mapping[str, Path], config: CorpusConfig) -> "Split":
-        """Choose the dev pairs as the settings describe; raise InputError if no training pair would be left.
-
-        Args:
-            texts: the text files by name; "dev source" and "dev target" if the user gives files of dev pairs.
-        """
+    def of(cls, corpora: Sequence[CleanCopy], texts: TextFiles, config: CorpusConfig) -> "Split":
         seed, copies = config.training.seed, tuple(corpora)
         if "dev source" in texts:
             dev_files = Parallel(texts["dev source"], texts["dev target"])
@@ -75,18 +69,10 @@ class Split:
         return cls(copies, None, held_out, targets, seed)
 
     def train(self) -> Iterator[Pair]:
-        """Yield the training pairs of all corpora."""
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus: all its pairs except the held-out ones.
-
-        A pair is held out if its source is in `self.held_out`. In a synthetic corpus, a pair is held out if its target
-        is in `self.held_out_targets`.
-
-        Args:
-            report: its count `held_out` grows by the number of held-out pairs; None = they are not counted.
-        """
+        """Yield the training pairs of a corpus: all its pairs except the held-out ones, which `report` counts."""
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:
@@ -102,10 +88,7 @@ class Split:
         return (pair for pair in pairs if pair[0] in self.held_out)
 
     def pairs_to_translate(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
-        """Return n random dev pairs, the same in every run, which evaluations during training will translate.
-
-        Only pairs whose source has at most `max_tokens` tokens of `vocabulary` are chosen; there may be fewer than n.
-        """
+        """Return at most n random dev pairs, the same in every run, whose sources have at most `max_tokens` tokens."""
         in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
@@ -144,10 +127,9 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the largest `random_rank` that the source of a dev pair may have.
+    """Return the largest `random_rank` that the source of a dev pair may have, for n different sources of dev pairs.
 
-    The pairs whose source has at most this rank are the dev pairs, with n different sources. Equal sources have equal
-    ranks, so no source is in both the dev pairs and the training pairs.
+    Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs.
 
     Args:
         sources: the source text of each pair of the corpus; texts may be repeated.

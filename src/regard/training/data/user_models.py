@@ -33,7 +33,7 @@ class UserModels:
     """The translator to fine-tune, or the user's vocabularies, if the settings name them.
 
     Attributes:
-        start: the translator to fine-tune, whose vocabularies and parameters are copied; None = a new model.
+        start: the translator to fine-tune; None = a new model.
         vocabularies: the vocabularies of that translator, or those in the user's files; None = new ones are trained.
     """
 
@@ -42,21 +42,13 @@ class UserModels:
 
     @classmethod
     def of(cls, config: TrainConfig) -> "UserModels":
-        """Read the translator that model.start_from names, or if none, the vocabularies that vocabulary.file names.
-
-        If the settings name neither, both attributes of the result are None.
-        """
         if config.model.start_from is None:
             return cls(None, read_user_vocabularies(config.vocabulary))
         start = read_any_translator(Path(config.model.start_from))
         return cls(start, (start.source_vocabulary, start.target_vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return `config` with the values that the given translator or vocabularies determine, e.g. vocabulary.joint.
-
-        Raises:
-            InputError: a setting differs from the translator or from the vocabularies.
-        """
+        """Return `config` with what the given translator or vocabularies determine, such as vocabulary.joint."""
         if self.vocabularies is None:
             return config
         source, target = self.vocabularies
@@ -69,11 +61,7 @@ class UserModels:
 
 
 def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, placeholders: bool) -> TrainConfig:
-    """Return the settings for fine-tuning: the section [model] has the settings of the translator `start`.
-
-    Args:
-        joint, placeholders: the settings vocabulary.joint and vocabulary.placeholders of the translator.
-    """
+    """Return the settings for fine-tuning: the section [model] has the settings of the translator `start`."""
     model, vocabulary, default = config.model, config.vocabulary, TrainConfig()
     start_config = asdict(start.model.config)  # type: ignore[call-overload]
     kind = cast(Kind, kind_of(start.model))
@@ -100,10 +88,7 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
 
 
 def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
-    """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set.
-
-    If the setting names one file, both vocabularies are the same object.
-    """
+    """Return the source and the target vocabulary that the setting vocabulary.file names; None if it is not set."""
     if settings.file is None:
         return None
     paths = paths_in(settings.file)
@@ -119,13 +104,7 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 def refuse_other_vocabularies(
     settings: VocabularySettings, given: Vocabularies, joint: bool, placeholders: bool
 ) -> None:
-    """Raise InputError if a setting asks for a vocabulary that differs from the vocabularies that the user has given.
-
-    Args:
-        given: the vocabularies that the user has given.
-        joint: whether the given vocabularies are one vocabulary for both languages.
-        placeholders: whether the given vocabularies have pieces for signs such as ⟐.
-    """
+    """Raise InputError if a setting asks for a vocabulary that differs from those that the user has given."""
     sizes = dict.fromkeys(map(len, given))
     given_size = " and ".join(f"{size:,}" for size in sizes)
     for name, value, allowed, given_value in (
@@ -143,7 +122,6 @@ def refuse_other_vocabularies(
 
 
 def refuse_bpe_dropout(settings: VocabularySettings, vocabularies: Vocabularies) -> None:
-    """Raise InputError if the settings ask for BPE-dropout and a vocabulary is not made by byte-pair encoding."""
     if settings.bpe_dropout and not all(algorithm_of(vocabulary.model) == BPE for vocabulary in vocabularies):
         raise InputError(
             f"vocabulary.bpe_dropout = {settings.bpe_dropout}: the given vocabulary is not made by byte-pair encoding; "

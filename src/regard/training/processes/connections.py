@@ -44,8 +44,6 @@ class LostError(InputError):
 class Connections:
     """The connections of this process to other processes, watched by a thread.
 
-    The main process is connected to all others, every other process only to the main process.
-
     Args:
         connections: the sockets, by the rank of the process at the other end.
         n: the number of processes.
@@ -63,11 +61,10 @@ class Connections:
     def open(cls, rank: int, n: int, from_main: Callable[[list[int]], list[int]]) -> "Connections":
         """Connect this process: the main process to all others, every other process to the main process.
 
-        All processes must call this method at the same time. It raises LostError if a process does not connect.
+        All processes must call this method at the same time.
 
         Args:
             rank: the rank of this process; the main process has rank 0.
-            n: the number of processes.
             from_main: a function that sends a list from the main process to all processes, and returns it in each, such
                 as `Processes.from_main`.
         """
@@ -91,7 +88,7 @@ class Connections:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Store the message that process `rank` is lost; end this process after `GRACE_SECONDS` if it still runs."""
+        """End this process after `GRACE_SECONDS`, if it still runs, because process `rank` is lost."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."
@@ -136,10 +133,7 @@ def listening_socket() -> socket.socket:
 
 
 def connect(port: int, secret: int, rank: int) -> socket.socket:
-    """Connect to the main process, send a greeting with `secret` and `rank`, and return the connection.
-
-    The address of the main process is in the environment variable MASTER_ADDR.
-    """
+    """Connect to the main process, whose address is in the environment variable MASTER_ADDR, and send a greeting."""
     address = os.environ.get("MASTER_ADDR", "localhost")
     try:
         connection = socket.create_connection((address, port), timeout=CONNECT_SECONDS)
@@ -155,8 +149,7 @@ def connect(port: int, secret: int, rank: int) -> socket.socket:
 def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socket.socket]:
     """Accept the connections of the other n - 1 processes; return each by the rank of its process.
 
-    A connection whose greeting does not have the number `secret` is closed. If some processes are missing, and for
-    `CONNECT_SECONDS` no further process has connected, LostError is raised.
+    A connection whose greeting does not have the number `secret` is closed.
     """
     connections: dict[int, socket.socket] = {}
     while len(connections) < n - 1:
@@ -178,7 +171,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
 
 
 def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Read a greeting from a new connection; return its secret and its rank, or None if no greeting arrives."""
+    """Return the secret and the rank in the greeting of a new connection, or None if no greeting arrives."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):
@@ -187,7 +180,6 @@ def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def with_keep_alive(connection: socket.socket) -> socket.socket:
-    """Remove the timeout of a connection and switch on TCP keep-alive; return the connection."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():

@@ -5,8 +5,7 @@
 
 All processes take the same batches in the same order; each computes some rows of every batch, with its own random
 numbers for dropout. Without dropout the result does not depend on the number of processes, nor on whether each process
-stores the whole model or a shard of it (up to rounding). Only the main process, the one of rank 0, prints and writes
-the files of the training. When one process dies, all others end too.
+stores the whole model or a shard of it (up to rounding).
 """
 
 import os
@@ -31,7 +30,6 @@ from regard.training.settings.train_config import Precision
 from regard.translation.translator_folder import unique_tensors
 
 ADAM_TENSORS = ("step", "exp_avg", "exp_avg_sq")
-"""The names under which AdamW stores its tensors for each parameter."""
 
 FSDP = "ACCELERATE_USE_FSDP"
 """The environment variable that `accelerate launch` sets to "true" if its config file asks for FSDP."""
@@ -50,7 +48,7 @@ class Processes:
     """The group of processes that train together, as seen by one of them.
 
     All processes must call the methods that exchange values: `total`, `any`, `from_main`, `share`, `parameters`,
-    `optimiser_tensors` and `restore`. Leaving the with-block of this context manager closes the connections.
+    `optimiser_tensors` and `restore`.
 
     Attributes:
         accelerator: the accelerate.Accelerator of this process.
@@ -71,10 +69,6 @@ class Processes:
         Args:
             device: cpu or cuda. A number, as in cuda:1, is allowed only if there is one process.
             precision: the data type of matrix products.
-
-        Raises:
-            InputError: Accelerate's config asks for DeepSpeed or Megatron-LM, another process does not connect, or
-                `device` has a number and the launcher chose another device or started several processes.
         """
         refuse_unsupported()
         numbered = device.type == "cuda" and device.index is not None
@@ -123,7 +117,7 @@ class Processes:
 
     @property
     def rank(self) -> int:
-        """The rank of this process: its number among all processes, from 0."""
+        """The number of this process among all processes, from 0."""
         return int(self.accelerator.process_index)
 
     @property
@@ -141,7 +135,6 @@ class Processes:
         return self.accelerator.device
 
     def wait(self) -> None:
-        """Wait until all processes have reached this call."""
         self.accelerator.wait_for_everyone()
 
     def wrap(self, module: nn.Module, sharded: bool | None) -> nn.Module:
@@ -150,7 +143,6 @@ class Processes:
         The optimiser must be created from the result, because sharding replaces the parameters.
 
         Args:
-            module: the module, with equal parameters in all processes.
             sharded: shard the parameters over the processes; None = only if Accelerate's config asks for FSDP.
         """
         if self.n == 1 or not (self.launcher_shards if sharded is None else sharded):
@@ -177,7 +169,6 @@ class Processes:
             self.accelerator.clip_grad_norm_(module.parameters(), norm)
 
     def total(self, number: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes, element by element."""
         return number if self.n == 1 else self.accelerator.reduce(number, reduction="sum")
 
     def any(self, conditions: Sequence[bool]) -> list[bool]:
@@ -249,11 +240,8 @@ class Processes:
         """Copy the tensors of a checkpoint, or this process's shards of them, into the module and the optimiser.
 
         Args:
-            parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written.
-                Only the main process needs them; other processes may pass empty dicts.
-
-        Raises:
-            InputError: a tensor is missing or has another shape: the checkpoint belongs to another model.
+            parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written;
+                only the main process needs them.
         """
         inner, tensors = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():
@@ -265,14 +253,9 @@ class Processes:
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
     def shard_like(self, tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
-        """Send a tensor from the main process to all processes; return this process's shard of it.
+        """Send the tensor `name` from the main process to all processes; return this process's shard of it.
 
         The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
-
-        Args:
-            tensors: in the main process, the full tensors by name; other processes do not read this argument.
-            name: the name of the tensor to send.
-            like: the parameter, or the tensor of the optimiser, that the result will be copied into.
         """
         if self.is_main:
             tensor = tensors.get(name)
@@ -291,19 +274,16 @@ class Processes:
         return tensor if self.n == 1 else part_from_main(tensor, like)
 
     def unwrapped(self, module: nn.Module) -> nn.Module:
-        """Return the module itself, without the wrapper that `wrap` added."""
         return self.accelerator.unwrap_model(module)
 
 
 def exchange_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:
-    """Return the `part` of every member of a process group, in the order of ranks. All members must call it."""
     parts = [None] * members.size()
     distributed.all_gather_object(parts, part, group=members)
     return parts
 
 
 def refuse_unsupported() -> None:
-    """Raise InputError if Accelerate's config asks for DeepSpeed or Megatron-LM."""
     for variable, name in UNSUPPORTED.items():
         if os.environ.get(variable, "false").lower() == "true":
             raise InputError(

@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
-    """Shard the parameters of a module over n processes, in place; return the module.
+    """Shard the parameters of a module over n processes, in place.
 
     Each linear layer of a block (a member of an nn.ModuleList) is sharded separately. FSDP cannot shard a whole block
     at once: it gathers parameters only for calls of `forward`, which must return tensors, but decoder blocks also have
@@ -52,10 +52,10 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send a tensor from the main process to all processes; return this process's shard of it.
+    """Send a tensor from the main process to all processes; return this process's shard of it, sharded like `like`.
 
-    The tensor is sharded in the same way as `like`. If `like` is not sharded, the result is the full tensor. All
-    processes must call this function with a tensor of the full shape; only the numbers of the main process are used.
+    All processes must call this function with a tensor of the full shape; only the numbers of the main process are
+    used.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

@@ -19,7 +19,6 @@ from regard.training.settings.train_config import Model, Section, TrainConfig, c
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
-"""The class of each section of the settings, by the name of its table."""
 
 VOCABULARY_SIZES = {"n_source_tokens", "n_target_tokens"}
 """The fields of a model's config that the user cannot set, because they are the sizes of the vocabularies."""
@@ -34,13 +33,10 @@ def read_config(
     """Read the settings from a TOML file, and override some of them.
 
     Args:
-        file: the TOML file; None = all settings have their defaults.
+        file: None = all settings have their defaults.
         changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
         options: for each section, values by name, which override `file` and `changes`; a value that is None changes
-            nothing. None = there are no options.
-
-    Raises:
-        InputError: the file cannot be read, or a name or a value is not valid.
+            nothing.
     """
     tables = {} if file is None else read_tables(file)
     for change in changes:
@@ -86,29 +82,26 @@ def parse_change(change: str) -> tuple[str, str, Any]:
 
 
 def config_from_tables(tables: Tables) -> TrainConfig:
-    """Check the tables of a settings file and return the settings; a setting missing in the tables has its default."""
-    for name in tables:
+    sections = dict[str, Any]()
+    for name, table in tables.items():
         if name not in SECTIONS:
             close = nearest(name, list(SECTIONS), n=1)[0]
             raise InputError(f"there is no section of settings {name}; nearest: {close}.")
-    return TrainConfig(**{name: section_from_table(name, table) for name, table in tables.items()})  # type: ignore[arg-type]
-
-
-def section_from_table(name: str, table: Mapping[str, Any]) -> Section:
-    """Check the table of the section `name`, and return its settings."""
-    if name == "model":
-        return model_from_table(table)
-    for key in table:
-        refuse_unknown(name, key, names_of(name))
-    return SECTIONS[name](**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+        if name == "model":
+            sections[name] = model_from_table(table)
+            continue
+        for key in table:
+            refuse_unknown(name, key, names_of(name))
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+        sections[name] = SECTIONS[name](**values)
+    return TrainConfig(**sections)
 
 
 def model_from_table(table: Mapping[str, Any]) -> Model:
-    """Check the table [model], and return its settings.
+    """Return the settings of the table [model], which may also contain fields of TransformerConfig or RecurrentConfig.
 
-    The table may also contain fields of TransformerConfig or RecurrentConfig. If the table has no `kind` but a
-    `start_from`, the kind is that of the translator in this folder. The type and range of each value are checked here;
-    whether the values fit together is checked when the model's config is created.
+    The type and range of each value are checked here; whether the values fit together is checked when the model's
+    config is created.
     """
     settings = {key: value for key, value in table.items() if key in names_of("model")}
     model = Model(**settings)
@@ -124,15 +117,11 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
 
 
 def names_of(section: str) -> list[str]:
-    """Return the names of the settings in a section. Fields of the model's config, such as d_model, are left out."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
-    """Raise InputError if `key` is not in `valid`, the names of the settings in the section `section`.
-
-    The message suggests the section that has a setting of this name, or else the most similar valid name.
-    """
+    """Raise InputError unless `key` is one of the `valid` names of settings of a section."""
     if key not in valid:
         same = [f"{other}.{key}" for other in SECTIONS if key in names_of(other)]
         close = same or [f"{section}.{name}" for name in nearest(key, valid, n=1)]

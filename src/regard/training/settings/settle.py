@@ -1,8 +1,8 @@
 """Deriving the settings that the user left at None, from recipes (default settings) by corpus size and device.
 
-Each recipe is for corpora up to a number of sentence pairs. Small corpora get small models, much dropout and many
-epochs; large corpora get the opposite. A CPU gets models that it can train within hours. `settle_corpus` derives the
-settings needed to encode the corpus; then `settle` derives all other settings.
+Small corpora get small models, much dropout and many epochs; large corpora get the opposite. A CPU gets models that it
+can train within hours. `settle_corpus` derives the settings needed to encode the corpus; then `settle` derives all
+other settings.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,8 +52,7 @@ class ModelDefaults:
     Attributes:
         preset: the name of the model's size, e.g. "small".
         learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
-        epochs: the number of passes over the corpus. max_steps is the number of steps in these passes, but not below
-            `Recipe.least_steps` and not above `Recipe.most_steps`.
+        epochs: the passes over the corpus in max_steps, which is between `Recipe.least_steps` and `Recipe.most_steps`.
         changes: the values that differ from the preset, by field name of the model's config.
     """
 
@@ -65,14 +64,10 @@ class ModelDefaults:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """The default settings for corpora of up to a certain size.
+    """The default settings for corpora of up to a certain number of sentence pairs.
 
     Attributes:
-        up_to_pairs: the number of sentence pairs of the largest corpus that the recipe is for.
-        defaults: the defaults that depend on the kind of model.
-        batch_tokens, warmup_steps, schedule: the defaults of these settings of [training].
-        least_steps: the lowest default of max_steps, however small the corpus.
-        most_steps: the highest default of max_steps, however large the corpus.
+        least_steps, most_steps: the limits of max_steps, however small or large the corpus.
         evaluations: the number of evaluations in the whole training; None = one for each of `ModelDefaults.epochs`.
         patience: the number of evaluations in a row without improvement after which training ends.
     """
@@ -154,21 +149,11 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    """Return the recipe (default settings) for a corpus of `n_pairs` sentence pairs on a device."""
     return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
 
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
-    """Return the settings with complete [data], [vocabulary] and [model], which are needed to encode the corpus.
-
-    Args:
-        config: the user's settings.
-        recipe: the default settings for the corpus.
-        survey: statistics of the corpus, which decide some other defaults.
-
-    Raises:
-        InputError: the settings of the model contradict each other, or data.max_tokens exceeds model.max_tokens - 1.
-    """
+    """Return the settings with complete [data], [vocabulary] and [model], which are needed to encode the corpus."""
     share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
     joint = value_or_default(config.vocabulary.joint, share_letters)
     placeholders = not (joint or share_letters)
@@ -230,10 +215,10 @@ def settle(
 
 
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
-    """Return the settings of [model]; those that the user did not give are taken from a recipe (default settings).
+    """Return the settings of [model]; those that the user did not give are taken from the recipe.
 
     By default a Transformer uses one matrix for the embeddings of source and target and for the output layer if the
-    vocabulary is joint (`joint`); otherwise one for the target's embeddings and the output layer.
+    vocabulary is joint; otherwise one for the target's embeddings and the output layer.
     """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
@@ -258,12 +243,7 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
 
 
 def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
-    """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the default for the model.
-
-    Args:
-        max_tokens: the user's number; None = return the default.
-        model_max_tokens: the longest sequence that the model processes; it includes EOS or BOS.
-    """
+    """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the model's default."""
     most = model_max_tokens - 1  # the model also reads EOS after a source, and BOS before a target
     longest = value_or_default(max_tokens, min(DEFAULT_MAX_TOKENS, most))
     if longest > most:
@@ -276,18 +256,12 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 
 
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
-    """Return the default peak learning rate.
-
-    The rate is defaults.learning_rate; for a model of another size than defaults.preset it is at most `SAFE_RATE`. For
-    fine-tuning a translator, this rate is multiplied by `WARM_START_SHARE`, which is 0.2.
-    """
     has_preset_size = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if has_preset_size else min(defaults.learning_rate, SAFE_RATE)
     return rate if model.start_from is None else WARM_START_SHARE * rate
 
 
 def default_precision(device: torch.device) -> Precision:
-    """Return bfloat16 for a CUDA device that supports it, float32 otherwise."""
     if device.type != "cuda":
         return "float32"
     with torch.cuda.device(device):

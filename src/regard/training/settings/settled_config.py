@@ -1,8 +1,7 @@
 """The complete settings with which a training runs: those of TrainConfig, with every derived setting filled in.
 
 Each class here repeats the derived fields of a section of TrainConfig, with types that exclude None. A setting that is
-not repeated may be None in complete settings, too. Its description in TrainConfig says what None then means: for
-example, no files of dev pairs, or no limit in minutes.
+not repeated may be None in complete settings, too: for example, no files of dev pairs, or no limit in minutes.
 """
 
 from dataclasses import dataclass, fields
@@ -69,8 +68,6 @@ class CorpusConfig(TrainConfig):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettledConfig(CorpusConfig):
-    """The complete settings of a training: every derived setting is filled in (see the beginning of this module)."""
-
     training: SettledTraining
     evaluation: SettledEvaluation
 

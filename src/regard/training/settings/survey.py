@@ -1,7 +1,4 @@
-"""Counting the sentence pairs of a corpus, and comparing the letters of its two languages.
-
-The results decide the default settings, such as whether the languages share a vocabulary.
-"""
+"""Statistics of a corpus on which default settings depend, such as whether the languages share a vocabulary."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,8 +16,7 @@ class Survey:
 
     Attributes:
         n_pairs: the number of sentence pairs in which neither sentence is empty, dev pairs included.
-        shared_letters: the overlap of the two languages' letter frequencies, from 0 (no common letter) to 1 (equal
-            frequencies).
+        shared_letters: the overlap of the two languages' letter frequencies, from 0 (no common letter) to 1.
     """
 
     n_pairs: int
@@ -28,10 +24,6 @@ class Survey:
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    """Return the number of pairs in a corpus, and how far its two languages use the same letters.
-
-    Letters are counted in the first `LETTER_PAIRS` pairs; an upper-case letter counts as the lower-case one.
-    """
     n_pairs, letters = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:

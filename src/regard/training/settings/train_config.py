@@ -22,7 +22,6 @@ Kept = Literal["best", "last"]
 
 Precision = Literal["float32", "bfloat16"]
 Plain = str | int | float | bool
-"""The types that the value of a setting can have, besides a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +308,6 @@ def check(value: Any, hint: Any, name: str) -> None:
 
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or the type itself if it is not a union."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
@@ -317,11 +315,9 @@ LONGEST_VALUE = 80
 """A message shows at most this many characters of a value."""
 
 TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-"""The words for the types of settings in messages."""
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:
-    """Raise InputError for the setting `name` unless `value` has the type `kind`; an int also counts as a float."""
     if not (type(value) is kind or (kind is float and type(value) is int)):
         refuse(name, value, TYPE_WORDS[kind])
 

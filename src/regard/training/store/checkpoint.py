@@ -3,8 +3,7 @@
 A checkpoint is written to a folder with a temporary name. Every file and then the folder is synced to the disk, and the
 folder is renamed last: a process that is killed at any moment leaves the earlier checkpoint or the new one.
 `manifest.json` lists every file with its size and SHA-256. It also lists files outside the checkpoints that are needed
-to resume, such as the vocabularies, under the key "beside". If a disk fails or a copy is incomplete, the damage is
-found and reported, and training resumes from the previous checkpoint.
+to resume, such as the vocabularies, under the key "beside".
 
     DIR/checkpoints/step-400/model.safetensors  optimiser.safetensors  state.json  manifest.json
 """
@@ -26,10 +25,8 @@ from regard.tensor_file import read_tensors, write_tensors
 from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
 
 FORMAT, VERSION = "regard checkpoint", 2
-"""The name and the version of the format in manifest.json."""
 
 PREFIX, SUFFIX = "step-", ".safetensors"
-"""The beginning of the name of a checkpoint's folder, and the ending of the names of its files of tensors."""
 
 LONGEST_NAME = 255
 """A manifest with a file whose path has more bytes than this is refused: no file system allows longer names."""
@@ -44,7 +41,6 @@ class Checkpoint:
     """The contents of a checkpoint, whose files have been verified by their checksums.
 
     Attributes:
-        folder: the folder of this checkpoint.
         tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
         state: the content of state.json.
     """
@@ -61,7 +57,6 @@ def save_checkpoint(
 
     Args:
         folder: the folder of all checkpoints, in the folder of the training.
-        step: the number of steps taken; it becomes part of the checkpoint's name.
         tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
         state: the training state, as JSON values.
         needed_files: files outside `folder`, in the folder of the training, without which the checkpoint is useless;
@@ -85,14 +80,10 @@ def save_checkpoint(
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """Read the latest checkpoint that is not damaged, or return None if there are no checkpoints.
+    """Read the latest checkpoint in `folder` that is not damaged, or return None if there are no checkpoints.
 
     Args:
-        folder: the folder of all checkpoints.
-        say: a function that shows a message to the user; called for each damaged checkpoint that was skipped.
-
-    Raises:
-        DamagedError: all checkpoints are damaged.
+        say: shows a message to the user about a damaged checkpoint that was skipped.
     """
     restore_folders(folder)  # finishes a replacement of a checkpoint that a killed process left half done
     reasons = []
@@ -117,10 +108,10 @@ def saved_steps(folder: Path) -> list[int]:
 
 
 def keep_latest(folder: Path, n: int, step: int) -> None:
-    """Remove all checkpoints except the latest n up to `step`. Also remove incomplete folders that killed runs left.
+    """Remove all checkpoints except the latest n up to the current `step`, and folders that killed runs left.
 
-    `step` is the current step. A checkpoint of a later step was left by an earlier run and is damaged: otherwise
-    training would have resumed from it.
+    A checkpoint of a later step was left by an earlier run and is damaged: otherwise training would have resumed from
+    it.
     """
     saved = saved_steps(folder)
     kept = [saved_step for saved_step in saved if saved_step <= step][-n:]
@@ -150,7 +141,6 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the content of manifest.json in the folder of a checkpoint."""
     try:
         manifest = read_json(folder / "manifest.json")
         kind, version, files, files_outside = (manifest[name] for name in ("format", "version", "files", "beside"))
@@ -168,10 +158,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def are_checksums(files: object) -> bool:
-    """Return whether `files`, read from a manifest, is a dict from safe relative paths to sizes and checksums.
-
-    A path with ".." or with more than `LONGEST_NAME` bytes is not safe.
-    """
+    """Return whether `files`, read from a manifest, is a dict from safe relative paths to sizes and checksums."""
     return isinstance(files, dict) and all(
         isinstance(written, dict)
         and type(written.get("size")) is int
@@ -198,8 +185,6 @@ def check_file(folder: Path, name: str, written: Mapping[str, Any], *, outside: 
     Args:
         folder: the folder of the checkpoint.
         name: the path of the file, relative to `folder`, or if `outside` is True, to the folder of the training.
-        written: the size and the checksum of the file as the manifest has them.
-        outside: whether the file is outside the folder of the checkpoint.
     """
     path = (folder.parents[1] if outside else folder) / name
     if not path.is_file():

@@ -10,7 +10,7 @@ REPLACED = ".replaced"
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Return the size and the SHA-256 of a file: {"size": bytes, "sha256": hexadecimal digits}."""
+    """Return the size of a file in bytes and its SHA-256 in hexadecimal digits."""
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
 
@@ -39,11 +39,7 @@ def replace_folder(folder: Path, new: Path) -> None:
 
 
 def restore_folders(parent: Path) -> None:
-    """Repair the folders in `parent` if a process was killed during `replace_folder`.
-
-    If the new folder has its final name already, the earlier folder is removed. Otherwise the earlier folder gets its
-    name back.
-    """
+    """Repair the folders in `parent` if a process was killed during `replace_folder`."""
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
         if folder.exists():

@@ -17,7 +17,7 @@ from regard.errors import InputError
 from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
 
 DELETE = "delete the latest checkpoint, and training resumes from the one before it."
-"""The advice with which every message about a damaged snapshot file ends, after a semicolon."""
+"""The advice with which every message about a damaged snapshot file ends."""
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
@@ -40,7 +40,7 @@ def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def mean(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the mean of tensors of one shape, summed in float64, in the data type of the first tensor."""
+    """Return the mean, summed in float64, in the data type of the first tensor."""
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:
         total += tensor
@@ -48,7 +48,6 @@ def mean(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def keep_only(folder: Path, needed: Collection[Path]) -> None:
-    """Remove all snapshots in `folder` whose paths are not in `needed`."""
     for path in folder.glob("*.safetensors"):
         if path not in needed:
             path.unlink()

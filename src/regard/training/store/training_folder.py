@@ -1,11 +1,8 @@
 """The folder of a training: its lock file, the checksums of its texts, and its settings.
 
-    training.lock     locked while a training runs in the folder, so that no second one can start there
-    training.json     marks the folder as a training's, and has the sizes and checksums of the texts
-    config.toml       all settings, including the derived ones
-
-A folder that has files but no `training.json` is refused. A training can only be resumed with the same texts and the
-same settings, except the settings in `MAY_CHANGE`.
+training.lock     locked while a training runs in the folder, so that no second one can start there
+training.json     marks the folder as a training's, and has the sizes and checksums of the texts
+config.toml       all settings, including the derived ones
 """
 
 import json
@@ -21,16 +18,15 @@ from filelock import FileLock, Timeout
 from regard.atomic_files import write_atomically
 from regard.errors import InputError, reason
 from regard.json_file import read_json
+from regard.training.data.corpora import TextFiles
 from regard.training.settings.settings_file import as_toml, read_config
 from regard.training.settings.settled_config import SettledConfig, checked_complete
 from regard.training.settings.train_config import Section, TrainConfig
 from regard.training.store.checksums import checksum
 
 FORMAT, VERSION = "regard training", 1
-"""The name and the version of the format in training.json."""
 
 ABOUT, CONFIG, LOCK = "training.json", "config.toml", "training.lock"
-"""The names of the files in the folder of a training that this module reads and writes."""
 
 MAY_CHANGE = {
     "training.max_steps",
@@ -46,17 +42,12 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 """The settings with paths of text files. The paths may change, as the checksums of the files are compared instead."""
 
 
-def claim(folder: Path, texts: Mapping[str, Path], training: ExitStack | None = None) -> None:
+def claim(folder: Path, texts: TextFiles, training: ExitStack | None = None) -> None:
     """Create the folder of a new training and lock it; a folder that exists must be empty or belong to these texts.
 
     Args:
-        texts: the text files by name: source, target, and "dev source" and "dev target" if they are given.
-        training: the lock is released when this stack closes; None = do not lock, as another process of the same
+        training: the stack that releases the lock when it closes; None = do not lock, as another process of the same
             training has the lock.
-
-    Raises:
-        InputError: a text cannot be read, another training runs in the folder, the folder was made for other texts, or
-            it has files but is not a training's.
     """
     checksums = {}
     for name, path in texts.items():
@@ -118,7 +109,6 @@ def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
 
 
 def lock_folder(folder: Path, training: ExitStack | None) -> None:
-    """Lock the folder until the ExitStack `training` closes; None = do not lock."""
     if training is None:
         return
     try:
@@ -130,7 +120,6 @@ def lock_folder(folder: Path, training: ExitStack | None) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder of a new training; an existing empty folder is fine."""
     folder.mkdir(parents=True, exist_ok=True)
     names = (path.name for path in folder.iterdir())
     others = sorted(name for name in names if name != LOCK and not name.endswith(".writing"))
@@ -142,7 +131,6 @@ def make_folder(folder: Path) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Return the checksums of the texts by name, as stored in training.json."""
     try:
         about = read_json(path)
         kind, version, texts = about["format"], about["version"], about["texts"]
@@ -155,15 +143,7 @@ def read_about(path: Path) -> dict[str, Any]:
     return texts
 
 
-def refuse_other_texts(
-    folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], texts: Mapping[str, Path]
-) -> None:
-    """Raise InputError if the texts are not those with which the training began.
-
-    Args:
-        before, now: the checksums of the texts when training began and now, by name.
-        texts: the paths of the present texts, by name.
-    """
+def refuse_other_texts(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], texts: TextFiles) -> None:
     for name in (*texts, *sorted(before.keys() - now.keys())):
         if before.get(name) == now.get(name):
             continue
@@ -188,12 +168,7 @@ def write_config(folder: Path, config: SettledConfig) -> None:
 def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:
     """Return the settings with which a training is resumed: `stored`, with some settings replaced by `requested`.
 
-    The settings in `MAY_CHANGE` may be replaced. A setting of `requested` that equals its default counts as not given,
-    so the stored value stays.
-
-    Raises:
-        InputError: a requested setting differs from the stored one and is not in `MAY_CHANGE`, or max_steps changes
-            with a cosine schedule.
+    A setting of `requested` that equals its default counts as not given, so the stored value stays.
     """
     default = TrainConfig()
     sections: dict[str, Any] = {}
@@ -211,10 +186,6 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
 
 
 def resumed_section(folder: Path, name: str, stored: Section, requested: Section, default: Section) -> Section:
-    """Return one section of the settings with which a training is resumed: `stored`, with the changes of `requested`.
-
-    A setting of `requested` that equals `default` counts as not given. A change that is not allowed raises InputError.
-    """
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"

@@ -19,7 +19,7 @@ from regard.errors import InputError
 from regard.json_file import parse_json
 
 Entry = Mapping[str, Any]
-"""An entry of the log: numbers by name; after an evaluation, also a sample of a translation under the name "sample"."""
+"""An entry of the log: numbers by name; after an evaluation, also the texts of one sentence under the name "sample"."""
 
 TAGS = {
     "loss_nats": "loss/training",
@@ -30,10 +30,9 @@ TAGS = {
 
 
 class Log:
-    """The log of a training: writes log.jsonl and TensorBoard events to the folder of the training.
+    """Writes log.jsonl and TensorBoard events to the folder of a training.
 
     Args:
-        folder: the folder of the training.
         step: the step from which training resumes, 0 for a new training. Entries of an earlier run after this step are
             removed.
     """
@@ -67,10 +66,7 @@ def as_line(entry: Entry) -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a log, or an empty list if there is no file.
-
-    An incomplete last line, which a killed run may leave, is ignored.
-    """
+    """Return the entries of a log; an incomplete last line, which a killed run may leave, is ignored."""
     if not path.exists():
         return []
     lines = path.read_bytes().split(b"\n")
@@ -85,10 +81,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed.
-
-    TensorBoard will ignore events of an earlier run that are later than `step`.
-    """
+    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
