@@ -3,12 +3,10 @@
 import pytest
 import torch
 from refusals import refusal
-from structs import fields_of
 from torch.testing import assert_close
 
 from regard.kernels import top_tokens as module
-from regard.kernels.build import FOLDER
-from regard.kernels.top_tokens import TopTokensArguments, kernel_reads, top_tokens
+from regard.kernels.top_tokens import kernel_reads, top_tokens
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -75,8 +73,3 @@ def test_wrong_arguments_are_refused(normal, name, value, reason, monkeypatch):
     monkeypatch.setattr(module, "check_arguments", spoilt)
     message = f"regard_top_tokens refuses its arguments: {reason}; please report this."
     assert refusal(RuntimeError, top_tokens, normal(2, 7).float(), 1, [0]) == message
-
-
-def test_the_struct_has_the_fields_of_the_source_in_their_order():
-    fields = fields_of(FOLDER / "top_tokens.c", "TopTokensArguments")
-    assert [field for field, *_ in TopTokensArguments._fields_] == fields

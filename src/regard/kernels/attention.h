@@ -1,6 +1,5 @@
-/* Structs and functions of both attention.c and statistics.c: the structs that Python fills in (attention.py has the same
-   fields in the same order), and the block of queries that a thread computes. In both files, p are the arguments, b is
-   the block, and s are the statistics.
+/* Structs and functions of both attention.c and statistics.c: the structs that Python fills in (attention.py), and the block
+   of queries that a thread computes. In both files, p are the arguments, b is the block, and s are the statistics.
 
    A block has some consecutive queries of one head, and a range of keys that contains all keys to which these queries may
    attend. Row i of a block is the row of scores of its query i. A block too large for the CPU cache is computed in parts:

@@ -13,9 +13,6 @@ from typing import Any
 from regard.errors import InputError, reason
 from regard.kernels.build import FOLDER, MANIFEST, SLOWDOWN, checksum, levels, library_name, sources_checksum
 
-FLOATS, INTEGERS = ctypes.c_void_p, ctypes.c_void_p
-"""The ctypes of pointers to floating-point numbers and to integers; both accept `tensor.data_ptr()`."""
-
 BUILD_COMMAND = "python -m regard.kernels.build"
 
 

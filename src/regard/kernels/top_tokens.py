@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
+from regard.kernels.library import c_function, check_arguments
+from regard.kernels.structs import fields_of
 from regard.kernels.threads import run_on_threads
 
 LOGITS_OF_A_THREAD = 2**16
@@ -18,17 +19,7 @@ LOGITS_OF_A_THREAD = 2**16
 class TopTokensArguments(ctypes.Structure):
     """The C struct `TopTokensArguments` of top_tokens.c."""
 
-    _fields_ = (
-        ("logits", FLOATS),
-        ("rows", ctypes.c_int64),
-        ("vocabulary", ctypes.c_int64),
-        ("forbidden", INTEGERS),
-        ("n_forbidden", ctypes.c_int64),
-        ("n", ctypes.c_int64),
-        ("log_probabilities", FLOATS),
-        ("tokens", INTEGERS),
-        ("next_row", ctypes.c_int64),
-    )
+    _fields_ = fields_of("top_tokens.c", "TopTokensArguments")
 
 
 def kernel_reads(logits: Tensor) -> bool:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structs import fields_of
 from torch.testing import assert_close
 
 from regard import (
@@ -29,8 +28,6 @@ from regard.attention.statistics.cpu import engine
 from regard.attention.statistics.cpu import plan as blocks
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
-from regard.kernels import attention as kernel
-from regard.kernels.build import FOLDER
 
 B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
 
@@ -323,15 +320,6 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, paralle
         for name in (*PER_QUERY, "received", "pooled"):
             assert torch.equal(getattr(other.pattern.statistics, name), getattr(found[0].pattern.statistics, name))
         assert torch.equal(other.pattern.statistics.top.keys, found[0].pattern.statistics.top.keys)
-
-
-@pytest.mark.parametrize(
-    "struct",
-    [kernel.Statistics, kernel.CompensatedSum, kernel.Vectors, kernel.ByteMask, kernel.WeightedSum, kernel.Arguments],
-)
-def test_the_structs_have_the_fields_of_the_source_in_their_order(struct):
-    fields = fields_of(FOLDER / "attention.h", struct.__name__)
-    assert [name for name, *_ in struct._fields_] == fields
 
 
 @pytest.mark.parametrize("keys", [2048, 8192])

@@ -7,15 +7,13 @@ import torch
 from loud import loud, small
 from model_laws import texts
 from refusals import refusal
-from structs import fields_of
 from torch import nn
 from torch.testing import assert_close
 
 from regard import Rotary, ScaledDot
-from regard.kernels.build import FOLDER
 from regard.transformer.decoding import encode as module
 from regard.transformer.decoding import parameters
-from regard.transformer.decoding.encode import MOST_TOKENS, EncodeArguments
+from regard.transformer.decoding.encode import MOST_TOKENS
 from regard.transformer.decoding.parameters import Snapshot, StackParameters
 from regard.transformer.encoder import Encoder
 from regard.transformer.feed_forward import Activation
@@ -212,10 +210,6 @@ def test_a_snapshot_shows_each_change(change):
     assert before.is_current()
     change(model)
     assert not before.is_current()
-
-
-def test_the_struct_has_the_fields_of_the_source_in_their_order():
-    assert [field for field, *_ in EncodeArguments._fields_] == fields_of(FOLDER / "encode.c", "EncodeArguments")
 
 
 WRONG = {

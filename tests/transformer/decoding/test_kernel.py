@@ -8,27 +8,17 @@ import torch
 from loud import loud, small
 from model_laws import texts
 from refusals import refusal
-from structs import fields_of
 from torch.testing import assert_close
 
 from regard import Rotary
 from regard.attention.positions.rope_scaling import Yarn
 from regard.kernels import threads as threads_module
-from regard.kernels.build import FOLDER
 from regard.transformer import model as model_module
 from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding.kernel import (
     MOST_ROWS_AT_ONCE,
-    ProjectionArguments,
-    StepArguments,
-    TokenVectors,
 )
 from regard.transformer.decoding.parameters import (
-    BlockParameters,
-    EmbeddingParameters,
-    LinearParameters,
-    NormParameters,
-    Stack,
     StackParameters,
 )
 from regard.transformer.decoding.supported import structure_reason
@@ -398,23 +388,6 @@ def test_parents_that_do_not_fit_are_refused(tokens, parents):
         f"got {len(tokens)} tokens and the parents {parents} for 5 rows; give each token the index of the row that it "
         "continues."
     )
-
-
-@pytest.mark.parametrize(
-    ("struct", "file", "name"),
-    [
-        (StepArguments, "decoding_step.c", "StepArguments"),
-        (ProjectionArguments, "project_logits.c", "ProjectionArguments"),
-        (TokenVectors, "blocks.h", "TokenVectors"),
-        (Stack, "blocks.h", "Stack"),
-        (BlockParameters, "blocks.h", "Block"),
-        (EmbeddingParameters, "blocks.h", "Embedding"),
-        (NormParameters, "blocks.h", "Norm"),
-        (LinearParameters, "linear.h", "Linear"),
-    ],
-)
-def test_the_structs_have_the_fields_of_the_source_in_their_order(struct, file, name):
-    assert [field for field, *_ in struct._fields_] == fields_of(FOLDER / file, name)
 
 
 D_HEAD = "d_head must be a multiple of 16, and heads * d_head must be d_model"

@@ -12,7 +12,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.layers.key_value import KeyValue
-from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
+from regard.kernels.library import c_function, check_arguments
+from regard.kernels.structs import fields_of
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
@@ -23,21 +24,8 @@ MOST_TOKENS = 512
 class EncodeArguments(ctypes.Structure):
     """The C struct `EncodeArguments` of encode.c."""
 
-    _fields_ = (
-        ("stack", Stack),
-        ("sources", ctypes.c_int64),
-        ("tokens", ctypes.c_int64),
-        ("lengths", INTEGERS),
-        ("embedding", EmbeddingParameters),
-        ("ids", INTEGERS),
-        ("x", FLOATS),
-        ("layers", ctypes.POINTER(LinearParameters)),
-        ("n_layers", ctypes.c_int64),
-        ("memory", FLOATS),
-        ("scratch", FLOATS),
-        ("scratch_numbers", ctypes.c_int64),
-        ("next_source", ctypes.c_int64),
-        ("threads", ctypes.c_int64),
+    _fields_ = fields_of(
+        "encode.c", "EncodeArguments", Stack=Stack, Embedding=EmbeddingParameters, Linear=LinearParameters
     )
     _anonymous_ = ("stack",)
 

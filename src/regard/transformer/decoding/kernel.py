@@ -21,7 +21,8 @@ from regard.attention.masks import Padding
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
-from regard.kernels.library import FLOATS, INTEGERS, c_function, check_arguments
+from regard.kernels.library import c_function, check_arguments
+from regard.kernels.structs import fields_of
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import (
     EmbeddingParameters,
@@ -44,12 +45,7 @@ For fewer multiplications, waking a thread takes longer than it saves.
 class TokenVectors(ctypes.Structure):
     """The C struct `TokenVectors` of kernels/blocks.h: keys or values."""
 
-    _fields_ = (
-        ("vectors", FLOATS),
-        ("row_stride", ctypes.c_int64),
-        ("head_stride", ctypes.c_int64),
-        ("token_stride", ctypes.c_int64),
-    )
+    _fields_ = fields_of("blocks.h", "TokenVectors")
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "TokenVectors":
@@ -59,34 +55,8 @@ class TokenVectors(ctypes.Structure):
 class StepArguments(ctypes.Structure):
     """The C struct `StepArguments` of decoding_step.c."""
 
-    _fields_ = (
-        ("stack", Stack),
-        ("embedding", EmbeddingParameters),
-        ("rows", ctypes.c_int64),
-        ("tokens", ctypes.c_int64),
-        ("newest", INTEGERS),
-        ("parents", INTEGERS),
-        ("most_rows", ctypes.c_int64),
-        ("most_tokens", ctypes.c_int64),
-        ("buffer", FLOATS),
-        ("tables", INTEGERS),
-        ("source_keys", ctypes.POINTER(TokenVectors)),
-        ("source_values", ctypes.POINTER(TokenVectors)),
-        ("sources", ctypes.c_int64),
-        ("source_tokens", ctypes.c_int64),
-        ("lengths", INTEGERS),
-        ("cosines", FLOATS),
-        ("sines", FLOATS),
-        ("pairs", ctypes.c_int64),
-        ("pair_stride", ctypes.c_int64),
-        ("pair_distance", ctypes.c_int64),
-        ("x", FLOATS),
-        ("queries", FLOATS),
-        ("scratch", FLOATS),
-        ("scratch_numbers", ctypes.c_int64),
-        ("rows_at_once", ctypes.c_int64),
-        ("next_row", ctypes.c_int64),
-        ("threads", ctypes.c_int64),
+    _fields_ = fields_of(
+        "decoding_step.c", "StepArguments", Stack=Stack, Embedding=EmbeddingParameters, TokenVectors=TokenVectors
     )
     _anonymous_ = ("stack",)
 
@@ -94,13 +64,7 @@ class StepArguments(ctypes.Structure):
 class ProjectionArguments(ctypes.Structure):
     """The C struct `ProjectionArguments` of project_logits.c."""
 
-    _fields_ = (
-        ("layer", LinearParameters),
-        ("rows", ctypes.c_int64),
-        ("x", FLOATS),
-        ("logits", FLOATS),
-        ("next_logit", ctypes.c_int64),
-    )
+    _fields_ = fields_of("project_logits.c", "ProjectionArguments", Linear=LinearParameters)
 
 
 class CompiledDecoding:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from regard.attention.positions.rotary import Rotary
-from regard.kernels.library import FLOATS, INTEGERS
+from regard.kernels.structs import fields_of
 from regard.transformer.block import DecoderBlock, EncoderBlock
 from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
 from regard.transformer.embedding import Embedding
@@ -24,15 +24,7 @@ from regard.transformer.feed_forward import ACTIVATIONS
 class LinearParameters(ctypes.Structure):
     """The C struct `Linear` of kernels/linear.h; of a quantised layer (see int8.py), the weight is null."""
 
-    _fields_ = (
-        ("weight", FLOATS),
-        ("bias", FLOATS),
-        ("n_in", ctypes.c_int64),
-        ("n_out", ctypes.c_int64),
-        ("integers", INTEGERS),
-        ("scales", FLOATS),
-        ("corrections", INTEGERS),
-    )
+    _fields_ = fields_of("linear.h", "Linear")
 
     @classmethod
     def of(cls, layer: nn.Linear | None) -> "LinearParameters":
@@ -48,7 +40,7 @@ LinearOf = Callable[[nn.Linear | None], LinearParameters]
 class NormParameters(ctypes.Structure):
     """The C struct `Norm` of kernels/blocks.h."""
 
-    _fields_ = (("weight", FLOATS), ("bias", FLOATS), ("eps", ctypes.c_float))
+    _fields_ = fields_of("blocks.h", "Norm")
 
     @classmethod
     def of(cls, norm: nn.LayerNorm | None) -> "NormParameters":
@@ -58,13 +50,7 @@ class NormParameters(ctypes.Structure):
 class EmbeddingParameters(ctypes.Structure):
     """The C struct `Embedding` of kernels/blocks.h."""
 
-    _fields_ = (
-        ("vectors", FLOATS),
-        ("vocabulary", ctypes.c_int64),
-        ("scale", ctypes.c_float),
-        ("positions", FLOATS),
-        ("n_positions", ctypes.c_int64),
-    )
+    _fields_ = fields_of("blocks.h", "Embedding")
 
     @classmethod
     def of(cls, embedding: Embedding) -> "EmbeddingParameters":
@@ -76,19 +62,7 @@ class EmbeddingParameters(ctypes.Structure):
 class BlockParameters(ctypes.Structure):
     """The C struct `Block` of kernels/blocks.h; an encoder block has null pointers for cross-attention."""
 
-    _fields_ = (
-        ("query", LinearParameters),
-        ("key", LinearParameters),
-        ("value", LinearParameters),
-        ("self_attention_output", LinearParameters),
-        ("cross_query", LinearParameters),
-        ("cross_attention_output", LinearParameters),
-        ("widen", LinearParameters),
-        ("narrow", LinearParameters),
-        ("self_attention_norm", NormParameters),
-        ("cross_attention_norm", NormParameters),
-        ("feed_forward_norm", NormParameters),
-    )
+    _fields_ = fields_of("blocks.h", "Block", Linear=LinearParameters, Norm=NormParameters)
 
     @classmethod
     def of(cls, block: DecoderBlock | EncoderBlock, linear_of: LinearOf) -> "BlockParameters":
@@ -102,18 +76,7 @@ class BlockParameters(ctypes.Structure):
 class Stack(ctypes.Structure):
     """The C struct `Stack` of kernels/blocks.h: the blocks of an encoder or decoder, and their sizes."""
 
-    _fields_ = (
-        ("blocks", ctypes.POINTER(BlockParameters)),
-        ("n_blocks", ctypes.c_int64),
-        ("d_model", ctypes.c_int64),
-        ("heads", ctypes.c_int64),
-        ("key_heads", ctypes.c_int64),
-        ("d_head", ctypes.c_int64),
-        ("activation", ctypes.c_int64),
-        ("gated", ctypes.c_int64),
-        ("norm_first", ctypes.c_int64),
-        ("norm", NormParameters),
-    )
+    _fields_ = fields_of("blocks.h", "Stack", Block=BlockParameters, Norm=NormParameters)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
         """Return how many floats of scratch memory a thread needs for `rows` vectors that attend to `tokens` tokens."""
