@@ -21,10 +21,14 @@ from regard.views.output_file import check_writable, write_output
 from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
-"""The width and the margin of a page, in inches.
+INNER_WIDTH = WIDTH - 2 * MARGIN
+"""The width and the margin of a page, and the width inside its margins, in inches.
 
 A README shows a picture of 9 inches 900 pixels wide; a font of 9 points is then 12.5 pixels high.
 """
+
+CAPTION_LINE = 0.165
+"""The height of a line of the caption below a picture, in inches."""
 
 DPI = 200
 """The resolution of a PNG in dots per inch."""
@@ -34,16 +38,15 @@ INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e
 masked cells."""
 
 BLUE = "#1c5fa8"
-"""The colour of circles, of arcs, and of weights written as numbers."""
 
 BLUES = ("#ffffff", "#dceaf7", "#b7d4ea", "#84bcdb", "#539ecd", "#2b7bba", "#0f5aa3", "#08306b")
-"""The colours of weights from white for 0 to deep blue for 1, after ColorBrewer's Blues: darker means larger."""
+"""The colours of weights from 0 to 1, after ColorBrewer's Blues: darker means larger."""
 
 ORANGES = ("#7f2704", "#a63603", "#d94801", "#f16913", "#fd8d3c", "#fdae6b", "#fdd0a2")
 """The colours of numbers below 0, from deep orange for -1, after ColorBrewer's Oranges; 0 is white."""
 
 STEPS = [step * 10**power for power in range(12) for step in (1, 2, 5)]
-"""The possible distances between two labelled positions on an axis: 1, 2, 5, 10, 20, 50, and so on."""
+"""The possible distances between two labelled positions on an axis."""
 
 METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": None},
@@ -55,17 +58,13 @@ METADATA: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A matplotlib figure, and the fonts of its text."""
-
     figure: Figure
     fonts: Fonts
 
     def area(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add a rectangle to the page, without frame and ticks, and return its matplotlib axes.
+        """Add a rectangle without frame and ticks to the page, and return its axes.
 
-        Args:
-            left, top: the position of the rectangle, in inches from the top left of the page.
-            width, height: its size, in inches. The coordinates of the axes are inches from its top left.
+        Positions on the page, sizes, and the coordinates of the axes are in inches; both count from the top left.
         """
         page_width, page_height = self.figure.get_size_inches()
         box = (left / page_width, 1 - (top + height) / page_height, width / page_width, height / page_height)
@@ -79,7 +78,7 @@ class Page:
     ) -> None:
         """Write a text at the position (x, y) in the coordinates of `axes`.
 
-        A $ in the text is written as $; it does not begin a formula. Letters that no font has are written as □.
+        A $ does not begin a formula. Letters that no font has are written as □.
 
         Args:
             size: the font size in points.
@@ -90,14 +89,13 @@ class Page:
         axes.text(x, y, self.fonts.drawable(text), fontproperties=font, parse_math=False, clip_on=False, **style)
 
     def write_lines(self, axes: Axes, lines: Sequence[str], height: float, **style: Any) -> None:
-        """Write lines of small text into `axes`, from the top downwards.
-
-        Args:
-            height: the distance between two lines, in inches.
-            style: further arguments of matplotlib's `Axes.text`.
-        """
+        """Write lines of small text, whose height is given in inches, into `axes` from the top downwards."""
         for number, line in enumerate(lines):
             self.write(axes, 0.0, height * number + 0.12, line, 8.5, **style)
+
+    def write_caption(self, top: float, lines: Sequence[str]) -> None:
+        area = self.area(MARGIN, top, INNER_WIDTH, CAPTION_LINE * len(lines))
+        self.write_lines(area, lines, CAPTION_LINE, color=FAINT)
 
 
 def blank_page(height: float, fonts: Fonts) -> Page:
@@ -115,12 +113,11 @@ def signed_colours() -> Colormap:
 
 
 def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> None:
-    """Draw a matrix of numbers or colours as a grid of coloured cells that fills `axes`.
+    """Draw a matrix as a grid of coloured cells that fills `axes`.
 
     Args:
         image: [rows columns] of numbers, or [rows columns 3] of RGB colours.
-        scale: maps weights to numbers from 0 (white) to 1 (deep blue). If the scale begins below 0, 0 is deep orange
-            and 0.5 is white.
+        scale: maps numbers to 0 (white) to 1 (deep blue). If it begins below 0, 0 is deep orange and 0.5 is white.
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)
@@ -129,11 +126,7 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
 
 def outline(colour: str, points: float) -> dict[str, Any]:
-    """Return the matplotlib style of an outline that is drawn above all else.
-
-    Args:
-        points: the width of the line, in points.
-    """
+    """Return the matplotlib style of an outline, `points` wide, that is drawn above all else."""
     return {"facecolor": "none", "edgecolor": colour, "linewidth": points, "clip_on": False, "zorder": 3}
 
 
@@ -142,21 +135,14 @@ def text_colour(weight: float) -> str:
 
 
 def check_picture_path(path: Path) -> Path:
-    """Check that a picture can be written at a path, and return the path.
-
-    Raises:
-        InputError: the path does not end in .png, .svg or .pdf, or the file cannot be written.
-    """
+    """Return `path`; raise InputError if it does not end in .png, .svg or .pdf, or if it cannot be written."""
     if path.suffix.lower() not in METADATA:
         raise InputError(f"cannot tell what kind of picture {path} is; its name must end in .png, .svg or .pdf.")
     return check_writable(path)
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure into a file, in the format that its ending names, and return the path.
-
-    Equal figures give files with equal bytes.
-    """
+    """Write a figure into a file, in the format that its ending names, and return the path."""
     return write_output(path, rendered(figure, path.suffix.lower(), DPI))
 
 

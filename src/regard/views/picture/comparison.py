@@ -1,4 +1,4 @@
-"""Draw the differences between two traces of one text as a grid of layers × heads.
+"""The differences between two traces of one text as a picture: a grid of layers × heads.
 
 The cell of a head shows, for the query that differs most, the fraction of its attention that goes to other keys in the
 second trace than in the first.
@@ -17,13 +17,12 @@ from regard.views.picture.head_grid import N_LISTED
 
 
 def write_figure(comparison: Comparison, path: Path) -> Path:
-    """Draw a comparison into a file whose name ends in .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
     return save_figure(comparison_figure(comparison), path)
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return the figure of a comparison; the first head that differs has a frame."""
+    """Return the figure; the first head that differs has a frame."""
     (n_layers, n_heads), first = comparison.heads.shape, comparison.first
     rows = [(*cell, first is not None and cell[0] == first[0]) for cell in comparison.largest(N_LISTED) if cell[2] > 0]
     listed = "heads that differ most, and the query", rows

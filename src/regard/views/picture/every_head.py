@@ -1,4 +1,4 @@
-"""Draw one number for every head: sentences, a grid of layers × heads, a list of heads, and the colour scale."""
+"""A picture of one number for every head: a grid of layers × heads, a list of heads, and the colour scale."""
 
 from collections.abc import Sequence
 
@@ -7,18 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.views.picture.canvas import MARGIN, WIDTH, blank_page
+from regard.views.picture.canvas import INNER_WIDTH, MARGIN, WIDTH, blank_page
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_list, draw_scale
 
-LARGEST_CELL = 0.3
-"""The largest side of a cell of the grid, in inches."""
-
-LIST_WIDTH = 2.6
-"""The width of the list of heads beside the grid, with the space between, in inches."""
-
-TALLEST_GRID = 9.0
-"""The largest height of the grid, in inches."""
+LARGEST_CELL, TALLEST_GRID, LIST_WIDTH = 0.3, 9.0, 2.6
+"""In inches: the largest side of a cell of the grid, the largest height of the grid, and the width of the list of heads
+beside it, with the space between."""
 
 
 def every_head_figure(
@@ -29,10 +24,10 @@ def every_head_figure(
     label: str,
     signed: bool = False,
 ) -> tuple[Figure, Axes]:
-    """Return the figure, and the axes of the grid, in which a head has the square from (head, row of its layer).
+    """Return the figure, and the axes of its grid, in which a head has the square from (head, row of its layer).
 
     Args:
-        numbers: the number of each head; NaN = the head has none.
+        numbers: the number of each head; NaN = the layer has no such head.
         layers: for each row, the kind of attention and the number of the layer. If there are several kinds, a sentence
             names the rows.
         texts: the sentences above the grid.
@@ -41,14 +36,14 @@ def every_head_figure(
         signed: whether the scale begins at minus the largest number, not at 0.
     """
     n_layers, n_heads = numbers.shape
-    side = min(LARGEST_CELL, (WIDTH - 2 * MARGIN - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)
+    side = min(LARGEST_CELL, (INNER_WIDTH - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)
     if len({kind for kind, _ in layers}) > 1:
         texts = [*texts, "Rows, from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in layers) + "."]
     fonts = fonts_for("".join(texts))
-    lines = [line for text in texts for line in fonts.lines(text, 8.5, WIDTH - 2 * MARGIN)]
+    lines = [line for text in texts for line in fonts.lines(text, 8.5, INNER_WIDTH)]
     above = LINE_HEIGHT * len(lines) + 0.5
     page = blank_page(2 * MARGIN + above + max(side * n_layers + 0.5, LINE_HEIGHT * (1 + len(listed[1]))), fonts)
-    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, above), lines, LINE_HEIGHT)
+    page.write_lines(page.area(MARGIN, MARGIN, INNER_WIDTH, above), lines, LINE_HEIGHT)
     left, top, largest = MARGIN + NUMBERS_WIDTH, MARGIN + above, numbers.abs().nan_to_num(0.0).max().item() or 1.0
     smallest = -largest if signed else 0.0
     axes = draw_grid(page, left, top, numbers.numpy(), [n for _, n in layers], side, "heads", largest, smallest)

@@ -2,8 +2,8 @@
 
 matplotlib's own font has no Korean, Japanese or Chinese letters. Letters that it lacks are drawn with other installed
 fonts, or with the font that comes with regard: letters/NotoSansCJK-subset.otf has all Hangul syllables, the kana, and
-5,009 Chinese characters (those of GB 2312 level 1 and JIS X 0208 level 1). A letter that no font has is drawn as □,
-and `Fonts.advice` names a font to install.
+5,009 Chinese characters (those of GB 2312 level 1 and JIS X 0208 level 1). A letter that no font has is drawn as □, and
+`Fonts.advice` names a font to install.
 """
 
 import unicodedata
@@ -24,7 +24,7 @@ BASE = "DejaVu Sans"
 
 OWN_FONT = "Noto Sans CJK of regard"
 OWN_FONT_FILE = Path(__file__).parent / "letters" / "NotoSansCJK-subset.otf"
-"""The name of the font that comes with regard, and its file."""
+"""The font that comes with regard."""
 
 MISSING = "□"
 """The character that is drawn in place of a letter that no installed font has."""
@@ -47,7 +47,7 @@ DPI = 288
 
 @dataclass(frozen=True, slots=True)
 class Fonts:
-    """The fonts of a picture's text.
+    """The fonts of a picture's text. Widths are in inches, font sizes (`size`) in points.
 
     Attributes:
         family: the names of fonts; each letter is drawn with the first of these fonts that has the letter.
@@ -78,25 +78,23 @@ class Fonts:
         return f"{MISSING} stands for letters that no installed font has ({codes}); install {names} to see them."
 
     def properties(self, size: float, bold: bool = False) -> FontProperties:
-        """Return the fonts as FontProperties of matplotlib; `size` is the font size in points."""
         return FontProperties(family=list(self.family), size=size, weight="bold" if bold else "normal")
 
     def width(self, text: str, size: float, bold: bool = False) -> float:
-        """Return the width of a text in inches, in a font of `size` points."""
         if not text:
             return 0.0
         pixels, _, _ = renderer().get_text_width_height_descent(self.drawable(text), self.properties(size, bold), False)
         return float(pixels) / DPI
 
     def shortened(self, text: str, size: float, width: float, bold: bool = False) -> str:
-        """Return a text whose end is replaced by … if the text, in `size` points, is wider than `width` inches."""
+        """Return a text whose end is replaced by … if the text is wider than `width`."""
         if self.width(text, size, bold) <= width:
             return text
         n_letters = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
         return f"{text[: max(1, n_letters)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
-        """Return a text as lines of at most `width` inches, broken between words; a wider word is a line of its own."""
+        """Return a text as lines of at most `width`, broken between words; a wider word is a line of its own."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -108,7 +106,7 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """Return the fonts for a text: matplotlib's own font, then fonts with the letters that matplotlib's font lacks."""
+    """Return matplotlib's own font, and fonts with the letters of a text that it lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     if not missing:
@@ -131,9 +129,8 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 
 def add_own_font() -> None:
-    """Add the font that comes with regard to matplotlib's list of fonts.
-
-    The font is listed as regular and as bold, because matplotlib warns if a bold text has no bold font.
+    """Add the font that comes with regard to matplotlib's list: as bold, too, since matplotlib warns if bold is
+    missing.
     """
     if all(entry.name != OWN_FONT for entry in fontManager.ttflist):
         fontManager.addfont(OWN_FONT_FILE)
@@ -168,14 +165,13 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    """Return the letters of a text that the font called `name` has."""
     return set().union(
         *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
     )
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:
-    """Return those of `letters` that the font in a file has; an empty set if the file is not a readable font."""
+    """Return the letters that the font in a file has; an empty set if the file is not a readable font."""
     try:
         font = get_font(path)
     except (OSError, RuntimeError):
@@ -184,10 +180,7 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
 
 
 def quoted(label: str) -> str:
-    """Return a label in quotation marks.
-
-    Unicode isolates around the label keep Arabic or Hebrew in it from reversing the sentence around it.
-    """
+    """Return a label in quotation marks, isolated, so that Arabic or Hebrew does not reverse the text around it."""
     return f"“{FIRST_STRONG_ISOLATE}{label}{POP_ISOLATE}”"
 
 
@@ -211,7 +204,7 @@ def free_font(letter: str) -> str:
 
 
 def script_of(letter: str) -> str:
-    """Return the script of a letter, which is the first word of the letter's name in Unicode, such as "HANGUL"."""
+    """Return the script of a letter: the first word of its name in Unicode, such as "HANGUL"."""
     return unicodedata.name(letter, "SYMBOLS").split()[0]
 
 

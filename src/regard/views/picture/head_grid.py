@@ -1,6 +1,6 @@
-"""Draw a small grid of layers × heads that shows the largest weight of one query in each head.
+"""A small grid of layers × heads that shows the largest weight of one query in each head.
 
-Only weights on other words count. Weights on special tokens, on punctuation and on the query itself are left out.
+Weights on special tokens, on punctuation and on the query itself do not count.
 """
 
 from collections.abc import Sequence
@@ -19,31 +19,28 @@ from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, STEPS, Page, dra
 from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
 
-LARGEST_CELL = 0.24
-"""The largest side of a cell of the grid, in inches."""
+GRID_WIDTH, TALLEST_GRID, LARGEST_CELL = 2.45, 3.5, 0.24
+"""In inches: the width of the grid and its labels, the largest height of the grid, and the largest side of a cell."""
 
 NUMBERS_WIDTH, LINE_HEIGHT = 0.4, 0.17
 """The space for the layer numbers left of the grid, and the height of a line of text, in inches."""
 
 N_LISTED = 8
-"""At most this many heads are listed below the grid: the heads with the largest weights."""
+"""The largest number of heads in the list below the grid."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadGrid:
     """A grid of layers × heads, and below it a list of the heads with the largest weights of one query.
 
-    The cell of a head shows the query's largest weight, in this head, on another word. Lengths are in inches.
-
     Attributes:
         focus: the query token, and the head whose cell is outlined.
         n_heads: the largest number of heads in a layer.
         layers: the number of the layer of each row.
-        strongest: for each head, its largest weight as a tuple (head, key position, weight), the largest weight first.
-        width: the width of the grid and its labels.
-        tallest: the largest height of the grid.
-        side: the side of a cell.
-        above: the height of the title and of the row of head numbers.
+        strongest: (head, key position, weight) for each head in which the query attends to another word, the largest
+            weight first.
+        side: the side of a cell, in inches.
+        above: the height of the title and of the row of head numbers, in inches.
     """
 
     focus: Focus
@@ -51,20 +48,18 @@ class HeadGrid:
     n_heads: int
     strongest: list[tuple[Head, int, float]]
     fonts: Fonts
-    width: float
-    tallest: float
 
     @property
     def side(self) -> float:
-        return min(LARGEST_CELL, (self.width - NUMBERS_WIDTH) / self.n_heads, self.tallest / len(self.layers))
+        return min(LARGEST_CELL, (GRID_WIDTH - NUMBERS_WIDTH) / self.n_heads, TALLEST_GRID / len(self.layers))
 
     @property
     def title(self) -> list[str]:
-        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, self.width / 2)
+        name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, GRID_WIDTH / 2)
         shown = f"{quoted(name)} looks at no other word"
         if self.strongest:
             shown = f"the largest weight that {quoted(name)} gives to another word"
-        return self.fonts.lines(f"Every head: {shown}", 8.5, self.width)
+        return self.fonts.lines(f"Every head: {shown}", 8.5, GRID_WIDTH)
 
     @property
     def above(self) -> float:
@@ -75,13 +70,8 @@ class HeadGrid:
         return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * (1 + min(N_LISTED, len(self.strongest)))
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw the title, the grid, the colour scale and the list of heads.
-
-        Args:
-            left, top: the position of the drawing, in inches from the top left of the page.
-        """
         n_heads, layers, side = self.n_heads, self.layers, self.side
-        page.write_lines(page.area(left, top, self.width, self.above), self.title, LINE_HEIGHT)
+        page.write_lines(page.area(left, top, GRID_WIDTH, self.above), self.title, LINE_HEIGHT)
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         axes = draw_grid(page, left + NUMBERS_WIDTH, top + self.above, image, layers, side, "heads")
@@ -95,29 +85,19 @@ class HeadGrid:
             for head, key, weight in self.strongest[:N_LISTED]
         ]
         if listed:
-            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, self.width - NUMBERS_WIDTH, "largest weights", listed)
+            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, GRID_WIDTH - NUMBERS_WIDTH, "largest weights", listed)
 
 
-def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts, width: float, tallest: float) -> HeadGrid:
-    """Return a `HeadGrid` for the query in `focus`.
-
-    Args:
-        width: the width of the grid and its labels, in inches.
-        tallest: the largest height of the grid, in inches.
-    """
+def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts) -> HeadGrid:
     heads = trace.heads(focus.head.kind)
     layers, n_heads = sorted(trace.attended[focus.head.kind]), 1 + max(head.number for head in heads)
-    return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts, width, tallest)
+    return HeadGrid(focus, layers, n_heads, strongest_other_words(heads, focus.query), fonts)
 
 
 def draw_list(
     page: Page, left: float, top: float, width: float, title: str, rows: Sequence[tuple[str, str, float, bool]]
 ) -> None:
-    """Draw a title, and below it a line for each row, with a head, a token and a number.
-
-    Args:
-        rows: for each line, the name of the head, the token, the number, and whether the line is bold.
-    """
+    """Draw a title, and below it a line for each (name of a head, token, number, whether the line is bold)."""
     axes = page.area(left, top, width, LINE_HEIGHT * (1 + len(rows)))
     page.write(axes, 0.0, 0.12, title, 7.5, color=FAINT)
     for line, (head, token, number, bold) in enumerate(rows, start=1):
@@ -143,11 +123,9 @@ def draw_grid(
     A cell is 1 × 1 in the coordinates of the axes. If there is no space for all numbers, only some are written.
 
     Args:
-        left, top: the position of the grid, in inches from the top left of the page.
-        image: [layers heads], a number from `smallest` to `largest` for each layer and head; NaN = the layer has no
-            such head.
+        left, top, side: the position of the grid on the page, and the side of a cell, in inches.
+        image: [layers heads] of numbers; NaN = the layer has no such head.
         layers: the number of the layer of each row.
-        side: the side of a cell, in inches.
         gid: the name of the image in an SVG file.
         smallest: 0, or -`largest` for numbers of both signs.
     """
@@ -171,12 +149,7 @@ def draw_grid(
 def draw_scale(
     page: Page, left: float, top: float, label: str = "weight", largest: float = 1.0, smallest: float = 0.0
 ) -> None:
-    """Draw the colour scale for numbers from `smallest` to `largest`.
-
-    Args:
-        left, top: the position of the scale, in inches from the top left of the page.
-        label: the text beside the scale, which says what the numbers are.
-    """
+    """Draw the colour scale for numbers from `smallest` to `largest`; `label`, beside it, says what the numbers are."""
     axes = page.area(left, top, 1.2, 0.1)
     draw_cells(axes, np.linspace(smallest, largest, 121)[None], Normalize(smallest, largest), "scale")
     axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))

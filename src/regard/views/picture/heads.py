@@ -21,12 +21,13 @@ from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
 from regard.views.picture.canvas import (
+    CAPTION_LINE,
     DPI,
     EDGE,
     FAINT,
+    INNER_WIDTH,
     MARGIN,
     STEPS,
-    WIDTH,
     Page,
     blank_page,
     check_picture_path,
@@ -38,25 +39,23 @@ from regard.views.picture.fonts import Fonts, fonts_for
 from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
-INNER_WIDTH, TITLE_HEIGHT, LINE_HEIGHT = WIDTH - 2 * MARGIN, 0.72, 0.165
-"""The width of the page inside its margins, the height of the title, and the height of a caption line, in inches."""
+TITLE_HEIGHT = 0.72
+"""The height of the title, in inches."""
 
 MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
-"""MOST_ROW_CELLS is the largest number of cells across the image, which the patterns in a row share equally.
-
-But each pattern may have up to LEAST_CELLS cells across, even if there are many patterns.
-"""
+"""MOST_ROW_CELLS is the largest number of cells across the image, which the patterns in a row share equally. But each
+pattern may have up to LEAST_CELLS cells across."""
 
 MOST_NAMED = 20
-"""In a picture of one layer, all tokens are written beside the patterns if there are at most this many tokens."""
+"""All tokens are written beside the patterns of one layer if there are at most this many tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mosaic:
-    """The patterns of several heads, arranged in rows and columns as one image.
+    """The patterns of several heads, arranged in rows and columns as one image. All lengths are numbers of cells.
 
     A pattern is drawn as a grid of cells. A cell shows one weight, or the largest of several weights. White cells
-    separate the patterns. All lengths are numbers of cells.
+    separate the patterns.
 
     Attributes:
         heads: the heads, layer after layer.
@@ -90,17 +89,19 @@ class Mosaic:
         (rows, columns), (n_rows, n_columns) = self.size, self.n_places
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
-    def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column, in cells of the image, of the top left corner of a pattern.
-
-        Args:
-            place: the row and the column of patterns that the pattern is in.
+    def side(self, width: float) -> float:
+        """Return the side of a cell, in inches, for an image of `width` inches, of which a pattern takes at most a
+        third.
         """
+        return whole_pixels(width / max(self.shape[1], self.size[1] * 3))
+
+    def corner(self, place: tuple[int, int]) -> tuple[int, int]:
+        """Return the row and the column, in cells, of the top left corner of the pattern at one of `places`."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """Return the whole image as RGB colours from 0 to 1: white between the patterns, grey for masked cells."""
+        """Return RGB colours from 0 to 1: white between the patterns, grey for masked cells."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -111,23 +112,18 @@ class Mosaic:
 
 
 def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | None = None) -> Path:
-    """Draw the patterns of all heads into a picture file, and return the path.
+    """Draw the patterns of all heads into a .png, .svg or .pdf file, and return the path.
 
     Args:
-        path: the path of the file, which ends in .png, .svg or .pdf.
         layer: draw only the heads of the layer with this number, larger; None = the heads of all layers.
         kind: the kind of attention, "encoder", "decoder" or "cross"; None = the last of these that the trace has.
-
-    Raises:
-        InputError: the path does not end in .png, .svg or .pdf; the layer or kind does not exist; or the file cannot
-            be written.
     """
     check_picture_path(path)
     return save_figure(heads_figure(trace, layer, kind), path)
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return a figure of the patterns of all heads, or of one layer; see `write_heads` for the arguments."""
+    """Return a figure of the patterns of all heads; the arguments are those of `write_heads`."""
     heads = select_heads(trace, layer, kind)
     sides = heads[0].queries, heads[0].keys
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for side in sides for token in side))
@@ -136,31 +132,26 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     if name_all:
         left, above = token_margins(sides, fonts)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
-    side = whole_pixels((INNER_WIDTH - left) / max(mosaic.shape[1], mosaic.size[1] * 3))
+    side = mosaic.side(INNER_WIDTH - left)
     texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
     caption = fonts.lines(" ".join(texts), 8.5, INNER_WIDTH)
 
-    rows, columns = mosaic.shape
-    bottom = MARGIN + TITLE_HEIGHT + above + rows * side + 0.45
-    page = blank_page(bottom + LINE_HEIGHT * len(caption) + MARGIN, fonts)
+    bottom = MARGIN + TITLE_HEIGHT + above + mosaic.shape[0] * side + 0.45
+    page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     write_title(page, trace, heads, layer)
-    axes = page.area(MARGIN + left, MARGIN + TITLE_HEIGHT + above, columns * side, rows * side)
-    axes.set(xlim=(0, columns), ylim=(rows, 0))
-    draw_cells(axes, mosaic.image(), SHADES, "patterns")
-    draw_frames(axes, mosaic, side)
+    axes = draw_mosaic(page, MARGIN + left, MARGIN + TITLE_HEIGHT + above, mosaic, side)
     if layer is None:
         number_grid(page, axes, mosaic, side)
     else:
         name_panels(page, axes, mosaic, side, [head.name for head in heads])
     if name_all:
         name_tokens(page, axes, mosaic, side)
-    area = page.area(MARGIN, bottom, INNER_WIDTH, LINE_HEIGHT * len(caption))
-    page.write_lines(area, caption, LINE_HEIGHT, color=FAINT)
+    page.write_caption(bottom, caption)
     return page.figure
 
 
 def whole_pixels(side: float) -> float:
-    """Return the side of a cell, in inches, rounded down to whole pixels; a side below one pixel is not changed.
+    """Return a side, in inches, rounded down to whole pixels; a side below one pixel is not changed.
 
     >>> whole_pixels(0.0234) * DPI, whole_pixels(0.001)
     (4.0, 0.001)
@@ -169,15 +160,6 @@ def whole_pixels(side: float) -> float:
 
 
 def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head]:
-    """Return the heads of one kind of attention.
-
-    Args:
-        layer: return only the heads of the layer with this number; None = of all layers.
-        kind: "encoder", "decoder" or "cross"; None = the last of these that the trace has.
-
-    Raises:
-        InputError: the layer or kind does not exist.
-    """
     heads = trace.heads(kind or trace.kinds[-1])
     layers = {head.layer for head in heads}
     if layer is not None and layer not in layers:
@@ -186,11 +168,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange the patterns of heads as one image: a row of patterns for each layer, or about a square.
-
-    Args:
-        one_layer: True = all heads are of one layer, so that the patterns form about a square.
-    """
+    """Arrange patterns as one image: a row of patterns for each layer, or, with `one_layer`, about a square."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -206,7 +184,6 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 
 
 def notes(mosaic: Mosaic) -> list[str]:
-    """Return the sentences of the caption below the picture, which explain how to read the picture."""
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.cells[0].weights.shape[1:]
     pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
@@ -219,11 +196,7 @@ def notes(mosaic: Mosaic) -> list[str]:
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
-    """Write the title: the name of the model; below it, the kind of attention, the number of heads, and the text.
-
-    Args:
-        layer: the number of the only layer in the picture; None = the picture has all layers.
-    """
+    """Write the title: the model; below it, the kind of attention, the number of heads, and the text."""
     axes = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
     page.write(axes, 0.0, 0.16, page.fonts.shortened(trace.model, 15.0, INNER_WIDTH, bold=True), 15.0, bold=True)
     heads_label = size_label(heads) if layer is None else f"layer {layer} · {counted(len(heads), 'head')}"
@@ -232,29 +205,23 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
     page.write(axes, 0.0, 0.42, text, 10.5, color=FAINT)
 
 
-def draw_frames(axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Draw a frame around each pattern; small patterns have thin frames.
-
-    Args:
-        side: the side of a cell, in inches.
-    """
-    rows, columns = mosaic.size
+def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float) -> Axes:
+    """Draw patterns whose cells have sides of `side` inches, each in a frame; small patterns have thin frames."""
+    (rows, columns), (height, width) = mosaic.size, mosaic.shape
+    axes = page.area(left, top, width * side, height * side)
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    draw_cells(axes, mosaic.image(), SHADES, "patterns")
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
     thin = min(0.5, 0.5 * columns * side)
     axes.add_collection(
         PolyCollection(frames, facecolors="none", edgecolors=EDGE, linewidths=thin, clip_on=False), autolim=False
     )
+    return axes
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the number of each layer left of the patterns, and the number of each head above the patterns.
-
-    If there is no space for all numbers, only some are written.
-
-    Args:
-        side: the side of a cell, in inches.
-    """
+    """Write the numbers of layers left of the patterns, and of heads above them; not all, if there is no space."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
@@ -283,11 +250,7 @@ def token_margins(sides: Sequence[Sequence[Token]], fonts: Fonts) -> tuple[float
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns.
-
-    Args:
-        side: the side of a cell, in inches.
-    """
+    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)

@@ -1,4 +1,4 @@
-"""Draw the indirect effects of heads as a grid of layers × heads.
+"""The indirect effects of heads as a picture: a grid of layers × heads.
 
 The cell of a head shows how much of the difference between a clean and a corrupted run its output restores.
 """
@@ -15,13 +15,11 @@ from regard.views.picture.head_grid import N_LISTED
 
 
 def write_figure(effects: IndirectEffects, path: Path) -> Path:
-    """Draw the effects into a file whose name ends in .png, .svg or .pdf, and return the path."""
     check_picture_path(path)
     return save_figure(effects_figure(effects), path)
 
 
 def effects_figure(effects: IndirectEffects) -> Figure:
-    """Return the figure of the effects."""
     listed = "largest effects", [(head, "", effect, False) for head, effect in effects.largest(N_LISTED)]
     label = "share of the difference that is restored"
     return every_head_figure(effects.heads, effects.layers, title(effects), listed, label, signed=True)[0]

@@ -1,4 +1,4 @@
-"""Draw the attention of one query to images or to a recording: its weights on image patches, or on moments of sound."""
+"""The attention of one query to images or to a recording: its weights on image patches, or on moments of sound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from regard.views.picture.canvas import (
     EDGE,
     FAINT,
     INK,
+    INNER_WIDTH,
     MARGIN,
     STEPS,
-    WIDTH,
     Page,
     blank_page,
     draw_cells,
@@ -44,12 +44,10 @@ neither patches nor sound are listed; a line of this list is LINE_HEIGHT inches 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One drawing of a picture that the model read: the picture alone, or the picture under the query's weights.
+    """One drawing of a picture that the model read. Lengths are in inches.
 
     Attributes:
-        panel: the name of the picture, and the query's weights on its patches.
-        has_weights: True = the weights are drawn over the picture; False = the picture alone is drawn.
-        left, top, width, height: the position and the size of the drawing, in inches.
+        has_weights: True = the query's weights are drawn over the picture; False = the picture alone is drawn.
     """
 
     panel: PatchPanel
@@ -61,11 +59,10 @@ class Cell:
 
 
 def image_figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of the pictures that the model read, with the query's weights on patches and on other keys."""
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
-    page = blank_page(bottom + 0.95 + LINE_HEIGHT * len(listed) + MARGIN, media_fonts(trace, focus))
+    page = blank_page(bottom + 0.95 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     scale = WeightScale.of(panels)
     for cell in cells:
@@ -79,13 +76,12 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     if any(weight == 0 for panel in panels for _, weight in panel.weights):
         sum_text += "; a patch without colour has the weight 0"
     draw_colour_bar(page, MARGIN + LIST_WIDTH + GAP, below, scale, sum_text)
-    area = page.area(MARGIN, below, WIDTH - 2 * MARGIN, 0.7 + LINE_HEIGHT * len(listed))
+    area = page.area(MARGIN, below, INNER_WIDTH, 0.7 + LINE_HEIGHT * len(listed))
     write_other_keys(page, area, listed, "patches")
     return page.figure
 
 
 def draw_colour_bar(page: Page, left: float, top: float, scale: WeightScale, sum_text: str) -> None:
-    """Draw the colours of the weights from the smallest to the largest, with numbers and `sum_text` below."""
     axes = page.area(left, top, BAR_WIDTH, 0.12)
     draw_cells(axes, np.full((1, 1, 3), 0.75), Normalize(0, 1), "scale ground")
     draw_weights(axes, np.linspace(0, 1, 256)[None], (0.0, BAR_WIDTH, 0.12, 0.0), "scale")
@@ -106,15 +102,12 @@ def draw_weights(
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return the position and the size of every drawing.
-
-    Each picture is drawn alone, and beside it once more for each of its panels, with the query's weights over it.
-    """
+    """Return each picture alone, and beside it the picture under the weights of each of its panels."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
     n_drawings = 1 + max(map(len, pictures))
     at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
     n_columns = at_once * n_drawings
-    width = (WIDTH - 2 * MARGIN - GAP * (n_columns - 1)) / n_columns
+    width = (INNER_WIDTH - GAP * (n_columns - 1)) / n_columns
     cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
     for start in range(0, len(pictures), at_once):
         heights, column = [0.0], 0
@@ -130,18 +123,12 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: WeightScale) -> None:
-    """Draw a picture, alone or under the query's weights, into `axes`.
-
-    Args:
-        cell: says which picture, and whether with weights.
-        scale: the colour scale of the weights.
-    """
     first = cell.panel.first
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
     inches = cell.width / width, cell.height / height  # of a pixel
     if cell.has_weights:
-        draw_image(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2))
+        draw_cells(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2), Normalize(0, 1), "image")
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
         left, top = first.grid_left + columns.start * first.width, first.grid_top + rows.start * first.height
         right, bottom = left + len(columns) * first.width, top + len(rows) * first.height
@@ -150,7 +137,7 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: Weig
         draw_weights(axes, shares, extent, "weights")
         axes.set(xlim=(0.0, cell.width), ylim=(cell.height, 0.0))
     else:
-        draw_image(axes, shown)
+        draw_cells(axes, shown, Normalize(0, 1), "image")
     query = focus.token.place
     is_here = isinstance(query, Patch) and (query.image, query.thumbnail) == (first.image, first.thumbnail)
     if isinstance(query, Patch) and (is_here or (query.image == first.image and not cell.has_weights)):
@@ -167,12 +154,10 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     listed = other_keys(focus)
     spectrogram = trace.spectrogram
     height = 0.0 if spectrogram is None else SOUND_HEIGHT + 0.15
-    page = blank_page(
-        MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT + 1.0 + LINE_HEIGHT * len(listed) + MARGIN,
-        media_fonts(trace, focus),
-    )
+    bottom = MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT
+    page = blank_page(bottom + 1.0 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
-    width, seconds, top = WIDTH - 2 * MARGIN, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
+    width, seconds, top = INNER_WIDTH, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
     if spectrogram is not None:
         axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
         bands = spectrogram.cpu().numpy()[::-1]  # reversed, so that low frequencies are at the bottom
@@ -199,15 +184,8 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     return page.figure
 
 
-def draw_image(axes: Axes, image: np.ndarray) -> None:
-    draw_cells(axes, image, Normalize(0, 1), "image")
-
-
 def other_keys(focus: Focus) -> list[tuple[str, float]]:
-    """Return the names and weights of the strongest keys that are neither image patches nor sound frames.
-
-    There are at most N_LISTED keys, the largest weight first; keys with a weight of 0 are left out.
-    """
+    """Return names and weights of the strongest keys that are neither patches nor sound frames, at most N_LISTED."""
     keys = [
         (token_label(position, focus.head.keys), weight)
         for position, (token, weight) in enumerate(zip(focus.head.keys, focus.weights, strict=True))
@@ -217,13 +195,7 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], shown: str) -> None:
-    """Write a caption, and a line with the name and the weight of each key in `listed`.
-
-    The sentence CAUTION, which says what attention does not show, is written below the last line.
-
-    Args:
-        shown: what the keys that are drawn stand for, such as "patches".
-    """
+    """Write a caption, a line for each key in `listed`, and CAUTION; `shown` is what is drawn, such as "patches"."""
     caption = f"the largest weights on tokens that are no {shown}" if listed else f"all weights are on {shown}"
     page.write(axes, 0.0, 0.12, caption, 8.5, color=FAINT)
     for line, (name, weight) in enumerate(listed, start=1):
@@ -234,21 +206,17 @@ def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], sh
 
 
 def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
-    """Write the title: the names of the model and the head, and below them the line `finding`."""
-    axes, fonts = page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, TITLE_HEIGHT), page.fonts
+    """Write the names of the model and the head, and below them the line `finding`."""
+    axes, fonts = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT), page.fonts
     name = f"{focus.head.kind} {focus.head.name}" if len(trace.kinds) > 1 else focus.head.name
-    model = fonts.shortened(trace.model, 15.0, WIDTH - 2 * MARGIN - fonts.width(f" {name}", 15.0), bold=True)
+    model = fonts.shortened(trace.model, 15.0, INNER_WIDTH - fonts.width(f" {name}", 15.0), bold=True)
     page.write(axes, 0.0, 0.16, model, 15.0, bold=True)
     page.write(axes, fonts.width(f"{model} ", 15.0, bold=True), 0.16, name, 15.0)
     page.write(axes, 0.0, 0.42, finding, 10.5, color=FAINT)
 
 
 def query_label(focus: Focus, n_images: int) -> str:
-    """Return a name for the query in `focus`: its text, the position of its image patch, or its time in a recording.
-
-    Args:
-        n_images: the number of pictures that the model read.
-    """
+    """Return the text of the query in `focus`, the position of its image patch, or its time in a recording."""
     place = focus.token.place
     if isinstance(place, Patch):
         picture = picture_name(place, n_images)
@@ -258,5 +226,5 @@ def query_label(focus: Focus, n_images: int) -> str:
     return quoted(token_label(focus.query, focus.head.queries))
 
 
-def media_fonts(trace: Trace, focus: Focus) -> Fonts:
+def fonts_of(trace: Trace, focus: Focus) -> Fonts:
     return fonts_for(trace.model + "".join(token.text for token in (*focus.head.queries, *focus.head.keys)))

@@ -1,8 +1,4 @@
-"""Draw the attention pattern of one head: queries as rows, keys as columns, a circle or a shaded cell for each weight.
-
-The area of a circle is proportional to its weight. If the text has more than 40 tokens, shaded cells replace the
-circles. If it has more than 256 tokens, each cell shows the largest of several weights.
-"""
+"""The attention pattern of one head: queries as rows, keys as columns, a circle or a shaded cell for each weight."""
 
 import math
 from collections.abc import Sequence
@@ -30,20 +26,17 @@ MOST_CIRCLES, MOST_CELLS, MOST_NAMED = 40, 256, 60
 """Up to MOST_CIRCLES queries and keys, each weight is drawn as a circle; above that, as a shaded cell.
 
 Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAMED queries, each query has a label, and
-up to MOST_NAMED keys, each key.
-"""
+up to MOST_NAMED keys, each key."""
 
 LARGEST_CELL, LARGEST_FLAT_CELL, LARGEST_CIRCLE = 0.36, 0.2, 0.94
-"""The largest side of a cell in inches, if cells are square and if not; the diameter of the circle for a weight of 1.
-
-The diameter is a fraction of the side of a cell.
-"""
+"""The largest side of a cell in inches, if cells are square and if not; the diameter of the circle for a weight of 1,
+as a fraction of the side of a cell."""
 
 SMALLEST_DRAWN = 0.0005
-"""The smallest weight that is drawn as a circle; a smaller weight is not drawn."""
+"""The smallest weight that is drawn as a circle."""
 
-LABEL_WIDTH = 1.1
-"""The largest width of a label, in inches."""
+TALLEST, LABEL_WIDTH = 6.0, 1.1
+"""The largest height of a pattern with its labels, and the largest width of a label, in inches."""
 
 SHADES = PowerNorm(0.5, 0, 1)
 """The darkness of a shaded cell grows with the square root of its weight; most weights of a long text are small."""
@@ -51,9 +44,7 @@ SHADES = PowerNorm(0.5, 0, 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternCells:
-    """The weights of some heads as a grid of cells, to be drawn.
-
-    If there are too many queries or keys, a cell stands for several weights.
+    """The weights of some heads as a grid of cells. With too many queries or keys, a cell stands for several weights.
 
     Attributes:
         weights: for each cell, its weight, or the largest of its weights.
@@ -65,13 +56,7 @@ class PatternCells:
 
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the weights of some heads of a layer as a grid of cells (see `PatternCells`).
-
-    Args:
-        pattern: the pattern of the layer.
-        heads: the numbers of the heads.
-        most: the largest number of rows, and of columns, of the grid.
-    """
+    """Return the weights of some heads as a grid of cells, with at most `most` rows and at most `most` columns."""
     rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
     if (rows, columns) == pattern.shape[2:]:  # each weight has its own cell
         weights = pattern[0, list(heads)].detach()
@@ -83,12 +68,7 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
-    """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for.
-
-    Args:
-        heads: the numbers of the heads.
-        rows, columns: the shape of the grid; a cell may stand for several queries and keys.
-    """
+    """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for."""
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # only its data type and its device are used
     cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
@@ -101,23 +81,13 @@ def allowed_cells(
     return cells.value()[0] > 0
 
 
-@dataclass(frozen=True, slots=True)
-class CellSize:
-    """The size of a cell, in inches."""
-
-    width: float
-    height: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """The drawing of the pattern of one head: its cells and the sizes of its parts. All lengths are in inches.
+    """The drawing of the pattern of one head. All lengths are in inches.
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights: for each cell, its weight, or the largest of the weights that it stands for.
-        allowed: for each cell, whether the mask allows its weight, or one of its weights.
-        cell: the size of a cell.
+        weights, allowed: as in `PatternCells`.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
         is_outlined: whether the row of the query in `focus` has an outline and its label is bold.
     """
@@ -125,7 +95,8 @@ class Drawing:
     focus: Focus
     weights: Float[Tensor, "rows columns"]
     allowed: Bool[Tensor, "rows columns"]
-    cell: CellSize
+    cell_width: float
+    cell_height: float
     left: float
     top: float
     right: float
@@ -134,41 +105,35 @@ class Drawing:
 
     @property
     def width(self) -> float:
-        return self.left + self.cell.width * self.weights.shape[1] + self.right
+        return self.left + self.cell_width * self.weights.shape[1] + self.right
 
     @property
     def height(self) -> float:
-        return self.top + self.cell.height * self.weights.shape[0] + self.bottom
+        return self.top + self.cell_height * self.weights.shape[0] + self.bottom
 
     @property
     def notes(self) -> list[str]:
-        """The sentences of the caption, which explain to the reader of the picture how to read the pattern."""
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
-        axes_note = "rows are queries, columns are keys"
+        marks = "Pattern: darkness grows with the square root of the weight"
         if (rows, columns) != (n_queries, n_keys):
             cells = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-            notes = [f"Pattern: {cells}; darkness grows with the square root of the weight; {axes_note}."]
+            marks = f"Pattern: {cells}; darkness grows with the square root of the weight"
         elif fits_circles(self.weights):
-            notes = [f"Circles: area = weight; {axes_note}."]
-        else:
-            notes = [f"Pattern: darkness grows with the square root of the weight; {axes_note}."]
-        return notes + ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
+            marks = "Circles: area = weight"
+        grey = ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
+        return [f"{marks}; rows are queries, columns are keys.", *grey]
 
     def draw(self, page: Page, left: float, top: float) -> None:
-        """Draw the pattern and its labels.
-
-        Args:
-            left, top: the position of the drawing, in inches from the top left of the page.
-        """
         rows, columns = self.weights.shape
-        cell, n_queries = self.cell, len(self.focus.head.queries)
-        axes = page.area(left + self.left, top + self.top, columns * cell.width, rows * cell.height)
+        axes = page.area(left + self.left, top + self.top, columns * self.cell_width, rows * self.cell_height)
         axes.set(xlim=(0, columns), ylim=(rows, 0))
-        draw = draw_circles if fits_circles(self.weights) else draw_heat
-        draw(axes, self.weights, self.allowed)
-        row, line = self.focus.query * rows // n_queries, 1.3 / 72  # the width of the outline, in inches
-        aside, above = line / cell.width, line / cell.height
+        if fits_circles(self.weights):
+            draw_circles(axes, self.weights, self.allowed)
+        else:
+            draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SHADES, "weights")
+        row, line = self.focus.query * rows // len(self.focus.head.queries), 1.3 / 72  # the outline's width, in inches
+        aside, above = line / self.cell_width, line / self.cell_height
         corner, size = (-aside / 2, row - above / 2), (columns + aside, 1 + above)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         if self.is_outlined:
@@ -177,9 +142,9 @@ class Drawing:
         (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
 
     def _label_queries(self, page: Page, axes: Axes) -> None:
-        """Write the token of every query left of its row; the query in `focus` is in bold letters."""
-        size, aside = label_size(self.cell.height), -0.08 / self.cell.width
-        below_middle = half_capital(size) / self.cell.height
+        """Write the token of every query left of its row."""
+        size, aside = label_size(self.cell_height), -0.08 / self.cell_width
+        below_middle = half_capital(size) / self.cell_height
         for row, token in enumerate(self.focus.head.queries):
             chosen = self.is_outlined and row == self.focus.query
             text = label_text(token, size, page.fonts)
@@ -188,70 +153,61 @@ class Drawing:
     def _label_chosen_query(self, page: Page, axes: Axes) -> None:
         """Write the token of the query in `focus` left of its row, and some query positions right of the rows."""
         (rows, columns), n_queries = self.weights.shape, len(self.focus.head.queries)
-        text, aside = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell.width
+        text, aside = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell_width
         row = (self.focus.query + 0.5) * rows / n_queries
-        page.write(axes, aside, row + 0.04 / self.cell.height, text, 8.0, bold=True, ha="right")
+        page.write(axes, aside, row + 0.04 / self.cell_height, text, 8.0, bold=True, ha="right")
         for position in axis_positions(n_queries):
-            y = (position + 0.5) * rows / n_queries + 0.035 / self.cell.height
-            page.write(axes, columns + 0.06 / self.cell.width, y, str(position), 7.0, color=FAINT)
+            y = (position + 0.5) * rows / n_queries + 0.035 / self.cell_height
+            page.write(axes, columns + 0.06 / self.cell_width, y, str(position), 7.0, color=FAINT)
 
     def _label_keys(self, page: Page, axes: Axes) -> None:
-        """Write the token of every key above the column of this key."""
-        size = label_size(self.cell.width)
+        size = label_size(self.cell_width)
         for column, token in enumerate(self.focus.head.keys):
-            self._write_slanted(page, axes, (column + 0.5, -0.07 / self.cell.height), token, size)
+            self._write_slanted(page, axes, (column + 0.5, -0.07 / self.cell_height), token, size)
 
     def _label_strongest_keys(self, page: Page, axes: Axes) -> None:
-        """Write the tokens of the query's five strongest keys above their columns.
-
-        The positions of some keys, such as 0, 20, 40, are written below the columns.
-        """
+        """Write the query's five strongest keys above their columns, and some key positions below the columns."""
         (rows, columns), n_keys = self.weights.shape, len(self.focus.head.keys)
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         centres = [(key + 0.5) * columns / n_keys for key in strongest]
-        apart = spread(centres, 0.15 / self.cell.width, float(columns))
+        apart = spread(centres, 0.15 / self.cell_width, float(columns))
         for key, centre, x in zip(strongest, centres, apart, strict=True):
-            leader = [0, -0.06 / self.cell.height, -0.22 / self.cell.height]
+            leader = [0, -0.06 / self.cell_height, -0.22 / self.cell_height]
             axes.plot([centre, centre, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
-            self._write_slanted(page, axes, (x, -0.25 / self.cell.height), self.focus.head.keys[key], 8.0)
+            self._write_slanted(page, axes, (x, -0.25 / self.cell_height), self.focus.head.keys[key], 8.0)
         for position in axis_positions(n_keys):
             x = (position + 0.5) * columns / n_keys
-            page.write(axes, x, rows + 0.15 / self.cell.height, str(position), 7.0, ha="center", color=FAINT)
+            page.write(axes, x, rows + 0.15 / self.cell_height, str(position), 7.0, ha="center", color=FAINT)
 
     def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
-        """Write the token of a key above its column, rotated so that the text runs upwards.
-
-        Args:
-            position: (x, y), where the text begins, in cells from the top left of the pattern.
-            size: the font size in points.
-        """
+        """Write the token of a key upwards from a position (x, y), in cells from the top left of the pattern."""
         angle, text = label_angle(self.focus.head.keys), label_text(token, size, page.fonts)
-        x = position[0] + half_capital(size) / self.cell.width * math.sin(math.radians(angle))
-        y = position[1] + half_capital(size) / self.cell.height * math.cos(math.radians(angle)) / 2
+        x = position[0] + half_capital(size) / self.cell_width * math.sin(math.radians(angle))
+        y = position[1] + half_capital(size) / self.cell_height * math.cos(math.radians(angle)) / 2
         page.write(axes, x, y, text, size, rotation=angle, rotation_mode="anchor", ha="left")
 
 
-def lay_out_pattern(focus: Focus, fonts: Fonts, width: float, tallest: float) -> Drawing:
-    """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × `tallest` inches.
+def lay_out_pattern(focus: Focus, fonts: Fonts, width: float) -> Drawing:
+    """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × TALLEST inches.
 
-    Cells are square, unless only the queries, or only the keys, are few enough that each has a label. The rows of these
+    Cells are square, unless only the queries, or only the keys, are few enough to be labelled. The rows of these
     queries (or the columns of these keys) are then stretched to give the labels space.
     """
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
-    left, top, right, bottom = margins(focus, fonts, CellSize(LARGEST_CELL, LARGEST_CELL))
-    cell = CellSize((width - left - right) / columns, (tallest - top - bottom) / rows)
+    left, top, right, bottom = margins(focus, fonts, LARGEST_CELL, LARGEST_CELL)
+    cell_width, cell_height = (width - left - right) / columns, (TALLEST - top - bottom) / rows
     if is_named(focus.head.queries) == is_named(focus.head.keys):
-        side = min(LARGEST_CELL, cell.width, cell.height)
-        cell = CellSize(side, side)
+        cell_width = cell_height = min(LARGEST_CELL, cell_width, cell_height)
     else:
-        cell = CellSize(min(LARGEST_FLAT_CELL, cell.width), min(LARGEST_FLAT_CELL, cell.height))
-    return Drawing(focus, cells.weights[0], cells.allowed[0], cell, *margins(focus, fonts, cell))
+        cell_width, cell_height = min(LARGEST_FLAT_CELL, cell_width), min(LARGEST_FLAT_CELL, cell_height)
+    space = margins(focus, fonts, cell_width, cell_height)
+    return Drawing(focus, cells.weights[0], cells.allowed[0], cell_width, cell_height, *space)
 
 
-def margins(focus: Focus, fonts: Fonts, cell: CellSize) -> tuple[float, float, float, float]:
+def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -> tuple[float, float, float, float]:
     """Return the space for labels left of, above, right of and below a pattern, in inches."""
-    queries, keys, size = focus.head.queries, focus.head.keys, label_size(cell.height)
+    queries, keys, size = focus.head.queries, focus.head.keys, label_size(cell_height)
     if is_named(queries):
         left, right = max(fonts.width(label_text(token, size, fonts), size, bold=True) for token in queries), 0.0
     else:
@@ -260,18 +216,18 @@ def margins(focus: Focus, fonts: Fonts, cell: CellSize) -> tuple[float, float, f
         strongest = [key.token for key in focus.head.top(focus.query, 5)]
         longest = max((fonts.width(label_text(token, 8.0, fonts), 8.0) for token in strongest), default=0.0)
         return left + 0.12, longest * 0.71 + 0.4, right, 0.22
-    size = label_size(cell.width)
+    size = label_size(cell_width)
     above = [fonts.width(label_text(token, size, fonts), size) for token in keys]
     if label_angle(keys) == 90:
         return left + 0.12, max(above) + 0.12, right, 0.0
-    ends = [(column - len(above) + 0.5) * cell.width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
+    ends = [(column - len(above) + 0.5) * cell_width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
     return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *ends), 0.0
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
     """Draw each weight as a circle whose area is proportional to the weight; a cell that the mask hides is grey."""
     rows, columns = weights.shape
-    masked = [cell_corners(int(row), int(column)) for row, column in (~allowed).nonzero()]
+    masked = [[(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)] for y, x in (~allowed).nonzero().tolist()]
     grey = PolyCollection(masked, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
     axes.add_collection(grey, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
@@ -293,11 +249,6 @@ def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bo
     axes.add_collection(circles, autolim=False)
 
 
-def draw_heat(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
-    """Draw each weight as a shaded cell; a cell that the mask hides is grey."""
-    draw_cells(axes, np.ma.masked_array(weights.numpy(), ~allowed.numpy()), SHADES, "weights")
-
-
 def fits_circles(weights: Float[Tensor, "rows columns"]) -> bool:
     return max(weights.shape) <= MOST_CIRCLES
 
@@ -308,26 +259,17 @@ def is_named(tokens: Sequence[Token]) -> bool:
 
 
 def label_angle(keys: Sequence[Token]) -> int:
-    """Return the angle by which the labels of the keys are rotated, in degrees."""
+    """Return the rotation of the labels of the keys, in degrees."""
     return 90 if 24 < len(keys) <= MOST_NAMED else 45
 
 
 def label_size(side: float) -> float:
-    """Return the font size of labels, in points.
-
-    Args:
-        side: the height of a labelled row, or the width of a labelled column, in inches.
-    """
+    """Return the font size, in points, of the label of a row or column that is `side` inches high or wide."""
     return max(4.5, min(9.5, side * 72 * 0.75))
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
     return fonts.shortened(token.text, size, LABEL_WIDTH)
-
-
-def cell_corners(row: int, column: int) -> list[tuple[int, int]]:
-    """Return the four corners (x, y) of a cell, in cells from the top left of the pattern."""
-    return [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)]
 
 
 def half_capital(size: float) -> float:
@@ -336,10 +278,7 @@ def half_capital(size: float) -> float:
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
-    """Return positions moved so that neighbours are at least `distance` apart and no position is above `end`.
-
-    Args:
-        positions: the positions in rising order.
+    """Return positions, given in rising order, moved so that neighbours are `distance` apart and none is above `end`.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]
@@ -353,7 +292,7 @@ def spread(positions: Sequence[float], distance: float, end: float) -> list[floa
 
 
 def axis_positions(n_tokens: int) -> range:
-    """Return the positions to number on an axis: about five to ten round numbers from 0, below `n_tokens`.
+    """Return about five to ten round numbers from 0 below `n_tokens`, the positions to number on an axis.
 
     >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])

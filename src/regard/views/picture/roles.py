@@ -1,7 +1,6 @@
-"""Draw how much attention each head gives to certain kinds of keys, such as the previous token or the first token.
+"""How much each head attends to certain kinds of keys, such as the previous token, as a picture.
 
-A head that attends to one kind of key has a role, such as "previous". The picture has a grid of layers × heads for each
-role that a head has, and for the mean distance and the entropy.
+It has a grid of layers × heads for each role (kind of key) that a head has, for the mean distance and for the entropy.
 """
 
 from pathlib import Path
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 
 from regard.effects.roles import KEY_ROLES, ROLES
 from regard.tracing.roles import Roles
-from regard.views.picture.canvas import MARGIN, WIDTH, blank_page, check_picture_path, save_figure
+from regard.views.picture.canvas import INNER_WIDTH, MARGIN, blank_page, check_picture_path, save_figure
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_scale
 
@@ -33,20 +32,12 @@ TITLES = {
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Draw the roles of heads into a picture file (see `roles_figure`), and return the path.
-
-    Args:
-        title: the text above the grids; empty = no title.
-    """
+    """Draw the roles of heads into a picture file, below `title` (empty = no title), and return the path."""
     check_picture_path(path)
     return save_figure(roles_figure(roles, title), path)
 
 
 def roles_figure(roles: Roles, title: str) -> Figure:
-    """Return a figure with a grid of layers × heads for each role, such as "attends to the previous token".
-
-    The cell of a head is darker if the head gives more of its attention to the keys of the role.
-    """
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
     grids = {}
@@ -56,15 +47,15 @@ def roles_figure(roles: Roles, title: str) -> Figure:
         share = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
         rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
         grids[role] = np.array(rows)  # NaN: the layer has fewer heads than others
-    width = (WIDTH - 2 * MARGIN - GAP * (COLUMNS - 1)) / COLUMNS
+    width = (INNER_WIDTH - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)
     fonts = fonts_for(title)
-    lines = fonts.lines(title, 8.5, WIDTH - 2 * MARGIN) if title else []
+    lines = fonts.lines(title, 8.5, INNER_WIDTH)
     height = 0.62 + side * len(layers) + 0.15
     n_rows = -(-len(grids) // COLUMNS)
     top = MARGIN + LINE_HEIGHT * len(lines) + 0.15
     page = blank_page(top + height * n_rows + 0.5 + MARGIN, fonts)
-    page.write_lines(page.area(MARGIN, MARGIN, WIDTH - 2 * MARGIN, top), lines, LINE_HEIGHT)
+    page.write_lines(page.area(MARGIN, MARGIN, INNER_WIDTH, top), lines, LINE_HEIGHT)
     for number, (role, grid) in enumerate(grids.items()):
         left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
         ((best, largest),) = roles.top(role, 1)

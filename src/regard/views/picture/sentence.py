@@ -1,4 +1,4 @@
-"""Draw the text that a model read, with one query's attention weights in one head.
+"""The text that a model read, with one query's attention weights in one head.
 
 The background colour of a key shows the query's weight on the key. Arcs lead from the query to the keys. The width of
 an arc is proportional to the weight. The largest weights are written under their keys. A long text takes several lines.
@@ -21,12 +21,9 @@ from matplotlib.path import Path as Curve
 from regard.tracing.focus import Focus
 from regard.tracing.head import KeyWeight
 from regard.tracing.tokens.readable_tokens import Token
-from regard.views.picture.canvas import BLUE, FAINT, INK, MARGIN, MASKED, WIDTH, Page, text_colour, weight_colours
+from regard.views.picture.canvas import BLUE, FAINT, INK, INNER_WIDTH, MASKED, Page, text_colour, weight_colours
 from regard.views.picture.fonts import Fonts, quoted
 from regard.views.shared_text import token_label
-
-LINE_WIDTH = WIDTH - 2 * MARGIN
-"""The width of a line of tokens, in inches."""
 
 PAD, WORD_GAP, TOKEN_GAP = 0.04, 0.06, 0.01
 """In inches: the space between the letters of a token and the edge of its box, between two words, and between two
@@ -36,7 +33,7 @@ BOX_HEIGHT, LABEL_HEIGHT, TALLEST_ARC = 0.27, 0.19, 1.0
 """In inches: the height of a token's box, of the weight written under the box, and of the tallest arc over one line."""
 
 FONT_SIZES = (14.0, 13.0, 12.0)
-"""The font sizes for a text on one line, in points; the first size with which the text fits is used."""
+"""The font sizes for a text on one line, in points; the first with which the text fits is used."""
 
 WRAPPED_FONT_SIZE, MOST_LINES, N_WRITTEN = 10.5, 8, 5
 """A text of several lines has WRAPPED_FONT_SIZE points. A whole text has at most MOST_LINES lines; a longer text is
@@ -49,13 +46,11 @@ shown."""
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A token as it is drawn, with its place on the page. Lengths are in inches.
+    """A token as it is drawn. Lengths are in inches.
 
     Attributes:
         position: the position of the token in the text; -1 = this is a … in place of tokens that are left out.
-        text: the letters that are drawn.
         left: the distance of the box from the beginning of the line.
-        width: the width of the box.
         line: the number of the line, counted from 0.
     """
 
@@ -99,7 +94,7 @@ class Sentence:
 
     @property
     def notes(self) -> list[str]:
-        """The sentences of the caption, which say what colours and arcs mean, and how many tokens are shown."""
+        """The sentences of the caption: what colours and arcs mean, and how many tokens are shown."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), self.size, 2.0)
         sides = [("read", self.keys, self.focus.head.keys)]
         if self.queries:
@@ -112,7 +107,7 @@ class Sentence:
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
-        """Draw the text into `axes`; the coordinates of the axes must be inches from their top left."""
+        """Draw the text into `axes`, whose coordinates must be inches from their top left."""
         weights = self.focus.weights
         step = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
         allowed = (step.masked > -float("inf")).tolist()
@@ -159,10 +154,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the box of the query to the box of a key.
-
-        If both boxes are on one line, the arc joins their tops. Otherwise it joins the edges that face each other.
-        """
+        """Return the arc from the query's box to a key's: between their tops, or, on other lines, the facing edges."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -175,10 +167,7 @@ class Sentence:
         return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the y coordinate of the edge of `box`, upper or lower, that faces `other` on another line.
-
-        If a weight is written under `box`, the lower edge is below this weight.
-        """
+        """Return the y coordinate of the edge of `box` that faces `other`; a weight written under `box` is inside."""
         below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 
@@ -231,9 +220,7 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
     """Return the positions of the tokens to show of a long text, in rising order; -1 = here tokens are left out.
 
-    Args:
-        reaches: for each position around which tokens are shown, the number of tokens on each side.
-        n_tokens: the number of tokens of the text.
+    `reaches` has, for each position around which tokens are shown, the number of tokens on each side.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
@@ -252,7 +239,6 @@ def place_boxes(
     """Arrange tokens side by side in lines, and return their boxes.
 
     Args:
-        tokens: all tokens of the text.
         positions: the positions of the tokens to show; -1 = a box with ….
         size: the font size, in points.
         first_line: the number of the first line.
@@ -262,14 +248,14 @@ def place_boxes(
     right, line = 0.0, first_line
     for position in positions:
         text = tokens[position].text if position >= 0 else "…"
-        text = fonts.shortened(text, size, LINE_WIDTH - 2 * PAD)
+        text = fonts.shortened(text, size, INNER_WIDTH - 2 * PAD)
         widths = [fonts.width(text, size), fonts.width("0.000", 8.0) if position in written else 0.0]
         width = max(widths) + 2 * PAD
         joined = position > 0 and tokens[position].joined and placed and placed[-1].position == position - 1
         left = right
         if placed:
             left += TOKEN_GAP if joined else WORD_GAP
-        if left + width > LINE_WIDTH and right > 0:
+        if left + width > INNER_WIDTH and right > 0:
             left, line = 0.0, line + 1
         placed.append(Box(position, text, left, width, line))
         right = left + width
@@ -280,7 +266,7 @@ def place_boxes(
 
 
 def reads_from_right(texts: Iterable[str]) -> bool:
-    """Return whether most letters of the texts are written from right to left, as in Arabic and Hebrew.
+    """Return whether most letters are written from right to left, as in Arabic and Hebrew.
 
     >>> reads_from_right(["ארס", "[CLS]"]), reads_from_right(["the", "word", "ארס"])
     (False, False)

@@ -11,22 +11,26 @@ from regard.errors import InputError, counted
 from regard.tracing.given_weights import one_item
 from regard.tracing.head import Head
 from regard.tracing.tokens.readable_tokens import Token
-from regard.views.picture.canvas import FAINT, MARGIN, blank_page, check_picture_path, draw_cells, save_figure
+from regard.views.picture.canvas import (
+    CAPTION_LINE,
+    FAINT,
+    INNER_WIDTH,
+    MARGIN,
+    blank_page,
+    check_picture_path,
+    save_figure,
+)
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.heads import (
-    INNER_WIDTH,
-    LINE_HEIGHT,
     MOST_NAMED,
-    draw_frames,
+    draw_mosaic,
     mosaic_of,
     name_panels,
     name_tokens,
     notes,
     token_margins,
-    whole_pixels,
 )
 from regard.views.picture.one_head import head_figure
-from regard.views.picture.pattern import SHADES
 
 TITLE_HEIGHT, AXIS_GAP, CAPTION_GAP = 0.4, 0.2, 0.2
 """In inches: the height of the title, the space for the names of the axes, and the space above the caption."""
@@ -92,7 +96,7 @@ def weights_figure(
     queries: Words | None = None,
     keys: Words | None = None,
 ) -> Figure:
-    """Return a figure of the weights of a pattern: a grid of queries × keys for each head of the first batch item.
+    """Return a figure of a pattern's weights: a grid of queries × keys for each head of the first batch item.
 
     Args:
         title: the text above the grids; None = the pattern's text in Python, which names its size and its rules.
@@ -106,28 +110,22 @@ def weights_figure(
     fonts = fonts_for(text + "".join(token.text for side in tokens for token in side))
     are_named = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
     left, above = token_margins(tokens, fonts) if are_named else (0.0, 0.0)
-    rows, columns = mosaic.shape
-    side = whole_pixels((INNER_WIDTH - left - AXIS_GAP) / max(columns, mosaic.size[1] * 3))
+    side = mosaic.side(INNER_WIDTH - left - AXIS_GAP)
     first = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
     caption = fonts.lines(" ".join([*first, *notes(mosaic)]), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
-    bottom = top + rows * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
-    page = blank_page(bottom + LINE_HEIGHT * len(caption) + MARGIN, fonts)
+    bottom = top + mosaic.shape[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
+    page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     title_area = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
     page.write(title_area, 0.0, 0.16, fonts.shortened(text, 10.5, INNER_WIDTH), 10.5)
-    axes = page.area(MARGIN + left + AXIS_GAP, top, columns * side, rows * side)
-    axes.set(xlim=(0, columns), ylim=(rows, 0))
-    draw_cells(axes, mosaic.image(), SHADES, "patterns")
-    draw_frames(axes, mosaic, side)
+    axes = draw_mosaic(page, MARGIN + left + AXIS_GAP, top, mosaic, side)
     page.write(axes, 0.0, -(0.07 + above) / side, "keys →", 8.0, color=FAINT)
     page.write(axes, -(0.1 + left) / side, 0.0, "queries →", 8.0, color=FAINT, rotation=270, va="top", ha="center")
     if len(chosen) > 1:
         name_panels(page, axes, mosaic, side, [f"head {head}" for head in chosen])
     if are_named:
         name_tokens(page, axes, mosaic, side)
-    page.write_lines(
-        page.area(MARGIN, bottom, INNER_WIDTH, LINE_HEIGHT * len(caption)), caption, LINE_HEIGHT, color=FAINT
-    )
+    page.write_caption(bottom, caption)
     return page.figure
 
 

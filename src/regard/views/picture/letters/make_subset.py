@@ -3,8 +3,7 @@
     python -m regard.views.picture.letters.make_subset NotoSansCJK-Regular.ttc
 
 The subset has all Hangul syllables and jamo, the kana, full-width forms, and the Chinese characters of GB 2312 level 1
-and of JIS X 0208 level 1. The hints and layout tables of Noto Sans CJK are left out, because pictures do not need
-them.
+and of JIS X 0208 level 1; no hints and layout tables, because pictures do not need them.
 """
 
 import sys
@@ -22,22 +21,12 @@ KOREAN_FACE = 1
 
 
 def level_1(encoding: str, first: int, last: int) -> set[str]:
-    """Return the characters of level 1 of a Chinese or Japanese character set.
-
-    Args:
-        encoding: a Python codec with two bytes for each character.
-        first, last: the range of the first byte of the characters of level 1.
-    """
+    """Return the letters of level 1 of a Chinese or Japanese character set; their first bytes are `first` to `last`."""
     pairs = (bytes([row, cell]) for row in range(first, last + 1) for cell in range(0xA1, 0xFF))
     return {letter for pair in pairs if (letter := pair.decode(encoding, errors="ignore"))}
 
 
 def make_subset(source: Path) -> None:
-    """Write `OWN_FONT_FILE`, the font that comes with regard.
-
-    Args:
-        source: the font file of Noto Sans CJK, from which letters are taken.
-    """
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
     letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
     options = subset.Options(
