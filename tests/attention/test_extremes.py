@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from kinds import NORMALISERS, STAGES, Case, built, normal, products, title
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import Distance, attend
@@ -142,9 +143,7 @@ def test_65_536_keys(names):
 def test_no_keys_and_no_queries(names):
     for sizes in ((3, 0), (0, 7), (0, 0)):
         if names["mask"] in ("Global", "Either") and sizes[1] == 0:
-            with pytest.raises(ValueError) as raised:
-                case_of(names, sizes=sizes).attend()
-            assert str(raised.value) == (
+            assert refusal(ValueError, case_of(names, sizes=sizes).attend) == (
                 "Global was given position 0, but there are 0 keys; positions count from 0, so they must be below 0."
             )
         else:
@@ -175,9 +174,13 @@ def empty(case):
 
 @pytest.mark.parametrize("key_heads", [0, 3])
 def test_no_heads_are_refused(key_heads):
-    with pytest.raises(ValueError) as raised:
-        attend(torch.ones(2, 0, 3, 5), torch.ones(2, key_heads, 7, 5), torch.ones(2, key_heads, 7, 3))
-    assert str(raised.value) == "query has 0 heads; attention needs at least one."
+    assert (
+        refusal(
+            ValueError,
+            lambda: attend(torch.ones(2, 0, 3, 5), torch.ones(2, key_heads, 7, 5), torch.ones(2, key_heads, 7, 3)),
+        )
+        == "query has 0 heads; attention needs at least one."
+    )
 
 
 def test_vectors_of_one_number(normal):

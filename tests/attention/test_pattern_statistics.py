@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import BATCH, D_KEY, HALF, HEADS, KEY_HEADS, correct, masks, matrix, near
+from refusals import refusal
 from seen_patterns import KEYS, QUERIES, SEEN, seen
 from torch.testing import assert_close
 
@@ -108,9 +109,9 @@ def test_top_takes_whole_numbers(normal, unhooked, ask):
     pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=ask).pattern
     assert torch.equal(pattern.top(2).keys, pattern.top(np.int64(2)).keys)
     for n in (1.5, "2"):
-        with pytest.raises(TypeError) as raised:
-            pattern.top(n)
-        assert str(raised.value) == f"top={n!r} is not a number of keys; it takes a whole number, such as top=8."
+        assert refusal(TypeError, pattern.top, n) == (
+            f"top={n!r} is not a number of keys; it takes a whole number, such as top=8."
+        )
 
 
 def test_a_map_that_was_asked_for_is_there(normal, unhooked, monkeypatch):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refusal
 from torch import Tensor
 
 from regard import Alibi, Causal, Keep, Padding, ScaledDot, Softmax, Sparsemax, Window, attend
@@ -161,16 +162,16 @@ def test_a_part_in_which_nothing_may_be_seen_computes_nothing():
 def test_a_high_level_needs_every_row():
     pyramid = Pyramid(made(), head=0)
     pyramid.compute(1)
-    with pytest.raises(ValueError) as refusal:
-        pyramid.read(6, range(1), range(1), "mean")
-    assert str(refusal.value) == "level 6 needs all rows of level 5; call compute(row) for 2 more rows."
+    assert refusal(ValueError, lambda: pyramid.read(6, range(1), range(1), "mean")) == (
+        "level 6 needs all rows of level 5; call compute(row) for 2 more rows."
+    )
 
 
 def test_a_score_that_is_nan_is_refused():
     pattern = made()
     pattern.query[0, 2, 40, 0] = math.nan
     broken = attend(pattern.query, pattern.key, pattern.value).pattern
-    with pytest.raises(ValueError) as refusal:
-        Pyramid(broken, head=2).compute(1)
-    assert str(refusal.value) == "a score is NaN or infinite, so the head has no map; check the model's parameters."
+    assert refusal(ValueError, lambda: Pyramid(broken, head=2).compute(1)) == (
+        "a score is NaN or infinite, so the head has no map; check the model's parameters."
+    )
     Pyramid(broken, head=2).compute(0)

@@ -241,22 +241,6 @@ def test_queries_are_the_last_tokens_by_hand():
     assert kept(Global([2]), Grid(1, 1, 3, 4))[0, 0].int().tolist() == [[0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0]]
 
 
-def test_masks_introduce_themselves():
-    padding = Padding(torch.tensor([3, 5]))
-    joined = (Causal(offset=0) & ~padding) | Keep(torch.ones(5, 7, dtype=torch.bool))
-    assert repr(joined) == "((Causal(offset=0) & ~Padding(lengths=<int64 [2]>)) | Keep(tensor=<bool [5, 7]>))"
-    assert repr(Causal()) == "Causal()"
-    assert repr(Causal(own=False)) == "Causal(own=False)"
-    assert repr(Window(3, 0, offset=2)) == "Window(before=3, after=0, offset=2)"
-    assert repr(Prefix(3)) == "Prefix(length=3)"
-    assert repr(Prefix(torch.tensor([3, 5]), offset=0)) == "Prefix(length=<int64 [2]>, offset=0)"
-    assert repr(Dilated(6, 0, step=2)) == "Dilated(before=6, after=0, step=2)"
-    assert repr(Chunked(4, offset=1)) == "Chunked(size=4, offset=1)"
-    assert repr(Global([0, 3])) == "Global(positions=(0, 3))"
-    assert repr(Padding(torch.tensor([3, 5]), side="left")) == "Padding(lengths=<int64 [2]>, side='left')"
-    assert repr(Documents(torch.zeros(2, 7, dtype=torch.int64))) == "Documents(ids=<int64 [2, 7]>)"
-
-
 def test_the_demo_draws_every_kind(capsys):
     runpy.run_module("regard.attention.masks", run_name="__main__")
     drawn = capsys.readouterr().out.splitlines()

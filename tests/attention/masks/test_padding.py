@@ -84,6 +84,6 @@ def test_lengths_of_any_whole_numbers(normal, dtype, side):
 
 @pytest.mark.parametrize("n_lengths", [2, 4])
 def test_too_few_lengths_are_refused_as_too_many_are(n_lengths):
-    with pytest.raises(ValueError) as refusal:
-        Padding(torch.ones(n_lengths, dtype=torch.int64)).check(Grid(3, 1, 5, 5))
-    assert str(refusal.value) == f"Padding was given {n_lengths} lengths for a batch of 3; give one for each item."
+    assert refusal(ValueError, lambda: Padding(torch.ones(n_lengths, dtype=torch.int64)).check(Grid(3, 1, 5, 5))) == (
+        f"Padding was given {n_lengths} lengths for a batch of 3; give one for each item."
+    )

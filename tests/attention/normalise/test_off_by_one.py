@@ -33,7 +33,3 @@ def test_the_context_is_torchs_with_a_key_and_a_value_of_zeros(normal):
 def test_scores_too_large_for_an_exponential_are_no_trouble():
     near(SoftmaxPlusOne()(row(9e4, -9e4, 9e4), None, WHOLE), row(0.5, 0.0, 0.5))
     near(SoftmaxPlusOne()(row(-9e4, -9e4), None, WHOLE), row(0.0, 0.0))
-
-
-def test_it_introduces_itself():
-    assert repr(SoftmaxPlusOne()) == "SoftmaxPlusOne()"

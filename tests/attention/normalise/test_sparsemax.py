@@ -81,7 +81,3 @@ def test_half_precision_comes_in_and_out(normal):
     assert (seen.context.dtype, seen.pattern.dtype, seen.backend) == (torch.bfloat16, torch.float32, "tiled")
     scores = half[0].double() @ half[1].double().mT / math.sqrt(11)
     torch.testing.assert_close(seen.pattern.dense().double(), theirs(scores, dim=-1), rtol=1e-4, atol=1e-5)
-
-
-def test_it_introduces_itself():
-    assert repr(Sparsemax()) == "Sparsemax()"

@@ -64,10 +64,6 @@ def test_the_last_query_alone_reads_what_it_reads_among_all(normal):
     assert_close(last.context, whole.context[:, :, 6:])
 
 
-def test_it_introduces_itself():
-    assert repr(StickBreaking()) == "StickBreaking()"
-
-
 def test_the_guide_shows_this_class():
     guide = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
     assert inspect.getsource(stick_breaking) in guide

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from oracle import near, row
+from refusals import refusal
 
 from regard import TopK
 from regard.attention.grid.grid import Grid
@@ -49,18 +50,14 @@ def test_the_gradient(normal):
 
 @pytest.mark.parametrize("n", [0, -3])
 def test_fewer_than_one_is_refused(n):
-    with pytest.raises(ValueError) as raised:
-        TopK(n)
-    assert str(raised.value) == f"n={n} is how many of the largest scores get weight, so it must be at least 1."
+    assert refusal(ValueError, lambda: TopK(n)) == (
+        f"n={n} is how many of the largest scores get weight, so it must be at least 1."
+    )
 
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("n", [2.5, True, "3"])
 def test_what_is_no_whole_number_is_refused(n):
-    with pytest.raises(TypeError) as raised:
-        TopK(n)
-    assert str(raised.value) == f"n={n!r} is not a number of keys; it takes a whole number, such as TopK(8)."
-
-
-def test_it_introduces_itself():
-    assert repr(TopK(3)) == "TopK(n=3)"
+    assert refusal(TypeError, lambda: TopK(n)) == (
+        f"n={n!r} is not a number of keys; it takes a whole number, such as TopK(8)."
+    )

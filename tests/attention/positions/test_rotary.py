@@ -151,6 +151,4 @@ def test_refusals(unhooked):
 
 def test_its_options_are_named(unhooked):
     """The width of the vectors is no argument: `Rotary(64)` would be taken for the base."""
-    with pytest.raises(TypeError) as raised:
-        Rotary(64)
-    assert str(raised.value) == "Rotary.__init__() takes 1 positional argument but 2 were given"
+    assert refusal(TypeError, lambda: Rotary(64)) == "Rotary.__init__() takes 1 positional argument but 2 were given"

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from oracle import near
+from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Cosine, MultiHeadAttention, attend
+from regard import Cosine, attend
 
 
 def test_it_equals_torch(normal):
@@ -17,16 +17,6 @@ def test_it_equals_torch(normal):
     found = attend(query, key, key, score=Cosine(scale=3.0)).pattern.scores()
     keys = key.repeat_interleave(2, 1)
     assert_close(found, 3 * F.cosine_similarity(query[:, :, :, None], keys[:, :, None], dim=-1))
-
-
-def test_it_equals_a_loop(normal):
-    query, key = normal(1, 1, 3, 5).double(), normal(1, 1, 7, 5).double()
-    found = attend(query, key, key, score=Cosine(scale=-0.7)).pattern.scores(0, 0)
-    for i, q in enumerate(query[0, 0].tolist()):
-        for j, k in enumerate(key[0, 0].tolist()):
-            product = sum(a * b for a, b in zip(q, k, strict=True))
-            lengths = math.sqrt(sum(a * a for a in q)) * math.sqrt(sum(b * b for b in k))
-            near(found[i, j], torch.tensor(-0.7 * product / lengths, dtype=torch.float64))
 
 
 def test_by_hand():
@@ -87,26 +77,17 @@ def test_an_old_pattern_refuses_once_a_fixed_scale_has_changed(normal):
     pattern = attend(query, query, query, score=score).pattern
     pattern[0]
     score.scale.mul_(2)
-    with pytest.raises(ValueError) as raised:
-        pattern[0]
-    assert str(raised.value) == (
+    assert refusal(ValueError, lambda: pattern[0]) == (
         "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
         "computed; clone the tensor before you change it."
     )
 
 
-def test_a_model_learns_the_scale_of_its_heads(normal):
-    heads = MultiHeadAttention(12, 3, score=Cosine(scale=nn.Parameter(torch.full((3,), 5.0))))
-    heads(normal(2, 7, 12)).output.square().sum().backward()
-    assert heads.score.scale.grad.all()
-    assert "score.scale" in dict(heads.named_parameters())
-
-
 def test_a_scale_of_another_shape_is_refused(normal):
-    with pytest.raises(ValueError) as raised:
-        Cosine(scale=torch.ones(3, 1, 1))
-    assert str(raised.value) == "scale has shape [3, 1, 1]; it is one number, or one for each head, so flatten it."
+    assert refusal(ValueError, lambda: Cosine(scale=torch.ones(3, 1, 1))) == (
+        "scale has shape [3, 1, 1]; it is one number, or one for each head, so flatten it."
+    )
     query = normal(1, 3, 5, 11)
-    with pytest.raises(ValueError) as raised:
-        attend(query, query, query, score=Cosine(scale=torch.ones(2)))
-    assert str(raised.value) == "scale has 2 numbers with 3 heads; give one, or one for each head."
+    assert refusal(ValueError, lambda: attend(query, query, query, score=Cosine(scale=torch.ones(2)))) == (
+        "scale has 2 numbers with 3 heads; give one, or one for each head."
+    )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from kinds import BIASES
 from oracle import HALF, Largest, correct, eager, matrix, near
+from refusals import refusal
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
@@ -173,9 +174,7 @@ def test_dropout_is_the_same_in_the_backward_pass(normal):
 
 
 def test_a_bias_that_is_no_bias_is_refused(unhooked):
-    with pytest.raises(TypeError) as refusal:
-        ScaledDot(bias=0.5)
-    assert str(refusal.value) == (
+    assert refusal(TypeError, lambda: ScaledDot(bias=0.5)) == (
         "bias is a float; it takes a tensor that broadcasts to [batch heads queries keys], a rule such as Alibi(), "
         "or None."
     )
