@@ -107,7 +107,8 @@ def check_kernels() -> Iterator[tuple[str, str]]:
     cases += product(["causal"], (torch.bfloat16, torch.float16, torch.float32), (64, 128))
     for name, dtype, width in dict.fromkeys(cases):
         call = calls[name]
-        query, key, value = random_inputs(1000, 1201, 8, 2, width, dtype)
+        shapes = (2, 8, 1000, width), (2, 2, 1201, width), (2, 2, 1201, width)
+        query, key, value = (torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
         pattern = attend(query, key, value, **call).pattern
         reason = engine.unsupported_reason(pattern.call)
         if reason is not None:
@@ -125,11 +126,6 @@ def check_kernels() -> Iterator[tuple[str, str]]:
         if far[worst] > allowed or in_context > 2 * torch.finfo(dtype).eps + 2e-5 or not same:
             sys.exit(f"{name}, {dtype}, width {width}: wrong: {far}, context {in_context:.1e}, the same twice: {same}.")
         yield f"{name}, {dtype}, {width}", f"{worst} {far[worst]:.1e}, context {in_context:.1e}, the same bits twice"
-
-
-def random_inputs(queries: int, keys: int, heads: int, key_heads: int, width: int, dtype: torch.dtype) -> list[Tensor]:
-    shapes = (2, heads, queries, width), (2, key_heads, keys, width), (2, key_heads, keys, width)
-    return [torch.randn(shape, device="cuda").to(dtype) for shape in shapes]
 
 
 def difference(found: Tensor | None, truth: Tensor | None) -> float:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from measure import Spread
 from options import RESULTS
@@ -67,12 +67,11 @@ class Table:
     @classmethod
     def read(cls, path: Path) -> "Table":
         given = json.loads(path.read_text(encoding="utf-8"))
-        rows = [{column: cell_from_json(value) for column, value in row.items()} for row in given["rows"]]
+        rows = [
+            {column: Spread(**value) if isinstance(value, dict) else value for column, value in row.items()}
+            for row in given["rows"]
+        ]
         return cls(**{**given, "rows": rows, "picture": Picture(**given["picture"])})
-
-
-def cell_from_json(value: Any) -> Value:
-    return Spread(**value) if isinstance(value, dict) else value
 
 
 def format_cell(value: Value) -> str:

@@ -117,13 +117,8 @@ def translate(
     from regard.cli.progress import line_progress, spinner
     from regard.cli.text_lines import open_lines, read_lines, standard_input
 
-    beam_options = {
-        "size": beam,
-        "length_penalty": length_penalty,
-        "coverage_penalty": coverage_penalty,
-        "n_best": n_best,
-    }
-    beam_options["mbr"] = mbr
+    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    beam_options = {"size": beam, **penalties, "n_best": n_best, "mbr": mbr}
     sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     check_search_options(greedy, sample, beam_options, sampling_options)
     if prefix is not None and prefix_file is not None:

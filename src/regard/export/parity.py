@@ -85,27 +85,17 @@ def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: S
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
     compared = [compare_line(contents, exported, line) for line in lines]
-    worst = max(range(len(lines)), key=lambda i: (compared[i].gap, compared[i].difference))
     return Parity(
         n_lines=len(lines),
-        n_same=sum(one.same for one in compared),
+        n_same=sum(one.n_same for one in compared),
         difference=max(one.difference for one in compared),
         gap=max(one.gap for one in compared),
-        worst=lines[worst],
+        worst=max(compared, key=lambda one: (one.gap, one.difference)).worst,
         placeholders=Placeholders.of(contents.source_vocabulary, contents.target_vocabulary) is not None,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineParity:
-    """The comparison of one line; see `Parity`."""
-
-    same: bool
-    difference: float
-    gap: float
-
-
-def compare_line(contents: TranslatorContents, exported: ExportedTranslator, line: str) -> LineParity:
+def compare_line(contents: TranslatorContents, exported: ExportedTranslator, line: str) -> Parity:
     ids = [*contents.source_vocabulary.encode(line), EOS]
     if len(ids) > contents.model.config.max_tokens:
         raise InputError(
@@ -122,7 +112,7 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
     exported_log_probability = exported.log_probability(line, original_tokens)
     difference = abs(original.log_probability - exported_log_probability) / (len(original_tokens) + 1)
     gap = 0.0 if same else logit_gap(contents.model, sources, original, tokens)
-    return LineParity(same=same, difference=difference, gap=gap)
+    return Parity(n_lines=1, n_same=int(same), difference=difference, gap=gap, worst=line)
 
 
 @torch.inference_mode()

@@ -99,17 +99,13 @@ class EncoderGraph(nn.Module):
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
         """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
-        encoded = (
-            self.encode_with_operator(source, lengths)
-            if torch.compiler.is_exporting()
-            else self.encoder(source, lengths)
-        )
+        if torch.compiler.is_exporting():
+            x, lstm = self.encoder.embedding(source), self.encoder.cells.kind == "lstm"
+            states, *last = torch.ops.regard.read_cells(x, lengths, list(self.weights), lstm)
+            encoded = Encoded(states=states, last=tuple(last if lstm else last[:1]))
+        else:
+            encoded = self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
-
-    def encode_with_operator(self, source: Tensor, lengths: Tensor) -> Encoded:
-        lstm = self.encoder.cells.kind == "lstm"
-        states, *last = torch.ops.regard.read_cells(self.encoder.embedding(source), lengths, list(self.weights), lstm)
-        return Encoded(states=states, last=tuple(last if lstm else last[:1]))
 
 
 class DecoderGraph(nn.Module):
