@@ -322,7 +322,7 @@ def test_axe_finds_nothing_and_it_fits_a_narrow_window_and_speaks_korean(page: P
     assert any(inked)
     assert not inked[-1]
     page.get_by_label("Language").select_option("ko")
-    expect(page.locator("main > .caption")).to_contain_text("글이 토큰 1,501개여서")
+    expect(page.locator("main > .caption")).to_contain_text("글이 토큰 1,501개로 길어서")
     expect(pattern(page).locator(".legend")).to_contain_text("칸 하나는 가중치 8 × 8개의 최댓값입니다.")
     page.get_by_label("언어").select_option("en")
 

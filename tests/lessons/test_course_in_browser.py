@@ -1,5 +1,6 @@
 """The page of all lessons in a real browser: each lesson shows its text and its views, and a link opens it."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,3 +57,16 @@ def test_every_lesson_opens_at_the_first_step(opened: Callable[..., Page], cours
     expect(page.locator("h1")).to_have_text(lesson(NAMES[1]).texts["en"].title)
     page.locator(".turn button").first.click()
     expect(current).to_have_attribute("aria-current", "step")
+
+
+@pytest.mark.parametrize(("language", "quoted"), [("en", "“(.+?)”"), ("ko", "‘(.+?)’")])
+def test_the_controls_that_lessons_name_exist(
+    opened: Callable[..., Page], course: Path, language: str, quoted: str
+) -> None:
+    for name in NAMES:
+        said = lesson(name).texts[language]
+        page = opened(course, address=f"#lesson={name}&language={language}")
+        expect(page.locator("h1")).to_have_text(said.title)
+        for control in re.findall(quoted, " ".join(said.try_)):
+            expect(page.locator(".lesson-views button", has_text=control).first).to_be_visible()
+        page.goto("about:blank")  # or the page may store its own address over the next one

@@ -86,10 +86,10 @@ def test_the_page_and_the_course_link_to_each_other_in_the_language_that_is_show
     expect(page.locator("h1")).to_have_text(lesson("1").texts["en"].title)
     page.go_back()
     page.get_by_label("Language").select_option("ko")
-    page.get_by_role("link", name="수업").click()
+    page.get_by_role("link", name="강의").click()
     expect(page.locator("h1")).to_have_text(lesson("1").texts["ko"].title)
     page.get_by_role("link", name="내 글로 해 보기").click()
-    expect(page.get_by_role("link", name="수업")).to_be_visible()
+    expect(page.get_by_role("link", name="강의")).to_be_visible()
     expect(page.locator("[data-role=text]")).to_be_visible()
 
 

@@ -108,7 +108,7 @@ def test_a_head_of_another_kind_of_attention_is_shown(
     page = opened(comparison.html(tmp_path / "page.html", head="encoder L0H0"), address="#language=ko")
     head, token, _ = comparison.largest(1)[0]
     first = view(page, "difference").locator("li").first
-    expect(first).to_contain_text(f"{head.replace('cross', '교차')} · {token}")
+    expect(first).to_contain_text(f"{head.replace('cross', '크로스')} · {token}")
     first.get_by_role("button").click()
     expect(view(page, "sentence").locator("h2")).to_have_text(f"{head.removeprefix('cross ')} · {token}")
     expect(page.get_by_label("어텐션", exact=True)).to_have_value("cross")

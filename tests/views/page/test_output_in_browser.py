@@ -164,9 +164,7 @@ def test_a_page_without_hidden_vectors_says_so(shown: Callable[..., Page], snake
     expect(view(page, "steps").locator(".stages button").last).to_have_text("6 · weighted sum")
     expect(view(page, "steps").get_by_text(NONE_KEPT)).to_be_visible()
     page.get_by_label("Language").select_option("ko")
-    expect(
-        view(page, "steps").get_by_text("이 페이지에는 출력 투영 W_O가 없어 문맥 다음 단계를 보여 주지 않습니다.")
-    ).to_be_visible()
+    expect(view(page, "steps").get_by_text("이 페이지에는 출력 투영 행렬 W_O가 없어서")).to_be_visible()
 
 
 def test_rows_of_another_length_have_no_record(kept: Trace) -> None:

@@ -177,7 +177,7 @@ def test_axe_finds_nothing_and_it_fits_a_narrow_window_and_is_korean_too(shown: 
         step(page, name)
         assert violations(page, part) == []
     page.get_by_label("Language").select_option("ko")
-    expect(view(page, "steps").locator("h2")).to_have_text("한 단계씩 · x1")
+    expect(view(page, "steps").locator("h2")).to_have_text("단계별 계산 · x1")
     for name in ("0 · 투영", "출력"):
         step(page, name)
         assert not set(view(page, "steps").locator(".say").inner_text().split()) & {"the", "of", "and"}
