@@ -58,7 +58,6 @@ class HeadRequest:
 
     @property
     def name(self) -> str:
-        """The name of the head in messages."""
         return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
 

@@ -28,7 +28,6 @@ class DevResult:
     """The result of an evaluation on the dev set.
 
     Attributes:
-        step: the training step at which the evaluation was made.
         loss_nats: the mean cross-entropy per target token in nats, without label smoothing.
         bleu: corpus BLEU of greedy translations, from 0 to 100.
         averaged: the number of snapshots whose mean was evaluated; 1 = the parameters of this step alone.

@@ -62,7 +62,6 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 
 
 def check_corpora(n_corpora: int, data: Data) -> None:
-    """Raise InputError unless data.weights and data.synthetic fit the number of corpora."""
     n = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
         raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")

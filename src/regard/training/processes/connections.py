@@ -123,7 +123,6 @@ class Connections:
 
 
 def listening_socket() -> socket.socket:
-    """Return a socket that listens on any free port, on IPv4 and also on IPv6 if the system supports it."""
     if socket.has_dualstack_ipv6():
         listening = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
     else:

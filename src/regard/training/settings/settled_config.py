@@ -56,10 +56,10 @@ class SettledEvaluation(Evaluation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusConfig(TrainConfig):
-    """Settings whose sections [data] and [vocabulary] are complete, which is enough to write the encoded corpus.
+    """Settings that suffice to write the encoded corpus.
 
-    Settings of [training] and [evaluation] may still be None: their defaults depend on the number of batches in the
-    encoded corpus.
+    Those of [training] and [evaluation] may still be None: their defaults depend on the number of batches in the
+    corpus.
     """
 
     data: SettledData

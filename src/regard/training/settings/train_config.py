@@ -103,8 +103,7 @@ class Data(Section):
     256, but at most the model's max_tokens - 1, to leave room for the end-of-sentence token."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio of the longer sentence of a pair to the shorter one, in subword pieces; pairs with a larger
-    ratio are left out and counted."""
+    """The largest ratio of the longer sentence of a pair to the shorter one, in pieces; other pairs are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,8 +151,7 @@ class Model(Section):
     """The kind of model: a Transformer, or a recurrent encoder-decoder with attention."""
 
     preset: str | None = None
-    """The name of the model's size: tiny, small, base or big; None = chosen by the size of the corpus and the
-    device."""
+    """The model's size: tiny, small, base or big; None = chosen by the size of the corpus and the device."""
 
     start_from: str | None = None
     """The folder of a translator to fine-tune: its vocabularies, config and parameters are used; None = a new model."""
@@ -164,11 +162,7 @@ class Model(Section):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Training(Section):
-    """The settings of the optimisation.
-
-    A setting that is None is derived from the size of the corpus and the device, unless its description gives None
-    another meaning.
-    """
+    """The settings of the optimisation."""
 
     seed: Annotated[int, Range(0, 2**63 - 2)] = 1
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
@@ -178,8 +172,7 @@ class Training(Section):
     processes divide each batch among them."""
 
     accumulate: Count = 1
-    """The number of batches whose gradients are summed for one step: a step has up to accumulate · batch_tokens
-    tokens."""
+    """The number of batches, each of up to batch_tokens tokens, whose gradients are summed for one step."""
 
     learning_rate: Positive | None = None
     """The peak learning rate, reached at the end of the warm-up."""

@@ -42,7 +42,6 @@ class Checkpoint:
 
     Attributes:
         tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
-        state: the content of state.json.
     """
 
     folder: Path
@@ -102,7 +101,6 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
 
 def saved_steps(folder: Path) -> list[int]:
-    """Return the steps of the checkpoints in `folder`, the folder of all checkpoints, in ascending order."""
     names = [path.name.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*")]
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -123,7 +121,6 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint from its folder; raise DamagedError if a file that it needs is missing or has changed."""
     manifest = read_manifest(folder)
     for key, outside in (("files", False), ("beside", True)):
         for name, written in manifest[key].items():

@@ -10,7 +10,6 @@ REPLACED = ".replaced"
 
 
 def checksum(path: Path) -> dict[str, Any]:
-    """Return the size of a file in bytes and its SHA-256 in hexadecimal digits."""
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
 

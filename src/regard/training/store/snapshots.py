@@ -21,7 +21,6 @@ DELETE = "delete the latest checkpoint, and training resumes from the one before
 
 
 def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) -> str:
-    """Write the parameters at a step to a file in `folder`; return the file's name."""
     path = folder / f"step-{step}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(path, parameters)

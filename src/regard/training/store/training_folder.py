@@ -101,7 +101,6 @@ def removed_if_refused(folder: Path, is_new: bool) -> Iterator[None]:
 
 @contextmanager
 def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
-    """Turn an OSError raised in the with-block into an InputError whose message names the folder."""
     try:
         yield
     except OSError as error:

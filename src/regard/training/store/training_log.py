@@ -19,7 +19,7 @@ from regard.errors import InputError
 from regard.json_file import parse_json
 
 Entry = Mapping[str, Any]
-"""An entry of the log: numbers by name; after an evaluation, also the texts of one sentence under the name "sample"."""
+"""An entry of the log: "step" and other numbers by name; after an evaluation, also texts under the name "sample"."""
 
 TAGS = {
     "loss_nats": "loss/training",
@@ -40,14 +40,12 @@ class Log:
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "log.jsonl"
         kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
-        text = "".join(f"{as_line(entry)}\n" for entry in kept)
-        write_atomically(self.path, text)
+        write_atomically(self.path, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in kept))
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:
-        """Append an entry, which must have the key "step"."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{as_line(entry)}\n")
+            file.write(f"{json.dumps(dict(entry), ensure_ascii=False)}\n")
         if self.events is not None:
             for name, value in entry.items():
                 if name != "step" and isinstance(value, int | float):
@@ -56,13 +54,8 @@ class Log:
                     self.events.add_text(name, f"{value['source']}\n\n{value['translation']}", entry["step"])
 
     def close(self) -> None:
-        """Write the TensorBoard events that are still buffered; the log cannot be used afterwards."""
         if self.events is not None:
             self.events.close()
-
-
-def as_line(entry: Entry) -> str:
-    return json.dumps(dict(entry), ensure_ascii=False)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -81,7 +74,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def event_writer(folder: Path, step: int) -> Any:
-    """Return TensorBoard's SummaryWriter for a folder, or None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
