@@ -19,7 +19,6 @@ from regard.translation.translator import Translator
 
 @pytest.fixture
 def page(tab: Page, explorer: Running) -> Page:
-    """The explorer's page."""
     tab.set_viewport_size({"width": 1280, "height": 900})
     tab.goto(f"http://{explorer.host}/")
     expect(tab.locator(".word")).to_have_count(13)

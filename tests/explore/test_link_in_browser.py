@@ -53,7 +53,6 @@ def open_link(tab: Page, explorer: Running, **fragment: object) -> Page:
 
 
 def named_in(address: str) -> dict[str, str]:
-    """What a link names."""
     return {name: value for name, (value,) in parse_qs(address.partition("#")[2]).items()}
 
 

@@ -25,7 +25,6 @@ TILE = HEAD | {"level": 0, "row": 0, "column": 0, "pool": "max"}
 
 @pytest.fixture(scope="module")
 def long(handmade: Callable[..., Trace]) -> Trace:
-    """A trace of 601 tokens."""
     return handmade(" ".join(f"w{n}" for n in range(TOKENS)), mask=Causal(), kind="decoder")
 
 

@@ -36,7 +36,6 @@ PIXEL = 3
 
 @pytest.fixture(scope="module")
 def long(handmade: Callable[..., Trace]) -> Trace:
-    """A trace of 1,501 tokens."""
     return handmade(" ".join(f"w{n}" for n in range(TOKENS)), mask=Causal(), kind="decoder")
 
 
@@ -78,13 +77,11 @@ def canvas(page: Page) -> Locator:
 
 
 def middle(page: Page) -> dict[str, float]:
-    """The middle of the map."""
     width = canvas(page).bounding_box()["width"]
     return {"x": LEFT + (width - LEFT - EDGE) / 2, "y": TOP + (HEIGHT - TOP) / 2}
 
 
 def listed(page: Page) -> tuple[list[str], list[float]]:
-    """The names and the weights in the list of the strongest keys."""
     texts = view(page, "strongest").locator("li span").all_inner_texts()
     return texts[0::2], numbers(texts[1::2])
 

@@ -27,7 +27,6 @@ def compare(page: Page, first: str, second: str) -> None:
 
 @pytest.fixture
 def page(tab: Page, explorer: Running) -> Page:
-    """The explorer's page."""
     tab.set_viewport_size({"width": 1280, "height": 900})
     tab.goto("about:blank")
     tab.goto(f"http://{explorer.host}/")

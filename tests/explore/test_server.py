@@ -39,7 +39,6 @@ def writer(minilm: LoadedModel) -> GPT2LMHeadModel:
 
 @pytest.fixture(scope="module")
 def writing(serving: Callable[..., Running], minilm: LoadedModel, writer: GPT2LMHeadModel) -> Running:
-    """A running explorer of `writer`."""
     session = Session("small")
     session.loaded = ("small", True), LoadedModel("small", writer, minilm.tokenizer)
     return serving(session)

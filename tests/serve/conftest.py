@@ -22,5 +22,4 @@ def serving() -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture(scope="session")
 def service(serving: Callable[..., Running], translator: Translator) -> Running:
-    """A running service of the trained translator."""
     return serving(translator)

@@ -8,11 +8,9 @@ from regard.text.vocabulary import Vocabulary
 
 @pytest.fixture(scope="session")
 def numbers():
-    """Return number names as pairs (English, Korean)."""
     return sample("en", "ko", {"train": 700}, seed=5)["train"]
 
 
 @pytest.fixture(scope="session")
 def vocabularies(numbers):
-    """Return a vocabulary of each language, trained on the number names."""
     return tuple(Vocabulary.train(texts, n_tokens=90) for texts in zip(*numbers, strict=True))

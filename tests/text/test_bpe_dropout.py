@@ -28,7 +28,6 @@ def batches_of(corpus, vocabularies, probability):
 
 
 def texts_of(batch, vocabularies):
-    """Return the pairs of a batch, decoded to texts."""
     source, target = vocabularies
     rows = zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
     return [(source.decode(one), target.decode(other)) for one, other in rows]
@@ -40,11 +39,6 @@ def cut(vocabulary, texts, probability, key=1, max_tokens=99):
     flat, lengths = np.concatenate(ids).astype(np.uint16), np.array([len(text) for text in ids])
     ids, lengths = BPEDropout(vocabulary, probability, max_tokens)(flat, lengths, (key,))
     return [text.tolist() for text in np.split(ids, np.cumsum(lengths)[:-1])]
-
-
-def test_probability_0_gives_sentencepieces_own_pieces(numbers, vocabularies):
-    for texts, vocabulary in zip(zip(*numbers, strict=True), vocabularies, strict=True):
-        assert cut(vocabulary, texts, 0.0) == vocabulary.encode_all(texts)
 
 
 @given(st.lists(st.text("ab cẂ", min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
@@ -121,7 +115,6 @@ def test_the_pieces_follow_from_seed_and_epoch_wherever_the_epoch_begins(corpus,
 
 
 def rows(batch):
-    """Return the token ids of each source of a batch, without padding."""
     return [[token for token in row if token != PAD] for row in batch.source.tolist()]
 
 

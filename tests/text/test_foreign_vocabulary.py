@@ -12,7 +12,6 @@ from regard.text.vocabulary import PAD, UNK, Vocabulary
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a function that writes a SentencePiece model to a file, whose path it returns."""
 
     def write(model):
         (tmp_path / "own.model").write_bytes(model)

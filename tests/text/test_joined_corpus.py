@@ -14,7 +14,6 @@ from regard.text.vocabulary import Vocabulary
 
 @pytest.fixture
 def parts(tmp_path, numbers, vocabularies):
-    """Return three corpora, of 11, 29 and 70 pairs."""
     return [
         write_corpus(tmp_path / str(first), numbers[first:last], *vocabularies, max_tokens=99, max_ratio=99.0)
         for first, last in ((0, 11), (11, 40), (40, 110))

@@ -12,7 +12,6 @@ from regard.text.parallel import Parallel, Report
 
 @pytest.fixture
 def files(tmp_path):
-    """Write two files and return their `Parallel`."""
 
     def write(source: bytes, target: bytes, names=("a.de", "a.en")) -> Parallel:
         for name, content in zip(names, (source, target), strict=True):

@@ -22,6 +22,7 @@ def test_by_hand():
     # letters a to k; stretches " ab" "abc" "bc " 5 times, " ac" "ac " and the 9 of the last word once
     assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=7) == round(4 * 11 + 11 * 11 / 40)
     assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=1) == 47  # fewer than 58
+    assert vocabulary_size([], 0) == 1
 
 
 @pytest.mark.parametrize("target", ["ko", "de", "ja"])
@@ -48,7 +49,3 @@ def test_only_the_first_lines_are_read(monkeypatch):
     lines = iter(["ab", "ab", "cd", "ef"])
     assert vocabulary_size(lines, 3) == vocabulary_size(["ab", "ab", "cd"], 3)
     assert next(lines) == "ef"
-
-
-def test_an_empty_text_gets_one_piece():
-    assert vocabulary_size([], 0) == 1

@@ -30,21 +30,18 @@ def no_fsync(monkeypatch):
 
 @pytest.fixture(scope="session")
 def forking():
-    """Yield the process from which programs are forked."""
     with forking_process() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def numbers():
-    """Sixty numbers in English and Korean, as the lines of two files."""
     pairs = sample("en", "ko", {"train": 60}, seed=3, below=1000)["train"]
     return ["".join(f"{pair[side]}\n" for pair in pairs) for side in (0, 1)]
 
 
 @pytest.fixture
 def texts(tmp_path, numbers):
-    """Write the names of the numbers to a source and a target file; return the two paths."""
     for name, lines in zip(("a.en", "a.ko"), numbers, strict=True):
         (tmp_path / name).write_text(lines, encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.ko"
@@ -73,7 +70,6 @@ def quick():
 
 @pytest.fixture(scope="session")
 def trainings(tmp_path_factory):
-    """Return the folder with all trainings that `trained` runs."""
     return tmp_path_factory.mktemp("trainings")
 
 

@@ -24,7 +24,6 @@ def marian(tmp_path_factory):
 
 @pytest.fixture
 def french(tmp_path):
-    """Write number names in English and French to two files; return the paths."""
     for side, name in enumerate(("a.en", "a.fr")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS[:80]), encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.fr"

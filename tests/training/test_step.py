@@ -22,7 +22,6 @@ RATE, SMOOTHING = 0.5, 0.1
 
 
 def batch(rows, tokens, seed):
-    """A batch of random ids without padding."""
     generator = torch.Generator().manual_seed(seed)
     source, target, expected = torch.randint(4, 13, (3, rows, tokens), generator=generator)
     return Batch(source, torch.full((rows,), tokens), target, expected, n_tokens=rows * tokens)

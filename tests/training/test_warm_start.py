@@ -20,12 +20,10 @@ from regard.translation.translator_folder import read_translator
 
 @pytest.fixture(params=["transformer", "recurrent"])
 def first(request, quick, trained):
-    """Return the folder of a translator trained for a few steps."""
     return trained(quick(kind=request.param), "first")
 
 
 def onwards(settings, folder, **training):
-    """Return `settings` for fine-tuning the translator in a folder."""
     usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
     return replace(
         settings,

@@ -73,8 +73,8 @@ def ids_of(tokenizer: Any, found: Trace) -> list[int]:
 def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
     """Return a model's own settings for generation, with the temperature and nucleus replaced by those of the request.
 
-    At temperatures above 0, the model's own limit on the number of candidate tokens (top_k) is removed. None = the
-    model shall generate no tokens, or the request has no temperature; the model's own settings then hold.
+    At temperatures above 0, the model's own limit on the number of candidate tokens (top_k) is removed. The result is
+    None if no tokens are to be generated, or the request has no temperature; then the model's own settings hold.
     """
     if question.new_tokens is None or question.temperature is None:
         return None

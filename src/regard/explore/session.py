@@ -126,7 +126,7 @@ class Session:
         }
 
     def trace(self, question: Question) -> Trace:
-        """Run the model, with the changes to heads of the request, on its text, and return the trace."""
+        """Return the trace of a request's text, made with the request's changes to heads."""
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             return self.translation(model, question).trace

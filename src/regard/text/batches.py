@@ -122,7 +122,7 @@ class Batches:
 
 
 def padded(ids: Integer[np.ndarray, " ids"], lengths: Int[np.ndarray, " batch"]) -> Int[Tensor, "batch tokens"]:
-    """Return texts, whose ids are concatenated in `ids`, as the rows of a tensor: each text, EOS and padding."""
+    """Return a tensor with a text in each row, then EOS and padding; `ids` are those of all texts."""
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     column = np.arange(rows.shape[1])
     rows[column < lengths[:, None]] = ids

@@ -176,7 +176,7 @@ def write_corpus(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPairs:
-    """Pairs of texts as token ids; each pair of arrays is for the sources and for the targets.
+    """Pairs of texts as token ids; of each pair of arrays, the first is for the sources, the second for the targets.
 
     Attributes:
         ids: the ids of all texts, concatenated.

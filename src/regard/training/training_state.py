@@ -66,7 +66,7 @@ def bleu_name(tokenizer: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:
-    """The state of a training after a step; None = no evaluation yet.
+    """The state of a training after a step; before the first evaluation, some fields are None.
 
     Attributes:
         best: the best evaluation so far.

@@ -65,7 +65,6 @@ finally:
 
 @pytest.fixture
 def work(tmp_path, texts, quick):
-    """Return a folder with texts a.en and a.ko, and settings for one step of training without dropout."""
     (tmp_path / "settings.toml").write_text(as_toml(quick(max_steps=1, changes={"dropout": 0.0})))
     return tmp_path
 

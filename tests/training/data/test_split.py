@@ -11,7 +11,6 @@ from regard.training.data.split import Split, largest_dev_rank, random_rank
 
 @pytest.fixture
 def split_of(tmp_path, settled):
-    """Return a function: split_of(pairs, n_dev) returns the `Split` of a corpus of these pairs."""
 
     def split(pairs, n_dev):
         for side, name in enumerate(("source", "target")):

@@ -61,7 +61,6 @@ class Host:
             ip("-n", self.name, "link", "set", device, "up")
 
     def kill(self):
-        """Kill all that runs on the machine."""
         for process in ip("netns", "pids", self.name).split():
             with suppress(ProcessLookupError):
                 os.kill(int(process), signal.SIGKILL)
@@ -139,8 +138,6 @@ def whole(hosts, work, config):
 
 
 class Training:
-    """A training on both hosts, one process on each."""
-
     runs = 0
 
     def __init__(self, forking, hosts, work, name):
@@ -156,7 +153,6 @@ class Training:
             self.running.append(forking.start(TRAINING, arguments(work, folder), environment, output, host.name))
 
     def ends(self, number):
-        """Wait for the process on a host; return its exit status and its output."""
         return self.running[number].ended()
 
 

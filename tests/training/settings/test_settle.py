@@ -27,7 +27,6 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 def settled(config=TrainConfig(), recipe=RECIPES["cpu"][1], n_batches=100, n_pairs=29_000, shared_letters=0.9):  # noqa: B008 (frozen)
-    """Return the complete settings for a corpus of the given size."""
     corpus_config = settle_corpus(config, recipe, Survey(n_pairs, shared_letters))
     return settle(corpus_config, recipe, CPU, lambda batch_tokens: n_batches)
 

@@ -60,7 +60,6 @@ def tensors(value):
 
 @pytest.fixture
 def three(tmp_path):
-    """The checkpoints of steps 1, 5 and 20."""
     folder = tmp_path / "checkpoints"
     for step in (1, 5, 20):
         save_checkpoint(folder, step, tensors(step), {"n": step})

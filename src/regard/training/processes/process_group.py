@@ -75,7 +75,7 @@ class Processes:
         if numbered:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
-        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed: only regard is to shard
+        launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed, so that Accelerate does not shard
         timeout = import_extra("accelerate.utils", "translation").InitProcessGroupKwargs(timeout=TIMEOUT)
         processes = cls(
             accelerate.Accelerator(
@@ -187,7 +187,7 @@ class Processes:
         return values[0]
 
     def share(self, group: int) -> Share:
-        """Return this process's share of some work. Processes that call this method with the same `group` share work.
+        """Return this process's part of some work; all processes with the same `group` share the work.
 
         Args:
             group: a positive number; 0 = this process shares no work, and the result is `ALONE`.

@@ -25,7 +25,7 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     at once: it gathers parameters only for calls of `forward`, which must return tensors, but decoder blocks also have
     a method `prepare`, and blocks return dataclasses.
     """
-    # PyTorch warns against changing this view in place; regard does not change it
+    # PyTorch warns against changing tensors in place, which regard does not do
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device.type, (n,))
     blocks = (block for part in module.modules() if isinstance(part, nn.ModuleList) for block in part)
