@@ -173,7 +173,7 @@ def trusted_kernels() -> str:
 
 
 def long_run(tokens: int) -> dict[str, str]:
-    """Run attention and its statistics once over a long text; check column sums, and the entropy of some rows."""
+    """Run attention and its statistics once over a long text, check some numbers, return times and memory as text."""
     heads, key_heads, width = 32, 8, 128
     query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
     key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()

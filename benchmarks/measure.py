@@ -33,10 +33,10 @@ class Elapsed:
 GROUPS = 10
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 300
-"""The rounds even if time is over, and even if time is left."""
+"""The smallest number of rounds, even if time is over, and the largest number, even if time is left."""
 
 LEAST_SECONDS = 0.01
-"""A faster function runs several times in each round."""
+"""A function that takes less time runs several times in each round."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from trial import Trial, try_type
 from verdict import EXACT, NO_ATTENTION, NO_WEIGHTS, NOT_TRIED, PARTLY, REFUSED, WRONG
 
 SECONDS, MEMORY = 90, 8 << 30
-"""For each type: CPU time, and address space in bytes (PyTorch itself takes about 2 GiB)."""
+"""The limits for each type: CPU time, and bytes of address space (PyTorch itself takes about 2 GiB)."""
 
 MEANINGS = {
     EXACT: "Every pattern equals the weights that the model returns, in every run.",

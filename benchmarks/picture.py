@@ -17,10 +17,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 LINES = "-", "--", ":"
 
 LONG = 12
-"""Longer names of bars are slanted, so that they do not overlap."""
+"""Names of bars with more characters are slanted, so that they do not overlap."""
 
 MANY = 16
-"""The names of more bars are vertical."""
+"""If there are more bars, their names are vertical."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
 

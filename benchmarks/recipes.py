@@ -96,7 +96,7 @@ BACK_TRANSLATION = (
     "back-translate --top-k 10`, marked as synthetic; half twice: with `--weights 2,1`. Their gains are over the "
     "first half alone."
 )
-"""For the text above the table."""
+"""The description of back-translation in the text above the table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,7 +214,12 @@ def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
 def train_on(
     folder: Path, files: Mapping[str, Sequence[Pair]], sizes: Sizes, seed: int, recipe: Recipe, reverse: bool = False
 ) -> Path:
-    """Write the corpora and train on them, unless it was done before; return the folder of the translator."""
+    """Write the corpora and train on them, unless it was done before; return the folder of the translator.
+
+    Args:
+        files: the pairs of each corpus, by the name of its files.
+        reverse: train from English to Korean.
+    """
     languages = ("en", "ko") if reverse else ("ko", "en")
     for name, pairs in files.items():
         for side, language in enumerate(("ko", "en")):

@@ -124,7 +124,7 @@ def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
 
 
 def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
-    """Return the largest difference, without queries that are padding; None if the shapes differ."""
+    """Return the largest difference of two tensors of weights, without queries that are padding; None = other shape."""
     if theirs.ndim == 3 and ours.shape[0] == theirs.shape[0] and ours.shape[1] > 1:
         ours = ours.mean(dim=1, keepdim=True)  # as nn.MultiheadAttention returns them
     elif ours.shape == theirs.shape and theirs.shape[1] > 1 and torch.equal(theirs, theirs[:, :1].expand_as(theirs)):
@@ -164,7 +164,7 @@ def without_sinks(ours: Tensor, theirs: Tensor) -> Tensor:
 
 
 def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: Tensor) -> Comparison:
-    """Compare recorded attention steps with the reference weights of the same module, or of any if it is not known."""
+    """Compare recorded steps with the reference weights of the same module; of any module, if its path is None."""
     result = Comparison()
     left = list(steps)
     for reference in expected:

@@ -180,7 +180,7 @@ BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_
 
 
 def known(config: Any, side: str) -> Inputs:
-    """Return all inputs that can be made from the configuration alone, by argument name."""
+    """Return all inputs that can be made from the configuration alone; `side` as in `padding_mask`."""
     generator = torch.Generator().manual_seed(2)
     most = max(3, min(70, find(config, "vocab_size", default=70) - 8))
     left = torch.randint(0, 400, (BATCH, TOKENS, 2), generator=generator)

@@ -42,7 +42,7 @@ def patches_in_a_row(config: Any) -> Inputs:
 
 
 def points(size: int) -> Inputs:
-    """Return two pictures, and two points on each that mark the object to segment."""
+    """Return two pictures of `size` × `size`, and two points on each that mark the object to segment."""
     return {
         "pixel_values": numbers(2, 3, size, size),
         "input_points": torch.tensor([[[[5.0, 9.0], [30.0, 40.0]]], [[[20.0, 7.0], [11.0, 50.0]]]]),
@@ -301,4 +301,4 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "xcodec2": sound_and_features,
     "neucodec": sound_and_features,
 }
-"""From the small configuration of each model type, the arguments of its model's `forward`."""
+"""For each model type, a function from its small configuration to the arguments of the model's `forward`."""

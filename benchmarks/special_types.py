@@ -234,7 +234,7 @@ CLASSES = {
     "NougatConfig": "VisionEncoderDecoderModel",
     "PPChart2TableConfig": "GotOcr2ForConditionalGeneration",
 }
-"""For configurations that use the model class of another type."""
+"""The model class of a configuration that uses the class of another model type."""
 
 GENERATES = "it has `generate` but no `forward`; its parts are types of their own"
 ENCODES = "it has `encode` and `decode` but no `forward`; the model around it calls them"

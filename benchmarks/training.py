@@ -134,18 +134,18 @@ def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
 
 
 def segments(batches: Batches, steps: int) -> Iterator[Segment]:
-    """Yield the batches of each turn, `steps` at a time, without end."""
+    """Yield lists of `steps` batches, without end."""
     every = chain.from_iterable(batches.epoch(number) for number in count())
     while True:
         yield list(islice(every, steps))
 
 
 Way = Callable[[Segment, int], float]
-"""A training: takes a step for each batch, given the number of earlier steps; returns the mean loss."""
+"""A training: takes a step for each batch of a segment, given the number of earlier steps; returns the mean loss."""
 
 
 class Turns:
-    """A training as a function: every call takes the steps of the next turn."""
+    """A training as a function: every call trains on the next segment, the batches of some steps."""
 
     def __init__(self, way: Way, given: Iterable[Segment]) -> None:
         self.way, self.given, self.step, self.loss = way, iter(given), 0, math.nan
@@ -264,9 +264,9 @@ class PlainTransformer(nn.Module):
 
 
 class WithTrainer(TrainerCallback):  # type: ignore[misc]
-    """transformers' Trainer on prepared batches; each turn is a call of `train()`.
+    """transformers' Trainer on prepared batches; each segment is a call of its `train()`.
 
-    The time before the first step of a call is not counted.
+    The time before the first step of such a call is not counted.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -133,7 +133,7 @@ def lines_of(file: Path | None, n_lines: int) -> list[str]:
 
 
 def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> Path:
-    """Train a translator of number names, a small one for a minute or two."""
+    """Train a translator of number names, a small one for a minute or two; return its folder."""
     sides = folder / "train.en", folder / "train.de"
     for side, texts in zip(sides, zip(*sentences("en", "de", train=pairs)[0], strict=True), strict=True):
         side.write_text("\n".join(texts) + "\n", encoding="utf-8")

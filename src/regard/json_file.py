@@ -13,7 +13,7 @@ SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; raise OSError or ValueError if it cannot be read, as `parse_json` does."""
+    """Return the content of a JSON file; raise OSError, or ValueError as `parse_json` does."""
     return parse_json(path.read_bytes())
 
 

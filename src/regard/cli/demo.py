@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SNAKE = "The snake is very dangerous because it has a venom."
 
 PAIRS, EVALUATION_PAIRS, STEPS = 6_000, 300, 600
-"""The counts of training pairs, evaluation pairs and training steps: less than two minutes on two cores."""
+"""The counts of training pairs, evaluation pairs and steps; training takes less than two minutes on two cores."""
 
 PACKAGES = (
     "transformers", "accelerate", "filelock", "num2words", "sacrebleu", "safetensors", "sentencepiece", "tomli_w"

@@ -1,4 +1,4 @@
-"""The files that a verb writes: checked before the work begins, named after it."""
+"""The files that a verb writes: they are checked before the work begins, and their names are printed after the work."""
 
 import sys
 from collections.abc import Iterable, Sequence

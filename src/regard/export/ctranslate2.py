@@ -99,7 +99,7 @@ def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) 
 
 
 def set_block(layer: Any, block: Any) -> None:
-    """Copy the parameters of a block into `layer`.
+    """Copy the parameters of a block into `layer`, CTranslate2's description of the block.
 
     CTranslate2 concatenates the projections to query, key and value of self-attention into one matrix, and the
     projections to key and value of cross-attention into another.
@@ -119,7 +119,7 @@ def set_block(layer: Any, block: Any) -> None:
 
 
 def set_feed_forward(spec: Any, network: Any) -> None:
-    """Copy the parameters of a feed-forward network into `spec`.
+    """Copy the parameters of a feed-forward network into `spec`, CTranslate2's description of the network.
 
     CTranslate2 divides the first layer of a gated network into two: it applies the activation to the output of
     `linear_0` (the gate), but not to that of `linear_0_noact`.
@@ -134,7 +134,7 @@ def set_feed_forward(spec: Any, network: Any) -> None:
 
 
 def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
-    """Copy linear layers with the same input into `spec`, one layer that concatenates their outputs."""
+    """Copy linear layers with the same input into `spec`, one layer of the export that concatenates their outputs."""
     layers = list(layers)
     spec.weight = np.concatenate([as_array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([as_array(layer.bias) for layer in layers])

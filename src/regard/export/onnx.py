@@ -174,10 +174,7 @@ class LoadedExport:
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the piece with these letters if the vocabulary does not use it, or else UNK.
-
-        SentencePiece never divides a text into an unused piece (see the docstring of this file).
-        """
+        """Return the id of the piece with these letters if it is unused (see the top of this file), or else UNK."""
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 

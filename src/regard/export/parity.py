@@ -80,7 +80,7 @@ class Parity:
 
 
 def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: Sequence[str]) -> Parity:
-    """Translate lines with the original and with its export; the lines are cleaned, and empty lines left out."""
+    """Compare the original's and the export's translations of lines; lines are cleaned, and empty lines left out."""
     lines = [line for line in map(clean_text, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
@@ -117,7 +117,11 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the `gap` of two translations; infinite if all pieces are the same, and only the joined texts differ."""
+    """Return the original's logit for its own piece minus that for the export's piece, where their pieces first differ.
+
+    Infinite if all pieces are the same: then the export has joined them to another text. `tokens` are the export's
+    pieces.
+    """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
     if differing is None:

@@ -90,7 +90,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder, between tensors alone; it also computes the decoder state before the first token."""
+    """The encoder: tensors in, tensors out; it also computes the decoder state before the first token."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step, of one target token of each sentence, between tensors alone."""
+    """One decoding step, of one target token of each sentence: tensors in, tensors out."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()

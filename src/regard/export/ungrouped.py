@@ -25,5 +25,5 @@ def ungroup(model: Transformer) -> Transformer:
 
 
 def repeat_heads(parameter: Float[Tensor, "*shape"], d_head: int, group: int) -> Float[Tensor, "*longer"]:
-    """Repeat each head of a key or value projection, `d_head` rows, `group` times."""
+    """Repeat the `d_head` rows of each head of a key or value projection `group` times."""
     return repeat(parameter, "(heads d_head) ... -> (heads group d_head) ...", d_head=d_head, group=group)

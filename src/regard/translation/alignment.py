@@ -72,7 +72,7 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The pieces that represent target words, as indices, and a row for each: its weights on the source words.
+        """The target pieces that represent their words, as indices, and the weights of each on the source words.
 
         The weight on a source word is the sum over the pieces that represent it (see `representative_pieces`).
         """

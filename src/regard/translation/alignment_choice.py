@@ -51,7 +51,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return every alignment rule with its agreement; if no piece needs a word, the default rule without one."""
+    """Return every alignment rule with its agreement; if no piece needs a word, the default rule without agreement."""
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
@@ -110,7 +110,7 @@ def piece_needs(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return the source word that each target piece needs most, as indices, if it needs it by `CLEAR_NEED`.
+    """Return, for each target piece that needs a word by `CLEAR_NEED`, the word with the largest need, as indices.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

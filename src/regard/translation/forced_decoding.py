@@ -52,7 +52,7 @@ def piece_weights(
     device: torch.device,
     batch_tokens: int,
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the weights that the rule chooses, EOS last in both axes, on the CPU."""
+    """Return, for each translation, the weights of its target pieces on its source pieces, chosen by `rule`."""
     weights = [torch.empty(0, 0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):

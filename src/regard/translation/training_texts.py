@@ -25,7 +25,7 @@ PERCENT = 99.9
 """The largest length and the largest ratio are this percentile, the smallest ratio is 100 minus this percentile."""
 
 SMALLEST_SHARE = 0.05
-"""The smallest share of letters with which a script is one of those of the training texts."""
+"""A script with at least this share of the letters is one of the scripts of the training texts."""
 
 SPECIAL_PIECE = re.compile("▁?<.*>")
 """A piece whose letters are not letters of a text: a byte, a tag, the end of a text."""

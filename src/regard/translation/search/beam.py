@@ -141,8 +141,7 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Give the beam's free slots to the first `extensions`; return those without EOS, and add the others to
-        `finished`.
+        """Give the beam's free slots to the first `extensions`; return those without EOS, the others are finished.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first.
@@ -163,7 +162,12 @@ class SentenceSearch:
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Score a hypothesis whose tokens, without EOS, are `tokens`, and add it to `finished`."""
+        """Score a finished hypothesis, and add it to `finished`.
+
+        Args:
+            tokens: its tokens without EOS.
+            coverage: the sum of its attention weights on each source token; None = there is no coverage penalty.
+        """
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
@@ -179,7 +183,7 @@ class SentenceSearch:
 def best_extensions(
     decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with the `size` most probable extensions of its hypotheses by one token, best first.
+    """Yield each sentence with its most probable extensions by one token, as many as the beam, best first.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.
