@@ -91,6 +91,11 @@ class Laws:
         assert state.n_tokens == 3
         assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
 
+    def test_parameters_go_out_and_come_back(self, model):
+        copy = type(model)(model.config).double().eval()
+        copy.load_state_dict(model.state_dict())
+        assert_close(run(copy).logits, run(model).logits)
+
     @pytest.mark.parametrize(("lengths", "item"), [([12, 11, 7], 0), ([5, 11, 0], 2), ([5, -1, 7], 1)])
     def test_lengths_that_are_not_the_sources_are_refused(self, model, lengths, item):
         of = torch.tensor(lengths)

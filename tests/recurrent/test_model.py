@@ -109,12 +109,6 @@ def test_where_a_model_looks_matters(model):
     assert (model.step(TARGET, state).logits - run(model).logits).abs().max() > 1e-3
 
 
-def test_parameters_go_out_and_come_back(model):
-    copy = Recurrent(model.config).double().eval()
-    copy.load_state_dict(model.state_dict())
-    assert_close(run(copy).logits, run(model).logits)
-
-
 def test_what_is_shared_is_one_matrix(loud):
     sizes = {}
     for share in ("none", "target"):

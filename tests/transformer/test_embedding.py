@@ -13,21 +13,12 @@ from regard.transformer.embedding import Embedding
 TOKENS = torch.tensor([[5, 7, 7, 3], [11, 13, 0, 0]])
 
 
-def test_tokens_are_scaled_and_waves_added():
-    embedding = loud(Embedding(17, small()))
-    expected = embedding.by_token.weight[TOKENS] * math.sqrt(24) + sinusoidal(4, 24)
-    assert_close(embedding(TOKENS), expected)
-
-
-def test_learned_positions_are_added():
-    embedding = loud(Embedding(17, small(positions="learned")))
-    expected = embedding.by_token.weight[TOKENS] * math.sqrt(24) + embedding.positions.by_position[:4]
-    assert_close(embedding(TOKENS), expected)
-
-
-def test_rotary_positions_are_not_added():
-    embedding = loud(Embedding(17, small(positions="rotary")))
-    assert_close(embedding(TOKENS), embedding.by_token.weight[TOKENS] * math.sqrt(24))
+def test_tokens_are_scaled_and_positions_added():
+    for positions in ("sinusoidal", "learned", "rotary"):
+        embedding = loud(Embedding(17, small(positions=positions)))
+        added = {"sinusoidal": sinusoidal(4, 24), "learned": embedding.stored_positions, "rotary": torch.zeros(4, 24)}
+        expected = embedding.by_token.weight[TOKENS] * math.sqrt(24) + added[positions][:4]
+        assert_close(embedding(TOKENS), expected)
 
 
 @pytest.mark.parametrize(

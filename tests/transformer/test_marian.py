@@ -61,20 +61,6 @@ def test_a_marian_model_gives_the_same_logits(kind):
     assert_close(copy(SOURCE, LENGTHS, TARGET).logits, logits(model), rtol=1e-6, atol=1e-6)
 
 
-def test_gradients_are_marians():
-    model = marian("as OPUS-MT")
-    copy = from_marian(model)
-    logits(model).square().sum().backward()
-    copy(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
-    for ours, theirs in ((copy.encoder, model.model.encoder), (copy.decoder, model.model.decoder)):
-        for block, layer in zip(ours.blocks, theirs.layers, strict=True):
-            gradient = layer.self_attn.q_proj.weight.grad
-            assert_close(
-                block.self_attention.to_query.bias.grad, layer.self_attn.q_proj.bias.grad, rtol=1e-5, atol=1e-5
-            )
-            assert_close(block.self_attention.to_query.weight.grad.norm(), gradient.norm(), rtol=1e-5, atol=1e-5)
-
-
 def test_patterns_are_the_attentions_that_transformers_gives():
     model = marian("as OPUS-MT")
     model.set_attn_implementation("eager")

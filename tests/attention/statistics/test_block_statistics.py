@@ -6,6 +6,7 @@ from dataclasses import fields
 import pytest
 import torch
 from oracle import near
+from refusals import refusal
 from torch.testing import assert_close
 
 import regard.attention.weights as weights_module
@@ -88,48 +89,41 @@ def test_nan_shows_in_every_statistic(reduce):
     assert found.pooled[0, 0].isnan().nonzero().tolist() == [[1, 3]]
 
 
-@pytest.mark.parametrize("n", [0, -1, 2**31])
-def test_a_number_of_top_keys_out_of_range_is_refused(n):
-    with pytest.raises(ValueError) as raised:
-        Ask(top=n)
-    assert str(raised.value) == f"top={n} is out of range; ask for 1 to 2147483647 keys, such as top=8."
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 5), (0, 1), (1, 0)])
-def test_a_map_finer_than_the_pattern_is_refused(rows, columns):
-    with pytest.raises(ValueError) as raised:
-        Ask(pooled=(rows, columns)).check(GRID)
-    assert str(raised.value) == (
-        f"a map of {rows} x {columns} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4."
-    )
-
-
-def test_groups_that_are_not_over_the_keys_are_refused(unhooked):
-    with pytest.raises(ValueError) as raised:
-        Ask(groups=torch.zeros(2, 3, dtype=torch.bool)).check(GRID)
-    assert str(raised.value) == (
-        "groups of dtype torch.bool and shape [2, 3] over 4 keys; "
-        "give a boolean tensor of shape [groups 4], True = in the group."
-    )
-
-
-@pytest.mark.parametrize("pooled", [5, (2,), (2, 2, 2), (1.5, 2), "22"])
-def test_what_is_no_size_of_a_map_is_refused(unhooked, pooled):
-    with pytest.raises(TypeError) as raised:
-        Ask(pooled=pooled)
-    assert str(raised.value) == (
-        f"pooled={pooled!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
-    )
-
-
-@pytest.mark.parametrize("top", [1.5, True, "2"])
-def test_what_is_no_number_of_keys_is_refused(unhooked, top):
-    with pytest.raises(TypeError) as raised:
-        Ask(top=top)
-    assert str(raised.value) == f"top={top!r} is not a number of keys; it takes a whole number, such as top=8."
-
-
-def test_an_unknown_reduction_is_refused(unhooked):
-    with pytest.raises(ValueError) as raised:
-        Ask(reduce="median")
-    assert str(raised.value) == "reduce='median' is unknown; it is one of mean, max, sum."
+@pytest.mark.parametrize(
+    ("error", "asked", "message"),
+    [
+        *(
+            (ValueError, {"top": n}, f"top={n} is out of range; ask for 1 to 2147483647 keys, such as top=8.")
+            for n in (0, -1, 2**31)
+        ),
+        *(
+            (TypeError, {"top": n}, f"top={n!r} is not a number of keys; it takes a whole number, such as top=8.")
+            for n in (1.5, True, "2")
+        ),
+        *(
+            (
+                ValueError,
+                {"pooled": size},
+                f"a map of {size[0]} x {size[1]} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4.",
+            )
+            for size in ((4, 4), (3, 5), (0, 1), (1, 0))
+        ),
+        *(
+            (
+                TypeError,
+                {"pooled": size},
+                f"pooled={size!r} is not a size of a map; give rows and columns, such as pooled=(64, 64).",
+            )
+            for size in (5, (2,), (2, 2, 2), (1.5, 2), "22")
+        ),
+        (
+            ValueError,
+            {"groups": torch.zeros(2, 3, dtype=torch.bool)},
+            "groups of dtype torch.bool and shape [2, 3] over 4 keys; "
+            "give a boolean tensor of shape [groups 4], True = in the group.",
+        ),
+        (ValueError, {"reduce": "median"}, "reduce='median' is unknown; it is one of mean, max, sum."),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(unhooked, error, asked, message):
+    assert refusal(error, lambda: Ask(**asked).check(GRID)) == message

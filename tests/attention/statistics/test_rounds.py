@@ -27,14 +27,6 @@ def test_half_types_are_made_ready_some_heads_at_a_time(normal, monkeypatch, hea
         assert torch.equal(known.top.keys, wide.pattern.statistics.top.keys)
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(0, 5), (5, 0), (0, 0)])
-def test_half_types_of_nothing(queries, keys):
-    query, key = torch.zeros(1, 2, queries, 3).bfloat16(), torch.zeros(1, 2, keys, 3).bfloat16()
-    seen = attend(query, key, key, ask=Ask())
-    assert torch.equal(seen.context, query)
-    assert torch.equal(seen.pattern.received(), torch.zeros(1, 2, keys))
-
-
 @pytest.mark.parametrize("strided", ["query", "key", "value", "all"])
 def test_heads_whose_tokens_are_apart_are_copied_some_heads_at_a_time(normal, monkeypatch, strided):
     parts = {name: normal(2, n, 257, 8).float() for name, n in (("query", 6), ("key", 3), ("value", 3))}

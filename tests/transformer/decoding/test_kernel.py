@@ -15,12 +15,8 @@ from regard.attention.positions.rope_scaling import Yarn
 from regard.kernels import threads as threads_module
 from regard.transformer import model as model_module
 from regard.transformer.decoding import kernel as module
-from regard.transformer.decoding.kernel import (
-    MOST_ROWS_AT_ONCE,
-)
-from regard.transformer.decoding.parameters import (
-    StackParameters,
-)
+from regard.transformer.decoding.kernel import MOST_ROWS_AT_ONCE
+from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.supported import structure_reason
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
@@ -29,6 +25,7 @@ LENGTHS = torch.tensor([7, 1, 16, 5, 33])
 SOURCE = texts(LENGTHS.tolist(), 31)
 N_TOKENS = 37
 UNLIKE = "all blocks must have the layer widths of one config"
+NOT_FLOAT32 = "parameters must be contiguous float32 tensors on a CPU"
 
 
 def new_model(seed=0, **fields):
@@ -98,20 +95,19 @@ def test_any_rotary_positions(positions):
     assert_is_the_decoder(model)
 
 
-def with_another_eps(model):
-    model.decoder.blocks[0].self_attention_norm.eps = 0.25
-
-
 def with_another_weight(model):
     layer = model.decoder.blocks[0].feed_forward.widen
     layer.weight = torch.nn.Parameter(layer.weight.detach() / 2)
 
 
-def with_a_weight_changed_in_place(model):
-    model.decoder.norm.weight.data.mul_(0.5)
-
-
-@pytest.mark.parametrize("change", [with_another_eps, with_another_weight, with_a_weight_changed_in_place])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: setattr(model.decoder.blocks[0].self_attention_norm, "eps", 0.25),
+        with_another_weight,
+        lambda model: model.decoder.norm.weight.data.mul_(0.5),
+    ],
+)
 def test_a_change_of_the_decoder_counts_from_the_next_start_on(change):
     model = new_model()
     assert_is_the_decoder(model, n_tokens=2)
@@ -251,29 +247,9 @@ def with_other_cross_heads(model):
         block.cross_attention.n_heads, block.cross_attention.n_key_heads, block.cross_attention.d_head = 3, 3, 32
 
 
-def with_another_activation(model):
-    model.decoder.blocks[1].feed_forward.activation = "gelu"
-
-
 def with_another_width(model):
     feed_forward = model.decoder.blocks[1].feed_forward
     feed_forward.widen, feed_forward.narrow = torch.nn.Linear(96, 64), torch.nn.Linear(64, 96)
-
-
-def with_another_norm_order(model):
-    model.decoder.blocks[1].norm_first ^= True
-
-
-def with_float64_parameters(model):
-    model.double()
-
-
-def with_positions_in_float64(model):
-    model.decoder.embedding.waves = model.decoder.embedding.waves.double()
-
-
-def with_a_norm_in_float64(model):
-    model.decoder.norm.double()
 
 
 @pytest.mark.parametrize(
@@ -281,10 +257,10 @@ def with_a_norm_in_float64(model):
     [
         (with_other_heads, UNLIKE),
         (with_other_cross_heads, UNLIKE),
-        (with_another_activation, UNLIKE),
+        (lambda model: setattr(model.decoder.blocks[1].feed_forward, "activation", "gelu"), UNLIKE),
         (with_another_width, UNLIKE),
-        (with_another_norm_order, UNLIKE),
-        (with_float64_parameters, "parameters must be contiguous float32 tensors on a CPU"),
+        (lambda model: setattr(model.decoder.blocks[1], "norm_first", not model.decoder.blocks[1].norm_first), UNLIKE),
+        (lambda model: model.double(), NOT_FLOAT32),
         (lambda model: None, None),
     ],
 )
@@ -311,18 +287,6 @@ def with_narrow_norms(model):
         block.self_attention_norm = torch.nn.LayerNorm(80)
 
 
-def with_a_narrow_projection(model):
-    model.decoder.to_logits = torch.nn.Linear(80, 37)
-
-
-def with_narrow_embeddings(model):
-    model.decoder.embedding.by_token = torch.nn.Embedding(37, 80)
-
-
-def with_a_narrow_last_norm(model):
-    model.decoder.norm = torch.nn.LayerNorm(80)
-
-
 @pytest.mark.parametrize(
     ("fields", "change", "reason"),
     [
@@ -330,17 +294,17 @@ def with_a_narrow_last_norm(model):
         ({"d_ff": 40}, None, "d_head and d_ff must be multiples of 16"),
         ({}, with_narrow_cross_attention, UNLIKE),
         ({}, with_narrow_norms, UNLIKE),
-        ({}, with_a_narrow_last_norm, UNLIKE),
-        ({}, with_narrow_embeddings, UNLIKE),
-        ({}, with_a_narrow_projection, UNLIKE),
-        ({}, with_positions_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
-        ({}, with_a_norm_in_float64, "parameters must be contiguous float32 tensors on a CPU"),
-        ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
+        ({}, lambda model: setattr(model.decoder, "norm", torch.nn.LayerNorm(80)), UNLIKE),
+        ({}, lambda model: setattr(model.decoder.embedding, "by_token", torch.nn.Embedding(37, 80)), UNLIKE),
+        ({}, lambda model: setattr(model.decoder, "to_logits", torch.nn.Linear(80, 37)), UNLIKE),
         (
             {},
-            lambda model: model.decoder.embedding.to("meta"),
-            "parameters must be contiguous float32 tensors on a CPU",
+            lambda model: setattr(model.decoder.embedding, "waves", model.decoder.embedding.waves.double()),
+            NOT_FLOAT32,
         ),
+        ({}, lambda model: model.decoder.norm.double(), NOT_FLOAT32),
+        ({}, lambda model: model.decoder.train(), "the decoder is in training mode"),
+        ({}, lambda model: model.decoder.embedding.to("meta"), NOT_FLOAT32),
     ],
 )
 def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
@@ -360,15 +324,16 @@ def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):
 
 
 @torch.inference_mode()
-def test_rows_go_on_from_any_rows_before():
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.full((5,), 33)], ids=["padded", "full"])
+def test_rows_go_on_from_any_rows_before(lengths):
     model, texts_so_far, sources = new_model(), torch.empty(5, 0, dtype=torch.long), torch.arange(5)
-    decoding, random = decoding_of(model, rows=9), torch.Generator().manual_seed(3)
+    decoding, random = decoding_of(model, lengths=lengths, rows=9), torch.Generator().manual_seed(3)
     for n_rows in (5, 9, 9, 4, 4, 7, 3, 3, 1, 2):
         rows = torch.randint(len(sources), (n_rows,), generator=random)
         new = torch.randint(4, 37, (n_rows, 1), generator=random)
         texts_so_far, sources = torch.cat([texts_so_far[rows], new], dim=1), sources[rows]
         decoding.read(new[:, 0].tolist(), rows.tolist())
-        expected = model(SOURCE[sources], LENGTHS[sources], texts_so_far)
+        expected = model(SOURCE[sources], lengths[sources], texts_so_far)
         assert_close(decoding.logits, expected.logits[:, -1], rtol=1e-4, atol=1e-4)
         for pattern, whole in zip(decoding.cross, expected.cross, strict=True):
             assert_close(pattern.dense()[:, :, 0], whole.dense()[:, :, -1], rtol=1e-4, atol=1e-4)
@@ -445,37 +410,30 @@ WRONG = {
 """By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
 
 
+WRONG_PROJECTION = {
+    "rows": (lambda a: setattr(a, "rows", -1), "n_out must be above 0, and rows at least 0"),
+    "logits": (
+        lambda a: setattr(a, "logits", None),
+        "an array is a null pointer, or there are too many inputs for integers",
+    ),
+}
+
+
 @pytest.mark.parametrize(
-    ("field", "value", "reason"),
+    ("function", "spoil", "reason"),
     [
-        ("rows", -1, "n_out must be above 0, and rows at least 0"),
-        ("logits", None, "an array is a null pointer, or there are too many inputs for integers"),
+        *(("regard_decoding_step", *case) for case in WRONG.values()),
+        *(("regard_project_logits", *case) for case in WRONG_PROJECTION.values()),
     ],
 )
-def test_wrong_arguments_of_the_projection_are_refused(field, value, reason, monkeypatch):
+def test_wrong_arguments_are_refused(function, spoil, reason, monkeypatch):
     check = module.check_arguments
 
-    def spoilt(function, arguments):
-        if function == "regard_project_logits":
-            setattr(arguments, field, value)
-        check(function, arguments)
-
-    monkeypatch.setattr(module, "check_arguments", spoilt)
-    message = f"regard_project_logits refuses its arguments: {reason}; please report this."
-    assert refusal(RuntimeError, every_step, new_model(), texts([1] * 5, 37, seed=1)) == message
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_arguments_are_refused(name, monkeypatch):
-    spoil, reason = WRONG[name]
-    check = module.check_arguments
-
-    def spoilt(function, arguments):
-        if function == "regard_decoding_step":
+    def spoilt(name, arguments):
+        if name == function:
             spoil(arguments)
-        check(function, arguments)
+        check(name, arguments)
 
     monkeypatch.setattr(module, "check_arguments", spoilt)
-    with pytest.raises(RuntimeError) as refusal:
-        every_step(new_model(), texts([3] * 5, 37, seed=1))
-    assert str(refusal.value) == f"regard_decoding_step refuses its arguments: {reason}; please report this."
+    message = f"{function} refuses its arguments: {reason}; please report this."
+    assert refusal(RuntimeError, every_step, new_model(), texts([3] * 5, 37, seed=1)) == message

@@ -33,20 +33,6 @@ def test_a_beam_shares_its_source_and_expects_the_same(model):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("rows", [[5, 4, 0, 1], [3, 3, 3, 2, 2, 2], [2, 0, 1, 5], [4], [0, 1, 2, 3, 4, 5, 5]])
-def test_rows_of_a_beam_are_taken_again_and_again(model, rows):
-    beams = torch.tensor([0, 0, 1, 1, 2, 2])
-    wide = model.step(TARGET[beams, 2:3], after_two(model).select(beams)).state
-    tokens, rows = torch.tensor([[5], [7], [11], [13], [17], [19]]), torch.tensor(rows)
-    expected = model.step(tokens, wide)
-    step = model.step(tokens[rows], wide.select(rows))
-    assert_close(step.logits, expected.logits[rows])
-    for _ in range(13):
-        expected, step = model.step(tokens, expected.state), model.step(tokens[rows], step.state)
-        assert_close(step.logits, expected.logits[rows])
-
-
-@torch.inference_mode()
 def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
     texts_so_far, sources, state = TARGET[:, :2], torch.arange(3), after_two(model)
     random = torch.Generator().manual_seed(3)
@@ -60,17 +46,6 @@ def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
         expected = model(SOURCE[sources], LENGTHS[sources], texts_so_far)
         assert_close(step.logits[:, 0], expected.logits[:, -1])
         assert_close(step.cross[1].dense().transpose(1, 2).flatten(0, 1), expected.cross[1].dense()[:, :, -1])
-
-
-def test_cross_attention_of_a_beam_has_its_rows_one_after_the_other(model):
-    state, beams = after_two(model), torch.tensor([1, 1, 2, 2])
-    tokens = torch.tensor([[5], [7], [11], [13]])
-    (pattern, *_), (alone, *_) = (
-        model.step(tokens, state.select(beams)).cross,
-        model.step(tokens[[1]], state.select(beams[[1]])).cross,
-    )
-    assert pattern.shape == (2, 6, 2, 7)
-    assert_close(pattern.dense()[0, :, 1], alone.dense()[0, :, 0])
 
 
 @pytest.mark.parametrize(
