@@ -131,12 +131,8 @@ def test_the_folder_says_what_the_graphs_take(exported):
         assert list(given) == list(said["outputs"])
 
 
-class Fake:
-    """A model of a kind that cannot be exported."""
-
-
 def test_what_has_no_graphs():
-    assert refusal(InputError, export.graphs_of, Fake()) == (
-        "only a Transformer and a Recurrent can be exported to ONNX, and this is a Fake translator, which only regard "
-        "can run."
+    assert refusal(InputError, export.graphs_of, object()) == (
+        "only a Transformer and a Recurrent can be exported to ONNX, and this is a object translator, which only "
+        "regard can run."
     )

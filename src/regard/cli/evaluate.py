@@ -125,11 +125,7 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
 ) -> None:
-    """Raise InputError unless either a file of translations is given, or a translator and a source to translate.
-
-    Args:
-        options: the options that only a translator has, and whether each is given.
-    """
+    """Raise InputError unless there are translations, or a translator, to which `options` belong, and its source."""
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")

@@ -131,7 +131,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
 
 def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[ExampleInputs, int]":
-    """Let a model read a text; return the inputs of a worked example of one of its heads, and the query's position.
+    """Return the inputs of a worked example of one head of a model that reads a text, and the query's position.
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
@@ -161,11 +161,7 @@ def print_examples() -> None:
 def check_options(
     file: Path | None, example: str | None, text: str | None, text_options: dict[str, str | None], digits: int | None
 ) -> None:
-    """Raise InputError if options cannot be given together, or if the number of decimals is not from 0 to 17.
-
-    Args:
-        text_options: the values of the options that need a text, by the names of the options.
-    """
+    """Raise InputError if options exclude each other, or if `text_options` are given without a text."""
     given = [name for name, value in ((str(file), file), ("--example", example), ("--text", text)) if value is not None]
     if len(given) > 1:
         raise InputError(f"got {' and '.join(given)}; give one of them: a file, --example or --text.")

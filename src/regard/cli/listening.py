@@ -37,10 +37,7 @@ class Listening:
 
 
 def listen(host: str, port: int) -> Listening:
-    """Open a listening socket; port 0 = any free port.
-
-    If other machines can reach the host, a random token is made, which every request needs.
-    """
+    """Open a listening socket (port 0 = any free port), with a token if other machines can reach it."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)

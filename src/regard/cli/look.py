@@ -196,12 +196,7 @@ def show_alignment(translation: "Translation") -> None:
 
 
 def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
-    """Return the trace of a Hugging Face model, or of a translator, while it reads a text.
-
-    Args:
-        model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.
-        target: the text that the decoder reads; for a translator, None = its own translation of the text.
-    """
+    """Return the trace of a Hugging Face model (None = MiniLM), or of a translator, while it reads a text."""
     translation = translate_text(model, text, target, truncate, None)
     return trace_model(model, text, target, truncate, None) if translation is None else translation.trace
 
@@ -209,13 +204,7 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
 def trace_model(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
 ) -> "Trace":
-    """Return the trace of a Hugging Face model while it reads a text.
-
-    Args:
-        model: the name or folder of the model; None = MiniLM.
-        new_tokens: the number of tokens that the model generates after the text; None = it only reads.
-        for_page: whether to keep the hidden states too, which a page shows.
-    """
+    """Return the trace of a Hugging Face model (None = MiniLM); `for_page` = with the hidden states for a page."""
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace
@@ -237,7 +226,7 @@ def trace_media(
 
     Args:
         medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
-        for_page: whether to keep the hidden states too, which a page shows, if the model has them.
+        for_page: whether to keep the hidden states too, which a page shows.
     """
     if model is None:
         raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")

@@ -79,12 +79,7 @@ def scan(
 
 
 def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
-    """Scan all lines with a model.
-
-    Args:
-        progress: the file in which the scan is saved from time to time, and from which a stopped scan continues; None =
-            the scan is not saved.
-    """
+    """Scan all lines; `progress` is the file from which a stopped scan continues, None = the scan is not saved."""
     from hashlib import sha256
 
     from regard.cli.progress import spinner
@@ -119,11 +114,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield the lines that are left to scan, with a progress bar if the error stream is a terminal.
-
-    Args:
-        total: the number of all lines, with those that an earlier run scanned.
-    """
+    """Yield the lines that are left of `total` lines, with a progress bar if the error stream is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

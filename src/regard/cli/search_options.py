@@ -35,11 +35,7 @@ def check_search_options(
     beam_options: dict[str, float | int | None],
     sampling_options: dict[str, float | int | None],
 ) -> None:
-    """Raise InputError if the options choose two search methods, or if an option belongs to a method not chosen.
-
-    Args:
-        beam_options, sampling_options: the values of the options by name; None = not given.
-    """
+    """Raise InputError if the options, in which None = not given, choose two searches or belong to another search."""
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
     if sample and "--n-best" in chosen:  # then --n-best is the number of samples

@@ -76,17 +76,11 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to a new folder; check that the export translates as the translator does; return the result.
+    """Export a translator to the new folder `out`; check that the export translates as the translator does.
 
     Args:
-        folder: the folder of the translator.
         to: the name of the format, a key of `FORMATS`.
-        out: the folder to create.
-        lines: the source sentences that both translators translate; None = lines of random pieces of the vocabulary.
-
-    Raises:
-        InputError: the format is unknown or does not support the model, `out` exists or cannot be created, or the
-            translations differ by more than rounding errors. In each case nothing is written to `out`.
+        lines: the source sentences that both translate; None = lines of random pieces of the vocabulary.
     """
     chosen = format_of_name(to)
     require_packages(chosen.packages, chosen.extra)

@@ -1,15 +1,12 @@
 """Word alignment: the source words that each word of a translation attended to most.
 
 The attention weights come from one forced decoding: the model reads the source together with the finished translation.
-A translator's `AlignmentRule` chooses a decoder layer, one head or the mean over heads, and the decoder step whose
-weights a target piece gets: the step that predicts the piece, or the next step, which reads the piece as input.
 
-    piece weights = the chosen cross-attention weights                  target pieces × source pieces, EOS last in both
+    piece weights = the weights chosen by an `AlignmentRule`            target pieces × source pieces, EOS last in both
     word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
     alignment     = for each piece of a target word, the source word with its largest weight (the first in a tie)
 
-A target word may have several source words. For example 이천칠 (2,007) is aligned with two words of "forty-two thousand
-and seven": its piece 이천 attends most to "forty-two", its piece 칠 to "seven".
+A target word may have several source words: 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven".
 
 Texts are divided into words at white space, so that "Tom." is one word. A full stop mostly attends to the end of the
 source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has

@@ -31,7 +31,6 @@ def trace_translation(
     """Return the attention weights of all layers and heads as the model reads the source and the finished translation.
 
     Args:
-        name: the name of the model in the trace.
         begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
         keep_hidden: also record the vectors before, inside and after each layer; only a Transformer can.
     """

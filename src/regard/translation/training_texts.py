@@ -91,7 +91,7 @@ class TrainingTexts:
         return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
 
     def differences(self, text: str, n_pieces: int) -> Iterator[str]:
-        """Yield a remark if a source is in another script than the training texts, and one if it is longer than these.
+        """Yield remarks if a source is in another script than the training texts, or longer.
 
         Args:
             n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.
@@ -105,11 +105,7 @@ class TrainingTexts:
             )
 
     def ratio_remark(self, n_source: int, n_target: int) -> str | None:
-        """Return a remark if a translation is much shorter or longer, for its source, than in training; else None.
-
-        Args:
-            n_source, n_target: the numbers of pieces of the source and of the translation, EOS counted.
-        """
+        """Return a remark if a translation is much shorter or longer, for its source, than in training; else None."""
         if self.smallest_ratio <= n_target / n_source <= self.largest_ratio:
             return None
         if n_target < self.smallest_ratio * n_source:

@@ -1,8 +1,4 @@
-"""A translator: a model with its two vocabularies, which turns texts into translations.
-
-regard train en.txt ko.txt --out en-ko                               in a shell
-Translator.load("en-ko").translate(["I am a student."])[0].text      in Python
-"""
+"""A translator: a model with its two vocabularies, which turns texts into translations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

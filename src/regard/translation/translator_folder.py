@@ -92,10 +92,6 @@ def write_translator(
     Args:
         target_vocabulary: the same object as `source_vocabulary` if the languages share a vocabulary.
         extra: values to store with the translator; JSON must be able to represent them.
-
-    Raises:
-        TypeError: the model is neither a `Transformer` nor a `Recurrent`.
-        InputError: the folder cannot be written.
     """
     kind = kind_of(model)
     about = {

@@ -60,11 +60,7 @@ class SteppedDecoding:
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Let the model read the sources and BOS; the result has one row for each source.
-
-    Args:
-        n_hypotheses: the largest number of rows for each source during the search.
-    """
+    """Let the model read the sources and BOS; each source has one row now, and later at most `n_hypotheses`."""
     n_sources, longest = len(sources.limits), max(sources.limits) + 1
     begin = getattr(model, "compiled_decoding", lambda *sources, **sizes: None)
     sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": longest}
