@@ -49,12 +49,7 @@ def evaluate(
         tokenize: the name of sacreBLEU's tokenizer for BLEU.
         lowercase: ignore case in BLEU, chrF and exact matches; TER always ignores it.
         comet: the checkpoint file of a COMET model, or the name of a model that the package unbabel-comet downloads;
-            None = no COMET. COMET needs `source`.
-
-    Raises:
-        InputError: the texts have different numbers of lines or no lines, no reference is given, the tokenizer does not
-            exist or lacks its dependencies, `against` has more than `MAX_COMPARED` lines, or `comet` is given without
-            `source`.
+            None = no COMET.
 
     >>> evaluation = evaluate(["the cat sat", "a dog"], ["the cat sat", "the dog"])
     >>> evaluation.exact, evaluation.sentences[0].hypothesis

@@ -1,14 +1,4 @@
-"""The endpoints of the explorer's HTTP server:
-
-GET  /          the HTML page, which shows a first trace
-POST /trace     request: a text and options (`Question`); answer: the trace of the text, as JSON data of the page
-POST /effect    request: a text and changes to heads; answer: how the changes affect the output and the attention
-
-The page shows the weights of a very long text as a map: an image that it loads in tiles (see `map.py`). For maps:
-
-POST /map/turn        request: a head; computes rows of its map for a short time; answer: how many rows are done
-POST /map/tile        request: a tile; answer: the numbers of its cells, as float32
-POST /map/strongest   request: a query; answer: the keys on which the query has its largest weights
+"""The endpoints of the explorer's HTTP server, which `application` lists.
 
 If a request is wrong, the answer is {"error": "…"} with status 400. The model works on one request at a time, while
 other requests wait. A waiting request is dropped if its client disconnects.

@@ -1,9 +1,4 @@
-"""The HTTP endpoints of the translation service.
-
-POST /translate      {"texts": ["…"]} → {"translations": [{"text", "score", "expected_chrf", …}]}
-GET  /health         {"status": "ok", "translator": "…"}
-GET  /openapi.json   the description of the service in the OpenAPI format
-GET  /               the description of the service as an HTML page
+"""The HTTP endpoints of the translation service; /openapi.json describes their requests and answers.
 
 The answer to an invalid request is {"error": "…"} with a status from 400 to 421; if too many texts wait, it is 503.
 """

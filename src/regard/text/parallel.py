@@ -104,7 +104,7 @@ class Parallel:
     target: Path
 
     def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of cleaned lines, without pairs with an empty line; add to the counts of `report`."""
+        """Yield the pairs of cleaned lines in which neither line is empty; count pairs and changes in `report`."""
         report = report or Report()
         if self.source.exists() and self.target.exists() and self.source.samefile(self.target):
             raise InputError(f"{self.source} and {self.target} are one file; give the translations as the second.")

@@ -78,7 +78,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: TextFiles, data: Data, folder: Path) -> list[CleanCopy]:
-    """Return the copy of each corpus, whose `write` stores the cleaned pairs in a file in `folder`."""
+    """Return for each corpus a `CleanCopy`, whose file of cleaned pairs will be in `folder`."""
     copies = list[CleanCopy]()
     for number in range(1, len(texts) + 1):
         source, target = names_of_corpus(number)

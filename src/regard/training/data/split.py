@@ -20,7 +20,7 @@ from regard.training.data.corpora import TextFiles
 from regard.training.settings.settled_config import CorpusConfig
 
 RANKS_AT_ONCE = 100_000
-"""The number of ranks from which `largest_dev_rank` takes the smallest at a time."""
+"""`largest_dev_rank` reads this many ranks at a time, and keeps the smallest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus: all its pairs except the held-out ones, which `report` counts."""
+        """Yield the training pairs of a corpus: all its pairs except the held-out pairs, which `report` counts."""
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:

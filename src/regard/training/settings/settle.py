@@ -52,7 +52,7 @@ class ModelDefaults:
     Attributes:
         preset: the name of the model's size, e.g. "small".
         learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
-        epochs: the passes over the corpus in max_steps, which is between `Recipe.least_steps` and `Recipe.most_steps`.
+        epochs: max_steps is the number of steps in this many passes over the corpus, within the recipe's limits.
         changes: the values that differ from the preset, by field name of the model's config.
     """
 
