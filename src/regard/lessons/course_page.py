@@ -32,12 +32,7 @@ def write_course(path: Path, first: Lesson | None = None, language: str | None =
 def course_data(
     model: LoadedModel, first: Lesson | None = None, language: str | None = None, site: str | None = None
 ) -> dict[str, Any]:
-    """Return all lessons as the JSON data of a page; `Course` in `front/src/state/course.ts` describes it.
-
-    Args:
-        model: MiniLM, which reads the sentences of the lessons.
-        first, language, site: see `write_course`.
-    """
+    """Return the JSON data of the page, which `Course` in front/src/state/course.ts describes; `model` is MiniLM."""
     lessons = [lesson(name) for name in NAMES]
     subjects = list(dict.fromkeys(subject for one in lessons if (subject := subject_of(one)) is not None))
     return {
@@ -52,7 +47,7 @@ def course_data(
 
 
 def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
-    """Return a key that identifies the attention that a lesson shows; None if the lesson shows no attention.
+    """Return a key of the attention that a lesson shows; None if the lesson shows none.
 
     Lessons that show the same attention have equal keys, so that the page contains it only once.
     """
@@ -62,12 +57,7 @@ def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
 
 
 def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
-    """Return a lesson as JSON data for the page.
-
-    Args:
-        subjects: the keys from `subject_of` of all lessons, each once. The value of "trace" in the JSON data is the
-            index of this lesson's key in them, or None if the lesson shows no attention.
-    """
+    """Return a lesson as JSON data; "trace" is the index of its attention in `subjects`, the keys from `subject_of`."""
     subject = subject_of(lesson)
     return {
         "name": lesson.name,
@@ -82,7 +72,6 @@ def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
 
 
 def trace_data(lesson: Lesson, model: LoadedModel) -> dict[str, Any]:
-    """Return the attention that a lesson shows, as JSON data: its worked example, or the trace of its sentence."""
     if lesson.example is not None:
         return worked_data(worked_example(lesson.example, lesson.query))
     trace = trace_for_page(model.model, lesson.sentence, tokenizer=model.tokenizer)

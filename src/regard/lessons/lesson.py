@@ -20,7 +20,7 @@ NAMES = (
     "explanation",
     "translator",
 )
-"""The names of the lessons, from the first to the last."""
+"""The names of the lessons, in their order."""
 
 Language = Literal["en", "ko"]
 
@@ -45,7 +45,7 @@ class Lesson:
 
     name: str
     texts: dict[str, LessonText]
-    """For each language, "en" and "ko", the texts of the lesson."""
+    """By language: "en" and "ko"."""
     commands: tuple[str, ...]
     """Shell commands with which the reader can see more about the subject of the lesson."""
     views: tuple[str, ...]
@@ -53,7 +53,7 @@ class Lesson:
     example: str | None = None
     """The name of a built-in worked example; None = the lesson shows no worked example."""
     query: int = 0
-    """The position of the query that is shown first, if the lesson shows a worked example."""
+    """The position of the query of the worked example that is shown first."""
     sentence: str | None = None
     """The sentence that MiniLM reads; None = the lesson shows no sentence."""
     head: str | None = None
@@ -66,14 +66,7 @@ class Lesson:
 
 
 def lesson(name: str) -> Lesson:
-    """Return a lesson.
-
-    Args:
-        name: the name of the lesson, or its number as a text; the first lesson is "1".
-
-    Raises:
-        InputError: there is no such lesson.
-    """
+    """Return a lesson by its name, or by its number as a text; the first lesson is "1"."""
     if name.isdecimal() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]
     if name not in NAMES:

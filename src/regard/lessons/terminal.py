@@ -1,4 +1,4 @@
-"""The attention that a lesson shows, printed on the terminal: only the numbers of which the lesson's text speaks."""
+"""The attention that a lesson shows, in the terminal: only the numbers of which the lesson's text speaks."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,10 +18,9 @@ TEMPERATURES = (4.0, 1.0, 0.25, 0.0)
 
 
 def show_attention(lesson: Lesson, seen: "Trace | None") -> None:
-    """Print the attention of a lesson, as its field `terminal` says; nothing for a lesson without attention.
+    """Print the attention of a lesson; nothing for a lesson without attention.
 
-    Args:
-        seen: MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
+    `seen` is MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
     """
     if lesson.example is not None:
         show_matrices(worked_for_terminal(lesson.example, lesson.terminal))
@@ -32,9 +31,8 @@ def show_attention(lesson: Lesson, seen: "Trace | None") -> None:
 def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
     """Return a worked example with the matrices that a lesson prints.
 
-    Args:
-        terminal: "column sums" = only the scores and the weights, with the sum of each column; "temperatures" = only
-            the scores, and the weights at each of TEMPERATURES; any other value = all matrices.
+    `terminal` is "column sums" = only the scores and the weights, with the sum of each column; "temperatures" = only
+    the scores, and the weights at each of TEMPERATURES; any other value = all matrices.
     """
     worked = worked_example(example)
     if terminal == "column sums":
@@ -53,8 +51,8 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
 def show_sentence(seen: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
-    With the field `terminal` of the lesson: "heads" = the query's largest weight in every head; "cut" = its weights
-    with and without the edge to the key on which it has the largest weight; any other text = its largest weights.
+    `lesson.terminal` is "heads" = the query's largest weight in every head; "cut" = its weights with and without the
+    edge to the key on which it has the largest weight; any other value = its largest weights.
     """
     from regard.tracing.focus import focus_on
     from regard.views.shared_text import CAUTION

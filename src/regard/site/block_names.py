@@ -11,11 +11,8 @@ HIDDEN = "before", "attention", "feed_forward", "after"
 
 
 def block_name(kind: str, layer: int, part: str) -> str:
-    """Return the name of the vectors or weights of a layer, such as "encoder layer 0 query".
+    """Return the name of the vectors or weights (`part`) of a layer, such as "encoder layer 0 query".
 
-    Args:
-        kind: the kind of the layer's attention: "encoder", "decoder" or "cross".
-        layer: the number of the layer, from 0.
-        part: one of `PARTS` or `HIDDEN`, or `WEIGHTS`.
+    `kind` is that of the layer's attention, "encoder", "decoder" or "cross"; `layer` counts from 0.
     """
     return f"{kind} layer {layer} {part}"

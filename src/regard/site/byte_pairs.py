@@ -15,10 +15,7 @@ from regard.site.unicode_tables import all_code_points, ranges
 from regard.tracing.tokens.readable_tokens import GPT2_BYTES
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""The regular expression by which GPT-2's tokenizer splits a text.
-
-The pre-tokenizer ByteLevel of the package tokenizers uses it too.
-"""
+"""The regular expression by which GPT-2's tokenizer, and the pre-tokenizer ByteLevel of tokenizers, splits a text."""
 
 LLAMA3_PATTERN = "|".join(
     (
@@ -40,24 +37,19 @@ JAVASCRIPT_PATTERNS = {
 """Both regular expressions in JavaScript's syntax; {L}, {N}, {S} stand for letters, numbers and white space."""
 
 CHARACTERS_AT_ONCE = 2**16
-"""The number of characters that are given to a pre-tokenizer in one call."""
 
 UNSUPPORTED_SETTINGS = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
 """The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind do not use."""
 
 ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
-"""The end of the messages about unsupported tokenizers."""
 
 
 def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the tables of a tokenizer; see `BytePairTables` in front/src/site/tokens/byte-pairs.ts.
+    """Return the tables that `BytePairTables` in front/src/site/tokens/byte-pairs.ts describes.
 
     Args:
         description: the tokenizer as the dict that its tokenizer.json would hold.
-        name: the name of the tokenizer's class.
-
-    Raises:
-        InputError: the tokenizer is of another kind than GPT-2's.
+        name: the name of the tokenizer's class, for messages.
     """
     model = description["model"]
     reason = unsupported_setting(description)
@@ -73,11 +65,7 @@ def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def unsupported_setting(description: dict[str, Any]) -> str:
-    """Return why a tokenizer is not of GPT-2's kind, such as "puts a space before a text"; an empty text if it is.
-
-    Args:
-        description: the tokenizer as the dict that its tokenizer.json would hold.
-    """
+    """Return why a tokenizer is not of GPT-2's kind, such as "puts a space before a text"; an empty text if it is."""
     model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"
@@ -96,27 +84,19 @@ def unsupported_setting(description: dict[str, Any]) -> str:
 
 
 def pre_tokenizers_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers of a tokenizer, in the order of their use.
-
-    Args:
-        part: the value of "pre_tokenizer" in tokenizer.json: one pre-tokenizer, a sequence of several, or None.
-    """
+    """Return the pre-tokenizers in the order of their use; `part` is "pre_tokenizer" in tokenizer.json."""
     if part is None:
         return [{"type": "none"}]
     return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
 
 
 def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers of a tokenizer, without those that replace the bytes of a text but do not split it.
-
-    Args:
-        part: as in `pre_tokenizers_of`.
-    """
+    """Return the pre-tokenizers that split a text, not those that only replace its bytes."""
     return [one for one in pre_tokenizers_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
 
 
 def is_supported(part: dict[str, Any]) -> bool:
-    """Return whether `pattern_of` can return a JavaScript pattern for the pre-tokenizer `part` of tokenizer.json."""
+    """Return whether `pattern_of` supports a pre-tokenizer of tokenizer.json."""
     if part["type"] == "Split":
         return (
             part["pattern"].get("Regex") in JAVASCRIPT_PATTERNS
@@ -127,7 +107,7 @@ def is_supported(part: dict[str, Any]) -> bool:
 
 
 def pattern_of(part: dict[str, Any]) -> str:
-    """Return a JavaScript regular expression that splits a text as the pre-tokenizer `part` of tokenizer.json does."""
+    """Return a JavaScript regular expression that splits a text as a pre-tokenizer of tokenizer.json does."""
     if part["type"] == "Digits":
         return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
     pattern = JAVASCRIPT_PATTERNS[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2_PATTERN]
@@ -140,9 +120,8 @@ def pattern_of(part: dict[str, Any]) -> str:
 def class_of(name: str) -> str:
     """Return the characters of a class in the package tokenizers, as ranges for a regular expression of JavaScript.
 
-    Args:
-        name: a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its pre-tokenizer
-            `Digits`.
+    `name` is a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its pre-tokenizer
+    `Digits`.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -153,12 +132,7 @@ def class_of(name: str) -> str:
 
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points that a pre-tokenizer separates from the text around them.
-
-    Args:
-        splitter: the pre-tokenizer.
-        filler: a character that is not one of these code points.
-    """
+    """Yield the code points that a pre-tokenizer separates from the text around them; `filler` is none of them."""
     codes = list(all_code_points())
     for start in range(0, len(codes), CHARACTERS_AT_ONCE):
         chunk = codes[start : start + CHARACTERS_AT_ONCE]

@@ -1,6 +1,6 @@
 """Compare an exported model with the original: weights, vectors and output, with and without changes to its heads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ TEXTS = (
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts that both models read for the comparison; they are repeated to get a text of the largest length."""
+"""The texts that both models read for the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest differences between what an exported model computes and what the original computes.
+    """The largest differences between what an exported model and the original compute.
 
     Attributes:
         weights: the largest difference of an attention weight in any head.
@@ -50,14 +50,15 @@ class Difference:
     def __str__(self) -> str:
         return f"{self.weights:.1e} in a weight, {self.others:.1e} in the other numbers"
 
+    @classmethod
+    def largest(cls, found: "Sequence[Difference]") -> "Difference":
+        """Return the largest of several differences; NaN if one is NaN, which Python's `max` would not ensure."""
+        weights, others = np.max([(0.0, 0.0), *((one.weights, one.others) for one in found)], axis=0).tolist()
+        return cls(weights, others)
+
 
 def check_graph(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
-    """Compare an exported model with the original, and return the largest differences.
-
-    Args:
-        path: the ONNX file of the exported model.
-        loaded: the original model.
-        max_tokens: the largest number of tokens that a text on the site may have.
+    """Compare an ONNX file with the original model, and return the largest differences.
 
     Raises:
         InputError: a difference is too large to be caused by rounding.
@@ -69,9 +70,7 @@ def check_graph(path: Path, loaded: LoadedModel, max_tokens: int) -> Difference:
     if any(graph_input.name.startswith(PAST) for graph_input in session.get_inputs()):
         found += [differences_of(session, loaded, ids, changed=False, in_two_runs=True) for ids in texts]
     found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
-    worst = Difference(  # np.max, unlike max, always returns NaN if a difference is NaN
-        weights=float(np.max([one.weights for one in found])), others=float(np.max([one.others for one in found]))
-    )
+    worst = Difference.largest(found)
     if not worst.holds:
         raise InputError(
             f"{loaded.name} as an ONNX graph does not attend as the model itself does, so no site was written: they "
@@ -90,13 +89,10 @@ def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
 def differences_of(
     session: Any, loaded: LoadedModel, ids: list[int], changed: bool, in_two_runs: bool = False
 ) -> Difference:
-    """Compare an exported model with the original on the tokens `ids`, and return the largest differences.
+    """Return the largest differences between an exported model (`session`) and the original on the tokens `ids`.
 
     Args:
-        session: the exported model, loaded in ONNX Runtime.
-        loaded: the original model.
-        changed: whether two heads of the first layer are changed: in one, the last token attends to no key; the other
-            has half the temperature.
+        changed: whether two heads of the first layer are changed.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
     """
     n_tokens, last = len(ids), len(ids) - 1
@@ -123,10 +119,9 @@ def differences_of(
 
 
 def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0) -> dict[str, np.ndarray]:
-    """Run a graph, and return its outputs by name.
+    """Run a graph, loaded in ONNX Runtime, and return its outputs by name.
 
     Args:
-        session: the graph, loaded in ONNX Runtime.
         inputs: the inputs by name, except cached keys and values. Inputs that the graph does not have are ignored.
         n_read_first: the number of tokens that a causal model reads in a first run; a second run gets the keys and
             values of these tokens, and reads the others. 0 = one run.
@@ -156,9 +151,7 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     """Return the largest differences between the outputs of an ONNX graph and a trace of the original model.
 
     Args:
-        outputs: the query, key and value of each layer, by names such as "encoder layer 0 query"; the hidden vectors of
-            each layer with self-attention, and the model's "output", if the trace has them.
-        exact: the trace of the original model.
+        outputs: the tensors by name: by `block_name`, and "output".
         weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
     """
     others = [] if exact.output is None else [relative_difference(outputs["output"], exact.output)]

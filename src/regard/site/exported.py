@@ -52,10 +52,7 @@ class Exported:
         return data if self.going is None else data | {"going": self.going}
 
     def record(self, folder: Path) -> dict[str, Any]:
-        """Return the JSON record of the model, whose files are in `folder`.
-
-        `ModelRecord` in front/src/site/messages.ts describes the record.
-        """
+        """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -68,12 +65,7 @@ class Exported:
 
 
 def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a page's JSON data that is the same for all texts: without texts, tokens and arrays.
-
-    Args:
-        first: a trace of the model, of any text.
-        page: the JSON data of the page for this text.
-    """
+    """Return the part of a page's JSON data that is the same for all texts: without texts, tokens and arrays."""
     kinds = {
         kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
@@ -88,13 +80,8 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a site, without the numbers of its vectors.
 
-    The page gets the queries, keys and values, unrounded, from the web worker that runs the model. For a recurrent
-    translator, the page gets the weights instead.
-
-    Args:
-        first: a trace of the model, of any text.
-        kind: the kind of the layer's attention: "encoder", "decoder" or "cross".
-        layer: the number of the layer, from 0.
+    The page gets the queries, keys and values, unrounded, from the web worker that runs the model; the weights, if the
+    model is a recurrent translator. `kind` and `layer` are as in `block_name`.
     """
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):
@@ -127,24 +114,17 @@ def is_recurrent(first: Trace) -> bool:
 
 
 def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -> dict[str, Any]:
-    """Return the JSON record of a layer's vectors; `Vectors` in front/src/trace/data.ts describes the record.
+    """Return the JSON record of a layer's vectors; `Vectors` in front/src/trace/data.ts describes it.
 
-    Args:
-        kind, layer, part: as in `block_name`.
-        n_heads, width: the number of heads, and the number of entries of a vector in one head.
+    `width` is the number of entries of a vector in one head.
     """
     return {"block": block_name(kind, layer, part), "step": 1, "heads": n_heads, "width": width}
 
 
 def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return a JSON record that names the hidden vectors of a layer; empty if the trace has no hidden vectors.
+    """Return a JSON record that names the hidden vectors of a layer; empty if the trace has none.
 
-    The record of a layer of cross-attention is also empty: the record of self-attention in the same decoder layer names
-    the hidden vectors.
-
-    Args:
-        first: a trace of the model, of any text.
-        kind, layer: as in `block_name`.
+    The record of cross-attention is empty, too: that of self-attention in the same decoder layer has the names.
     """
     if first.states is None or kind == "cross":
         return {}
@@ -153,6 +133,6 @@ def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
 
 
 def file_record(path: Path) -> dict[str, Any]:
-    """Return a JSON record with the name, the size and the start of the SHA-256 of a file of the site."""
+    """Return the name, the size and the start of the SHA-256 of a file of the site."""
     content = path.read_bytes()
     return {"name": path.name, "bytes": len(content), "version": hashlib.sha256(content).hexdigest()[:16]}

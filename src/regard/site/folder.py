@@ -1,4 +1,4 @@
-"""Write a site: export its models, check them, and put them into a folder with the page."""
+"""The folder of a site: the page, and models that are exported and checked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,6 @@ from regard.tracing.model_loading import load_with_head
 from regard.translation.translator import Translator
 from regard.views.page import read_source, site_page
 
-EXTRAS = "export,huggingface"
-"""The extras of regard (optional dependencies) that a site needs."""
-
-TRANSLATOR_EXTRAS = "export,huggingface,translation"
-"""The extras of regard that a site with a translator needs."""
-
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first, if no other is given."""
 
@@ -30,12 +24,7 @@ PAGE, WORKER, RUNTIME, COURSE = "index.html", "worker.js", "runtime.deflate", "l
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A site that was written.
-
-    Attributes:
-        models: the models, in the order in which the page offers them.
-        n_bytes: the size of all files in the folder.
-    """
+    """A site that was written: its models, in the order in which the page offers them, and its size in bytes."""
 
     models: tuple[Exported, ...]
     n_bytes: int
@@ -64,11 +53,11 @@ def write_site(
         InputError: `out` has files or cannot be written; a model cannot be loaded or exported; MiniLM, which the course
             needs, cannot be loaded; or an export differs from its model. In each case nothing is written to `out`.
     """
-    packages: tuple[str, ...] = "transformers", "onnxscript", "onnxruntime"
-    extras = EXTRAS
-    if translator is not None:
-        packages, extras = (*packages, "sentencepiece"), TRANSLATOR_EXTRAS
-    require_packages(packages, extras)
+    packages, extras = ("transformers", "onnxscript", "onnxruntime"), "export,huggingface"
+    if translator is None:
+        require_packages(packages, extras)
+    else:
+        require_packages((*packages, "sentencepiece"), f"{extras},translation")
     check_empty(out)
     compressed = runtime(given_runtime)
     with new_folder(out) as written:
@@ -83,7 +72,6 @@ def write_site(
 
 
 def write_lessons(path: Path) -> None:
-    """Write the course; raise InputError if MiniLM, which reads the sentences of the lessons, cannot be loaded."""
     try:
         write_course(path, site=PAGE)
     except InputError as error:
@@ -92,11 +80,7 @@ def write_lessons(path: Path) -> None:
 
 
 def export_models(model: str | None, translator: Path | None, text: str, folder: Path) -> tuple[Exported, ...]:
-    """Write the files of a Hugging Face model, a translator or both into a folder; `text` is the text shown first.
-
-    Raises:
-        InputError: a model cannot be loaded or exported, or both have the same name.
-    """
+    """Write the files of a Hugging Face model, a translator or both into a folder; `text` is the text shown first."""
     models = []
     if model is not None or translator is None:
         models.append(export_text_model(load_with_head(model), text, folder))
@@ -111,7 +95,6 @@ def export_models(model: str | None, translator: Path | None, text: str, folder:
 
 
 def check_empty(out: Path) -> None:
-    """Raise InputError unless `out` is an empty folder, or does not exist and can be created."""
     if out.is_dir() and any(out.iterdir()):
         raise InputError(f"{out} is not empty; name a new folder, or remove what is in it first.")
     if out.exists() and not out.is_dir():
@@ -121,12 +104,6 @@ def check_empty(out: Path) -> None:
 
 
 def first_page(models: tuple[Exported, ...], folder: Path, course: str | None) -> str:
-    """Return the HTML page of a site, which first shows the first of the models.
-
-    Args:
-        folder: the folder with the files of the site.
-        course: the name of the file with the lessons, to which the page links; None = no link.
-    """
     site: dict[str, Any] = {
         "worker": file_record(folder / WORKER),
         "runtime": file_record(folder / RUNTIME),

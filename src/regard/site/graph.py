@@ -63,7 +63,6 @@ class RunState:
     Attributes:
         masked: True = no head's query may attend to the key; None = every query may attend to every key.
         cut: True = the query may not attend to the key, in the heads that are True in `changed`.
-        changed: True = `cut` applies to the head.
         temperature: the divisor of the scores of each head.
         past: for each layer in turn, the keys and the values of the cached tokens; empty = the graph has no cache.
         layer_vectors: the query, key and value of each layer that has run.
@@ -84,11 +83,10 @@ RUN_STATE: ContextVar[RunState] = ContextVar("run_state")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute a layer's attention, and store its query, key and value in the `RunState`; return (output, None).
+    """Compute a layer's attention as `RunState` says, store its query, key and value there, and return (output, None).
 
-    The `RunState` also says which queries may not attend to which keys, and the temperature of each head. transformers
-    calls this function. The model reads one text without padding. In a causal model, several heads of the query may
-    share a head of key and value.
+    transformers calls this function. The model reads one text without padding. In a causal model, several heads of the
+    query may share a head of key and value.
     """
     state = RUN_STATE.get()
     layer = len(state.layer_vectors)
@@ -111,10 +109,7 @@ def recorded_attention(
 
 
 class TextEncoderGraph(nn.Module):
-    """An encoder whose outputs are tensors: the last hidden state, then vectors of each layer.
-
-    First come the query, key and value of each layer, then the hidden vectors of the layers in `paths`.
-    """
+    """An encoder whose outputs are tensors: the last hidden state, then vectors of each layer."""
 
     def __init__(self, model: "PreTrainedModel", paths: Mapping[Layer, LayerPaths]) -> None:
         super().__init__()
@@ -134,11 +129,8 @@ class TextEncoderGraph(nn.Module):
         """Run the model with the changes in `state`; return its output, followed by vectors of its layers.
 
         The output is the last hidden state of an encoder, or the logits of a causal model. The vectors are first the
-        query, key and value of each layer, then the hidden vectors of the layers in `paths`.
-
-        Args:
-            state: the changes, and the list to which the model's layers append their queries, keys and values.
-            settings: further arguments of the model.
+        query, key and value of each layer, then the hidden vectors of the layers in `paths`. `settings` are arguments
+        of the model.
         """
         token = RUN_STATE.set(state)
         try:
@@ -218,11 +210,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
 
 
 def past_axes(kind: str, layers: Mapping[int, Pattern]) -> dict[str, list[Any]]:
-    """Return the axes of the inputs with cached keys and values, by the names of the inputs.
-
-    Args:
-        kind, layers: as in `write_model`.
-    """
+    """Return the axes of the inputs with cached keys and values, by the names of the inputs."""
     return {
         f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]
         for layer, pattern in layers.items()

@@ -1,7 +1,7 @@
 """The hidden vectors of a model's layers as outputs of an ONNX graph, from which the page computes their movement.
 
-The modules that compute the vectors of a text model are found in one run of the model (`layer_paths`). While the graph
-is made, forward hooks on the modules record the vectors (`recording_hidden`).
+The modules that compute the vectors of a text model are found in one run of the model. While the graph is made, forward
+hooks on the modules record the vectors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,17 +27,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Layer = tuple[str, int]
-"""A layer: its kind of attention ("encoder" or "decoder"), and its number from 0."""
+"""The kind of attention ("encoder" or "decoder") of a layer, and its number from 0."""
 
 
 def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"]) -> dict[Layer, LayerPaths]:
     """Return, for each layer of a text model, the paths of its modules, such as "encoder.layer.3".
 
-    The dict is empty if any of the modules is not found.
-
-    Args:
-        kind: the kind of the model's attention: "encoder", or "decoder" for a causal model.
-        ids: the tokens of any text; the model reads them once.
+    The dict is empty if any of the modules is not found. `kind` is "encoder", or "decoder" for a causal model; the
+    model reads `ids`, the tokens of any text, once.
     """
     with torch.no_grad(), watching(model) as watched, recording_states(model, watched) as recorder:
         model(input_ids=ids)
@@ -48,7 +45,7 @@ def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"
 
 
 def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
-    """Return, for each layer of a translator's encoder or decoder (`kind`), the paths of its modules."""
+    """Return the paths of the modules of a translator's "encoder" or "decoder"."""
     blocks = [f"{kind}.blocks.{number}" for number in range(len(getattr(model, kind).blocks))]
     return {
         (kind, number): LayerPaths(block, f"{block}.self_attention.to_output", f"{block}.feed_forward.narrow")
@@ -69,7 +66,6 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
         recorded[block_name(*layer, part)] = vectors[:, None]
 
     def hooks(layer: Layer, modules: LayerPaths) -> Iterator[Any]:
-        """Register the hooks that store the vectors of a layer, and yield their handles."""
         module = model.get_submodule
         yield module(modules.layer).register_forward_pre_hook(
             lambda _, args, kwargs: store(layer, "before", layer_input(args, kwargs)), with_kwargs=True
@@ -92,5 +88,5 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
 
 
 def hidden_names(paths: Mapping[Layer, LayerPaths]) -> list[str]:
-    """Return the names of the vectors in `HIDDEN` for all layers, such as "encoder layer 0 before"."""
+    """Return names such as "encoder layer 0 before" for the parts in `HIDDEN` of all layers."""
     return [block_name(*layer, part) for layer in paths for part in HIDDEN]

@@ -24,7 +24,7 @@ from regard.views.page.outputs import N_SHOWN
 
 
 def write_projections(first: Trace, path: Path) -> None:
-    """Write the output projections that a trace contains to a file; if the trace contains none, the file is empty."""
+    """Write the output projections of a trace to a file; if it has none, the file is empty."""
     states = first.states or {}
     layers = [state for kind in first.kinds for state in states.get(kind, {}).values()]
     arrays = [array for state in layers for array in arrays_of(state.projection).values()]
@@ -32,7 +32,7 @@ def write_projections(first: Trace, path: Path) -> None:
 
 
 def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
-    """Return the arrays that the file contains for a layer with this W_O, by the names in this module's docstring."""
+    """Return the arrays of a layer in the file, by the names in this module's docstring."""
     weight = projection.weight.double()
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
@@ -44,13 +44,9 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
-    """Return the names and shapes of a layer's arrays in the file, as JSON for the page; None if there are none.
+    """Return the JSON record of a layer's arrays in the file, `LayerOutput` in front/src/trace/data.ts.
 
-    `LayerOutput` in front/src/trace/data.ts describes the JSON.
-
-    Args:
-        first: a trace of the model, of any text. It has output projections only if it stores states.
-        kind, layer: as in `block_name`.
+    None if the trace does not store states, which contain the output projections.
     """
     if first.states is None:
         return None

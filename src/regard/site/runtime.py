@@ -16,10 +16,9 @@ VERSION = "1.30.0"
 """The version of onnxruntime-web, as in front/package.json."""
 
 FILE = "ort-wasm-simd-threaded.wasm"
-"""The name of the file in the folder `dist` of the package."""
+"""The file in the folder `dist` of the package."""
 
 SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
-"""The SHA-256 of the file."""
 
 INCLUDED = "built/onnxruntime.wasm.deflate"
 """The path, in views/page, of the compressed file that comes with regard."""
@@ -31,11 +30,7 @@ MOST_BYTES = 2**26
 def runtime(given: Path | None = None) -> bytes:
     """Return ONNX Runtime for browsers, compressed in zlib's format.
 
-    Args:
-        given: the file that `npm pack` writes, or the folder of the package; None = the file that comes with regard.
-
-    Raises:
-        InputError: there is no such file, or it is another version.
+    `given` is the file that `npm pack` writes, or the folder of the package; None = the file that comes with regard.
     """
     if given is None:
         included = files("regard.views.page").joinpath(INCLUDED)
@@ -53,11 +48,7 @@ def runtime(given: Path | None = None) -> bytes:
 
 
 def read_given(given: Path) -> bytes:
-    """Return the contents of the file named `FILE` in npm's package onnxruntime-web.
-
-    Args:
-        given: the folder of the package, or the archive of the package that `npm pack` writes.
-    """
+    """Return the contents of `FILE` in the folder or archive of npm's package onnxruntime-web."""
     try:
         if given.is_dir():
             inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
@@ -78,7 +69,6 @@ def read_given(given: Path) -> bytes:
 
 
 def check_version(content: bytes, source: str) -> None:
-    """Raise InputError unless the contents of a file are ONNX Runtime of this version; `source` names the file."""
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise InputError(
             f"{source} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; "

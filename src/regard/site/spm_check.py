@@ -7,23 +7,16 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""The numbers of the protobuf fields of the algorithm and of three settings.
-
-In TRAINING, `SUFFIX`: whether ▁ is written after a word instead of before. In DENORMALISER, `LETTERS`: the letters that
-are replaced. In NORMALISER, `ESCAPES`: whether a space is written as ▁.
-"""
+"""The numbers of the protobuf fields of the algorithm and of three settings. In TRAINING, `SUFFIX`: whether ▁ is
+written after a word instead of before. In DENORMALISER, `LETTERS`: the letters that are replaced. In NORMALISER,
+`ESCAPES`: whether a space is written as ▁."""
 
 UNIGRAM, BPE = 1, 2
 """The values of the field `ALGORITHM` for the kinds of SentencePiece models that a site supports."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:
-    """Raise InputError if a site cannot split texts by a SentencePiece model.
-
-    Args:
-        name: the name of the model's file, for the message.
-        model: the contents of the file.
-    """
+    """Raise InputError if a site cannot split texts by a SentencePiece model; `name` is the name of its file."""
     reason = unsupported_setting(model)
     if reason:
         raise InputError(
@@ -33,7 +26,7 @@ def check_vocabulary(name: str, model: bytes) -> None:
 
 
 def unsupported_setting(model: bytes) -> str:
-    """Return why a site cannot split texts into pieces by a SentencePiece model; an empty text if it can."""
+    """Return why a site cannot split texts by a SentencePiece model; an empty text if it can."""
     training, normaliser, denormaliser = (settings(model, field) for field in (TRAINING, NORMALISER, DENORMALISER))
     if training.get(ALGORITHM, UNIGRAM) not in (UNIGRAM, BPE):
         return "is a model of whole words or of letters"
@@ -47,12 +40,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in one protobuf field of a SentencePiece model: their values by their numbers.
-
-    If a setting is repeated, the last value counts.
-
-    Args:
-        field: the number of the field.
-    """
+    """Return the settings in one protobuf field: their values by their numbers."""
     messages = [value for number, value, _ in protobuf_fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in protobuf_fields(message)}

@@ -32,24 +32,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json", "outputs": "model.outputs"}
-"""The names of the files: the ONNX graph, the tables of the tokenizer, and the output projections."""
 
 MOST_TOKENS = 512
-"""The most tokens that a text in a site may have, unless the model allows fewer."""
+"""The most tokens of a text, unless the model allows fewer."""
 
 MOST_BYTES = 2**31 - 2**24
 """The most bytes of a model's parameters in float32: an ONNX file is smaller than 2 GiB."""
 
 
 def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
-    """Write the files of a model into a folder, and check that its attention and output are those of the model.
-
-    Args:
-        text: the text that the page shows first.
-
-    Raises:
-        InputError: the model cannot be exported, or the export differs from the model.
-    """
+    """Write the files of a model into a folder, and check them; `text` is the text that the page shows first."""
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
@@ -83,17 +75,11 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
 
 
 def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
-    """Return the ids of the tokens after which a causal model generates nothing more."""
     ends = getattr(model.generation_config, "eos_token_id", None)
     return () if ends is None else tuple(ends) if isinstance(ends, list) else (ends,)
 
 
 def check_supported(loaded: LoadedModel, model_trace: Trace) -> None:
-    """Raise InputError unless a site can run a model and compute its weights.
-
-    Args:
-        model_trace: a trace of the model, of any text.
-    """
     reasons = (unsupported_pattern(model_trace.kinds[0], pattern) for pattern in patterns(model_trace))
     reason = unsupported_model(loaded.model, model_trace) or next(filter(None, reasons), "")
     if reason:
@@ -108,11 +94,7 @@ def patterns(model_trace: Trace) -> list[Pattern]:
 
 
 def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
-    """Return the reason why a site cannot run a model; an empty text if it can.
-
-    Args:
-        model_trace: a trace of the model, of any text.
-    """
+    """Return why a site cannot run a model, of which `model_trace` is any trace; an empty text if it can."""
     if model_trace.kinds not in (("encoder",), ("decoder",)):
         return f"has {', '.join(model_trace.kinds)} attention"
     if not model._can_set_attn_implementation():
@@ -130,10 +112,7 @@ def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
 
 
 def unsupported_pattern(kind: str, pattern: Pattern) -> str:
-    """Return the reason why a site cannot compute the weights of a layer; an empty text if it can.
-
-    `kind` is "encoder", or "decoder" for a layer of a causal model.
-    """
+    """Return why a site cannot compute the weights of an "encoder" or "decoder" layer; an empty text if it can."""
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.bias is not None:
         return "adds other numbers to its scores"

@@ -15,11 +15,7 @@ from regard.tracing.tokens.readable_tokens import pieces_of
 def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     """Return the tables of a tokenizer as JSON; `Vocabulary` in front/src/site/tokens/tokenizer.ts describes them.
 
-    Args:
-        n_ids: the number of ids of the model, which may be larger than that of the tokenizer.
-
-    Raises:
-        InputError: the tokenizer is neither of BERT's kind nor of GPT-2's.
+    `n_ids` is the number of ids of the model, which may be larger than that of the tokenizer.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
@@ -44,11 +40,7 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
 def check_added_tokens(description: dict[str, Any], name: str) -> None:
     """Raise InputError if the tokenizer finds an added token, such as [MASK], only between certain letters.
 
-    The page finds added tokens anywhere in a text, whatever letters are around them.
-
-    Args:
-        description: the tokenizer as the dict that its tokenizer.json would hold.
-        name: the name of the tokenizer's class.
+    The page finds added tokens anywhere in a text. `description` is the dict that tokenizer.json would hold.
     """
     for token in description["added_tokens"]:
         in_normalised = token["normalized"] and description["normalizer"]

@@ -30,7 +30,7 @@ from regard.transformer.model import Transformer
 
 
 class TracedEncoderGraph(EncoderGraph):
-    """Encodes sources for the decoder, and returns the vectors of each encoder layer."""
+    """The encoder; it also returns the vectors of each encoder layer."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__(model)
@@ -39,9 +39,8 @@ class TracedEncoderGraph(EncoderGraph):
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
         """Return the cross-attention keys and values of each decoder layer, then vectors of the encoder.
 
-        The vectors of the encoder are first the query, key and value of each layer, then each layer's hidden vectors.
-
-        `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
+        The vectors are first the query, key and value of each layer, then each layer's hidden vectors. `source` has the
+        ids of padded sources, and `lengths` the number of tokens of each source.
         """
         with recording_hidden(self, self.paths) as hidden_vectors:
             encoded, tensors = self.encode(source, lengths)
@@ -50,7 +49,7 @@ class TracedEncoderGraph(EncoderGraph):
 
 
 class TracedDecoderGraph(DecoderGraph):
-    """Computes one step of decoding, and also returns the new token's queries and hidden vectors in each layer."""
+    """One step of decoding; it also returns the new token's queries and hidden vectors in each layer."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__(model)
@@ -65,7 +64,6 @@ class TracedDecoderGraph(DecoderGraph):
         vectors of each layer.
 
         Args:
-            token: the id of the new token of each sequence.
             lengths: the number of source tokens of each sequence.
             keys_values: the keys and values of cross-attention in each layer, then those cached by self-attention.
         """
@@ -77,26 +75,18 @@ class TracedDecoderGraph(DecoderGraph):
 
 
 class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
-    """Computes one step of a recurrent decoder, and also returns the attention weights of the new token."""
+    """One step of a recurrent decoder; it also returns the attention weights of the new token."""
 
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the next token's logits, the tensors of the new decoder state, and the attention weights of `token`.
-
-        The arguments are those of `step`.
-        """
         step = self.step(token, lengths, tensors)
         pattern = self.decoder.reader.pattern(step.query, step.state.memory, first=0, previous=step.previous[:, None])
         return *self.tensors_after(step), pattern.weights(pattern.grid.whole())
 
 
 def translator_graphs(model: object) -> Graphs:
-    """Return the two graphs of a translator for a site.
-
-    Raises:
-        InputError: the model is neither a Transformer nor a Recurrent, or has attention="local_m".
-    """
+    """Return the two graphs of a Transformer or Recurrent translator for a site."""
     exported = graphs_of(model)
     if isinstance(model, Recurrent):
         outputs = exported.decoder.outputs | {block_name("cross", 0, WEIGHTS): ("batch", 1, 1, "source")}

@@ -44,17 +44,13 @@ FILES = {
 """The names of the files by their content: "source" and "target" are vocabularies, "outputs" output projections."""
 
 N_TRACED = 5
-"""The number of random texts on which queries, keys, values and attention weights are compared."""
+"""The number of random texts on which vectors and weights are compared."""
 
 
 def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
-    """Write the files of a translator into a folder, and check that it translates and attends as the translator does.
+    """Write the files of a translator into a folder, and check them.
 
-    Args:
-        text: the text that the page shows first; if it is too long, its beginning.
-
-    Raises:
-        InputError: the translator cannot be exported, or the export differs from it by more than rounding.
+    `text` is the text that the page shows first; if it is too long, its beginning.
     """
     check_text(text)
     translator = replace(translator, placeholders=None)  # the page's own search does not use placeholders
@@ -92,13 +88,10 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 
 
 def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
-    """Add the settings of beam search and of word alignment to config.json at `path`, for the page's own search.
+    """Add the settings of beam search and word alignment to config.json, for the page's own search.
 
     The code points that Python's version of Unicode does not define are added too. Python leaves them unchanged when it
     composes letters (NFC), and the page must do the same, even in a newer browser that defines them.
-
-    Args:
-        rule: how words are aligned; `AlignmentRule` has the fields.
     """
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
@@ -111,23 +104,19 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Compare the vectors and weights of the exported and the original model; return the largest differences.
-
-    The exported and the original model read the same random lines and the greedy translations of these lines.
-    """
+    """Return the largest differences of vectors and weights on random lines and their greedy translations."""
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
     if isinstance(translator.model, Recurrent):
-        return Difference(max((weights_difference(exported, one) for one in translations), default=0.0), 0.0)
-    found = [compare(vectors_of(exported, one), one.page_trace, weights=True) for one in translations]
-    return Difference(
-        weights=max((one.weights for one in found), default=0.0), others=max((one.others for one in found), default=0.0)
+        return Difference.largest([Difference(weights_difference(exported, one), 0.0) for one in translations])
+    return Difference.largest(
+        [compare(vectors_of(exported, one), one.page_trace, weights=True) for one in translations]
     )
 
 
 @torch.no_grad()
 def weights_difference(exported: LoadedExport, translation: Translation) -> float:
-    """Run a recurrent model's graphs on a source and its translation; return the largest difference of a weight."""
+    """Return the largest difference of a weight of a recurrent model on a source and its translation."""
     name = block_name("cross", 0, WEIGHTS)
     weights = torch.cat([torch.from_numpy(step[name]) for step in outputs_of(exported, translation)], dim=2)
     return float((weights - translation.trace.attended["cross"][0].pattern.dense()).abs().max())

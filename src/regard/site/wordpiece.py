@@ -16,7 +16,6 @@ KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": 
 """For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""
 
 LETTERS_AT_ONCE = 2**16
-"""The number of letters that are given to the tokenizer in one call."""
 
 HANGUL = range(0xAC00, 0xD7A4)
 """The syllables of Hangul, which Unicode's NFD decomposes by a rule."""
@@ -26,13 +25,9 @@ JAMO = (*range(0x1100, 0x1200), *range(0xA960, 0xA980), *range(0xD7B0, 0xD800))
 
 
 def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables of a tokenizer of BERT's kind; see `WordPieceTables` in front/src/site/tokens/wordpiece.ts.
+    """Return the tables that `WordPieceTables` in front/src/site/tokens/wordpiece.ts describes.
 
-    Args:
-        description: the tokenizer as the dict that its tokenizer.json would hold.
-
-    Raises:
-        InputError: the tokenizer is of another kind than BERT's.
+    `description` is the tokenizer as the dict that its tokenizer.json would hold.
     """
     for part, kind in KINDS.items():
         found = (description.get(part) or {}).get("type")
@@ -56,7 +51,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
     """Return what the function `normalise` does with each letter of a text.
 
     The keys of the result: "dropped", the letters that it removes; "spaced", those that it puts between spaces;
-    "letters", the replacement of each letter that it replaces; and "decomposes", whether it decomposes the syllables of
+    "letters", the replacement of each letter that it replaces; "decomposes", whether it decomposes the syllables of
     Hangul.
     """
     dropped, spaced, letters = [], [], {}
@@ -74,13 +69,9 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters at which a function divides a text into words.
+    """Return the letters at which the function `split`, which returns pairs (word, (start, end)), divides a text.
 
-    The keys of the result: "blank", the letters that it leaves out, such as spaces; "apart", those that become words of
-    their own.
-
-    Args:
-        split: the function; it returns pairs (word, (start, end)).
+    The keys of the result: "blank", the letters that it leaves out, such as spaces; "apart", those that become words.
     """
     blank, apart = [], []
     codes = list(all_code_points())

@@ -25,25 +25,19 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import check_writable, write_output
 
 N_WORST = 200
-"""The largest number of translated lines that the page shows: the lines with the lowest chrF."""
+"""The largest number of translated lines that the page shows."""
 
 
 def write_page(evaluation: Evaluation, path: Path, name: str, against: str | None = None) -> Path:
-    """Write an evaluation as one web page, and return the path.
+    """Write an evaluation of the system `name` as one web page, and return the path.
 
-    Args:
-        name: the name of the evaluated system, which is the title of the page.
-        against: the name of the second system; None = only one system was evaluated.
-
-    Raises:
-        InputError: the file cannot be written.
+    `against` is the name of the second system; None = only one system was evaluated.
     """
     check_writable(path)
     return write_output(path, page(evaluation, name, against))
 
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
-    """Return an evaluation as one HTML document; see `write_page` for `name` and `against`."""
     views = files("regard.views")
     # The page of a trace and this page share one style sheet.
     style = "".join(
@@ -67,7 +61,7 @@ def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
 
 
 def summary_line(evaluation: Evaluation, against: str | None) -> str:
-    """Return the HTML line below the title: the numbers of lines and references, and the name of the second system."""
+    """Return the line below the title: the numbers of lines and references, and the name of the second system."""
     n_references = len(evaluation.sentences[0].references)
     parts = [f"{evaluation.n_lines:,} lines", f"{n_references} reference{'s' if n_references > 1 else ''}"]
     if against is not None:
@@ -85,11 +79,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, note: str) -> str:
-    """Return the HTML card (a small panel) of one metric: its score, the score of a second system, and a note.
-
-    Args:
-        note: a sentence from `score_note`; empty = no note.
-    """
+    """Return the HTML card (a small panel) of one metric; `note`, from `score_note`, may be empty."""
     notes = [note] if note else []
     comparison = score.comparison
     if comparison is not None:
@@ -116,7 +106,7 @@ def card(name: str, number: str, notes: list[str]) -> str:
 
 
 def length_row(group: LengthGroup) -> str:
-    """Return the HTML table row of a group of lines of similar length: the scores of the group, and a bar for chrF."""
+    """Return the table row of a group of lines of similar length: the scores of the group, and a bar for chrF."""
     numbers = f"{group.n_lines:,}", score_text(group.bleu), score_text(group.chrf), score_text(group.exact)
     cells = "".join(f"<td>{number}</td>" for number in (length_range(group), *numbers))
     label = f"chrF {group.chrf:.1f} of 100"
@@ -128,7 +118,7 @@ def length_row(group: LengthGroup) -> str:
 
 
 def line_item(line: SentenceScore) -> str:
-    """Return one translated line as an item of an HTML list: the source, the reference and the translations.
+    """Return one translated line as a list item.
 
     Words of the reference that the translation lacks are <ins> elements. Words of the translation that the reference
     lacks are <del> elements.
@@ -145,9 +135,5 @@ def line_item(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return a text, given in parts, as HTML. Each part that differs from the other text is a <tag> element.
-
-    Args:
-        tag: the name of the HTML element, "ins" or "del".
-    """
+    """Return a text in which each part that differs from the other text is a <tag> element."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

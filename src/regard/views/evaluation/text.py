@@ -93,7 +93,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def line_table(line: SentenceScore) -> Table:
-    """Return a table about one translated line: the source, the reference and the translations.
+    """Return a table about one translated line.
 
     Words of the reference that the translation lacks are green; words of the translation that the reference lacks are
     red.

@@ -6,13 +6,13 @@ from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, Sent
 
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
-    """Return the translated lines with the lowest chrF, at most `limit`; a line that equals a reference is left out."""
+    """Return at most `limit` lines with the lowest chrF, without lines that equal a reference."""
     lines = (line for line in evaluation.sentences if not line.exact)
     return list(islice(lines, limit))
 
 
 def signed_difference(value: float, other: float) -> str:
-    """Return value - other as text with a sign and one decimal; a difference rounded to 0 is "+0.0", never "-0.0".
+    """Return a difference with a sign and one decimal; "+0.0" and never "-0.0".
 
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
@@ -21,7 +21,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return the number of words in the references of a group of lines, such as "6–10"; "81+" if there is no maximum.
+    """Return the number of words in the references of a group, such as "6–10"; "81+" if there is no maximum.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'
@@ -30,10 +30,10 @@ def length_range(group: LengthGroup) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """Return a p-value as text. Below 0.001 the text is "p ≤ 0.001": bootstrap samples do not resolve smaller values.
+    """Return a p-value as text; bootstrap samples do not resolve values below 0.001.
 
-    >>> p_value_text(0.000999), p_value_text(0.25)
-    ('p ≤ 0.001', 'p = 0.250')
+    >>> p_value_text(0.000999), p_value_text(0.001), p_value_text(0.25)
+    ('p ≤ 0.001', 'p = 0.001', 'p = 0.250')
     """
     return "p ≤ 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
@@ -43,10 +43,7 @@ def score_text(score: float | None) -> str:
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return a note that helps to read the score of a metric; empty for most metrics.
-
-    The note about TER says that less is better. If all lines are too short for BLEU, the note about BLEU says so.
-    """
+    """Return a note on the score of TER, or of BLEU if all lines are too short for it; else an empty text."""
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

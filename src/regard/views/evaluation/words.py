@@ -10,24 +10,19 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4
 in a regular expression."""
 
 WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
-"""Matches one word, one letter in UNSPACED, one punctuation mark, or several characters of white space."""
+"""One word, one letter in UNSPACED, one punctuation mark, or several characters of white space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some consecutive words of a text that was compared with another text.
-
-    Attributes:
-        text: the words, with the white space between them.
-        differs: True = the other text lacks these words; False = both texts have them.
-    """
+    """Consecutive words of a text, with white space; `differs` = the text with which it was compared lacks them."""
 
     text: str
     differs: bool
 
 
 def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
-    """Compare two texts word by word. Return the equal and differing parts of the first text, and of the second text.
+    """Return the equal and differing parts of the first text, and of the second text.
 
     >>> [part.text for part in differences("the cat sat", "the dog sat")[0] if part.differs]
     ['cat']
@@ -44,6 +39,6 @@ def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
 
 
 def nearest_reference(hypothesis: str, references: Sequence[str]) -> str:
-    """Return the reference most similar to a translation: most words in common, relative to both texts' lengths."""
+    """Return the reference with most words in common with a translation, relative to both texts' lengths."""
     words = WORD.findall(hypothesis)
     return max(references, key=lambda text: SequenceMatcher(None, words, WORD.findall(text), autojunk=False).ratio())

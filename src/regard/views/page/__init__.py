@@ -1,18 +1,6 @@
 """A trace as one interactive web page, which needs no network and shows every attention weight of every head.
 
-page.html      the HTML document that contains the script
-built/         the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`
-comparison.py  two traces of one text side by side
-indirect_effects.py  two texts side by side, and how much of the difference each head restores
-data.py        the data of a page: a trace as JSON
-vectors.py     queries and keys, from which the page computes attention weights
-weights.py     attention weights that the page cannot compute
-movement.py    how each layer changes each token's hidden vector
-outputs.py     the contribution of each head to a layer's attention output
-blocks.py      arrays as base64 text
-worked.py      the page of attention worked out by hand
-notebook.py    the page in an HTML frame, for a notebook
-widget.py      the page as a Jupyter widget, which tells Python what the reader of the page chooses
+built/ has the script, the style sheet, and the web worker of `regard site`, bundled from front/ by `make front`.
 
 The text that the model read may contain HTML, which could harm whoever opens the page. So the page contains the text
 only as JSON in which no character can end the script element, and the script shows it only as text. The page's content
@@ -36,7 +24,7 @@ from regard.views.page.data import page_data
 from regard.views.shared_text import single_line
 
 TITLE_LENGTH = 60
-"""The title of a page contains at most this many characters of the text that the model read."""
+"""The largest number of characters of the title of a page."""
 
 
 def write_page(
@@ -53,42 +41,29 @@ def write_page(
         head: the name of the head that the page shows first, such as "L3H1"; None = chosen by `focus_on`.
         alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
             translation.
-
-    Raises:
-        InputError: the token or head does not exist, the trace has more weights than a page may show, or the file
-            cannot be written.
     """
     check_writable(path)
     return write_output(path, page(trace, focus_on(trace, token=token, head=head), alignment))
 
 
 def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> str:
-    """Return a trace as one HTML document.
-
-    Args:
-        focus: the query token and the head that the page shows first.
-        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
-            translation.
-    """
+    """Return the HTML of the page, which first shows the query and head in `focus`; `alignment` as in `write_page`."""
     return document(page_data(trace, focus, alignment), trace.text)
 
 
 def live_page(data: dict[str, Any]) -> str:
     """Return the HTML page of the explorer, which may ask its server for traces of other texts.
 
-    Args:
-        data: the first trace that the page shows, as `page_data` or `map_data` returns it.
+    `data` is the first trace that the page shows, from `page_data` or `map_data`.
     """
     return document(data, data["text"], sources="connect-src 'self'")
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the HTML page of a static web site, which runs a model in the reader's browser (see `regard site`).
-
-    The model lies in the folder of the page. If the reader types another text, a web worker of the page runs the model.
+    """Return the HTML page of a static web site, whose web worker runs a model that lies in the folder of the page.
 
     Args:
-        data: the first trace that the page shows, as `page_data` returns it.
+        data: the first trace that the page shows, from `page_data`.
         site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
     """
     # blob: the page makes the worker from the text of a script, so that the page's policy holds for the worker too.

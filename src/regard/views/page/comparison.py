@@ -16,31 +16,16 @@ from regard.views.page.data import Blocks, encode_layers, page_data, trace_recor
 def write_page(
     comparison: Comparison, path: Path, token: TokenReference | None = None, head: str | None = None
 ) -> Path:
-    """Write a comparison as one web page and return the path.
-
-    Args:
-        token, head: as for `comparison_page`.
-
-    Raises:
-        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
-            be written.
-    """
+    """Write a comparison as one web page and return the path; `token` and `head` are those of `comparison_page`."""
     check_writable(path)
     return write_output(path, comparison_page(comparison, token, head))
 
 
 def comparison_page(comparison: Comparison, token: TokenReference | None = None, head: str | None = None) -> str:
-    """Return the HTML of a web page that shows a comparison.
+    """Return the HTML of a web page that first shows a query token and a head, such as "L3H1".
 
-    Args:
-        token: the query token that the page shows first, by position or text; None = chosen for the reader.
-        head: the name of the head that the page shows first, such as "L3H1"; None = chosen for the reader.
-
-    If both are None, the page first shows the head and the token where the traces first differ. If the traces differ
-    nowhere, or if only one argument is None, `focus_on` chooses.
-
-    Raises:
-        InputError: the token or head does not exist, or a trace has more weights than a page may show.
+    If both are None, the page first shows those where the traces first differ. If the traces differ nowhere, or if only
+    one argument is None, `focus_on` chooses.
     """
     if token is None and head is None and comparison.first is not None:
         head, token = comparison.first
@@ -49,12 +34,9 @@ def comparison_page(comparison: Comparison, token: TokenReference | None = None,
 
 
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
-    """Return a comparison as the JSON data of a page: the data of the first trace, with the entry "second".
+    """Return the data of the first trace, with the second trace and the heads that differ as the entry "second".
 
-    "second" has the second trace and the heads that differ; `SecondTrace` in front/src/trace/data.ts describes it.
-
-    Args:
-        focus: the query token and the head that the page shows first.
+    `SecondTrace` in front/src/trace/data.ts describes this entry.
     """
     parted = [
         dict(zip(("kind", "layer"), comparison.layers[row], strict=True))
@@ -68,12 +50,7 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
 
 
 def data_of_two(first: Trace, second: Trace, focus: Focus, names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON data of a page of two traces.
-
-    Args:
-        focus: the query token and the head that the page shows first.
-        names: the fields of the second trace in the entry "second".
-    """
+    """Return the JSON data of a page of two traces; the entry "second" has the fields `names` of the second trace."""
     blocks: Blocks = {}
     layers, small_step = encode_layers(second, blocks, max_values=0)
     data, record = page_data(first, focus), trace_record(second, layers, blocks)

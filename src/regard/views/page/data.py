@@ -1,6 +1,6 @@
 """The data of a page: one trace as JSON, in which arrays of numbers are base64 text.
 
-The page's script reads this data; the interface `Trace` in `front/src/trace/data.ts` describes its fields.
+`Trace` in front/src/trace/data.ts describes the data.
 """
 
 import base64
@@ -31,16 +31,12 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The largest number of attention weights of a page, stored in the page or computed by it.
-
-The time to write a page grows with this number.
-"""
+"""The largest number of attention weights of a page, stored in the page or computed by it; the time to write a page
+grows with it."""
 
 MOST_TOKENS = 4_096
-"""The largest number of tokens of a text that `regard explore` shows with all weights.
-
-The weights of a longer text are shown as a map: an image into which the reader of the page zooms.
-"""
+"""The largest number of tokens of a text that `regard explore` shows with all weights. Of a longer text, it shows a
+map: an image into which the reader zooms."""
 
 MAX_VALUES = 400_000
 """A page in a file contains value vectors only if they have at most this many numbers (about a megabyte)."""
@@ -60,10 +56,8 @@ def page_data(
 
     Args:
         focus: the query token and the head that the page shows first.
-        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
-            translation.
-        max_values: the page contains value vectors only if they have at most this many numbers in all layers
-            together. None = MAX_VALUES, the limit for a page in a file.
+        alignment: as in `write_page`.
+        max_values: as in `encode_layers`.
 
     Raises:
         InputError: the trace has more weights than a page may show, or a weight is NaN.
@@ -84,7 +78,7 @@ def page_data(
 
 
 def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
-    """Return the data with which a page lets the reader choose how a causal language model continues a text.
+    """Return the data with which the reader of a page chooses how a causal language model continues a text.
 
     `Going` in front/src/trace/data.ts describes the data.
 
@@ -103,13 +97,10 @@ def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, "
 
 
 def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
-    """Return the trace of a long text as the JSON data of a page, without weights.
+    """Return the trace of a long text as JSON data without weights, which the page requests from the explorer's server.
 
-    The page requests the weights from the server of the explorer. It first shows the last query, in the first head of
-    the last kind of attention in `trace.kinds`.
-
-    Args:
-        map_record: how the page requests weights, from `Map.record`; see `WeightMap` in front/src/trace/data.ts.
+    The page first shows the last query. `map_record`, from `Map.record`, says how the page requests weights; see
+    `WeightMap` in front/src/trace/data.ts.
     """
     layers = {
         kind: [
@@ -129,22 +120,16 @@ def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
 
 
 def fits_page(trace: Trace) -> bool:
-    """Return whether a trace is short enough for a page that shows all its weights (see `page_data`)."""
+    """Return whether a trace is short enough for a page that shows all its weights."""
     return n_weights(trace) <= MAX_WEIGHTS and max(len(trace.source), len(trace.target)) <= MOST_TOKENS
 
 
 def n_weights(trace: Trace) -> int:
-    """Return the number of attention weights in all layers and heads of a trace."""
     return sum(step.pattern.shape.numel() for layers in trace.attended.values() for step in layers.values())
 
 
 def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: Blocks) -> dict[str, Any]:
-    """Return the texts, the tokens and the layers of a trace as JSON data.
-
-    Args:
-        layers: for each kind of attention, a list with the JSON record of each layer (see `encode_layers`).
-        blocks: the encoded arrays; the records of the layers contain their names.
-    """
+    """Return the texts, the tokens and the layers of a trace; `layers` and `blocks` come from `encode_layers`."""
     return {
         "model": escape_controls(trace.model),
         "text": escape_controls(trace.text, keep=whitespace),
@@ -176,16 +161,16 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
 def encode_layers(
     trace: Trace, blocks: Blocks, max_values: int | None = None
 ) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """Encode all layers of a trace for a page, and add the encoded arrays to `blocks`.
+    """Encode all layers of a trace, add the arrays to `blocks`, and return records of the layers and a rounding step.
 
     Args:
         max_values: value vectors are encoded only if they have at most this many numbers in all layers together. None =
-            MAX_VALUES.
+            MAX_VALUES, the limit for a page in a file.
 
     Returns:
-        A dict and a number. The dict has, for each kind of attention ("encoder", "decoder", "cross"), a list with the
-        record of each layer. The number is the rounding step of stored weights below 0.01, in units of 1/10,000 (see
-        `weights.py`). A record has, besides others, these entries:
+        The records of the layers, a list for each kind of attention; and the rounding step of stored weights below
+            0.01, in
+        units of 1/10,000 (see `weights.py`). A record has, besides others, these entries:
         - "query" and "key", from which the page computes the weights, and "value" unless the text is too long; or, if
           the page cannot compute the weights, only "weights": the name of the weights in `blocks`.
         - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
@@ -197,7 +182,9 @@ def encode_layers(
     check_size(trace)
     most_values = MAX_VALUES if max_values is None else max_values
     with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= most_values
-    with_outputs = with_values and n_columns(trace) <= MAX_COLUMNS
+    states = [state for of_kind in (trace.states or {}).values() for state in of_kind.values()]
+    n_columns = sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
+    with_outputs = with_values and n_columns <= MAX_COLUMNS
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
     stored: dict[str, Pattern] = {}
     for (kind, number), pattern in patterns.items():
@@ -223,14 +210,7 @@ def encode_layers(
     return layers, small_step
 
 
-def n_columns(trace: Trace) -> int:
-    """Return how many numbers the page of a trace stores from the output projections of all layers."""
-    states = [state for layers in (trace.states or {}).values() for state in layers.values()]
-    return sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
-
-
 def check_size(trace: Trace) -> None:
-    """Raise InputError if a trace has more weights than a page may show (MAX_WEIGHTS)."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
@@ -239,14 +219,10 @@ def check_size(trace: Trace) -> None:
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
-    """Encode the mask of a layer, with a bit for each query and key, and add it to `blocks`.
+    """Return the entries "mask" and "masks" of a layer's record (see `encode_layers`).
 
-    A bit of 1 means that the query may attend to the key.
-
-    Nothing is added if `blocks` already contains an equal mask, or if every query may attend to every key.
-
-    Returns:
-        The entries "mask" and "masks" of the layer's record (see `encode_layers`).
+    The mask is added to `blocks`, with a bit for each query and key (1 = the query may attend to the key), unless
+    `blocks` contains an equal mask, or every query may attend to every key.
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
@@ -261,10 +237,7 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a JSON record for each token.
-
-    To save space, a record has no entry for a flag that is False, and no "piece" if this would equal "text".
-    """
+    """Return a JSON record for each token, without flags that are False, and without a "piece" that equals "text"."""
     words = is_word(tokens).tolist()
     return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
 
@@ -287,7 +260,7 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
 
 
 def with_visible_controls(content: Any) -> Any:
-    """Return a JSON value in which the control characters of all strings are replaced by visible symbols."""
+    """Return a JSON value in which visible symbols replace the control characters of all strings."""
     if isinstance(content, str):
         return escape_controls(content)
     if isinstance(content, dict):
@@ -296,15 +269,11 @@ def with_visible_controls(content: Any) -> Any:
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Encode an image or a spectrogram, add it to `blocks`, and return its JSON record.
+    """Encode an image or a spectrogram, add it to `blocks`, and return its JSON record; None if there is none.
 
     Args:
         name: the name of the array in `blocks`; the numbers of "spectrogram" are scaled to the range from 0 to 1.
-        medium: the image or spectrogram that the model read; None = there is none.
         axes: the names that height and width have in the record.
-
-    Returns:
-        {"block": name, axes[0]: height, axes[1]: width}; None if `medium` is None.
     """
     if medium is None:
         return None

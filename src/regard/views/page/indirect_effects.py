@@ -18,17 +18,12 @@ def write_page(
     Args:
         token: the query token of the clean text that the page shows first; None = chosen by `focus_on`.
         head: the name of the head that the page shows first; None = the head with the largest effect.
-
-    Raises:
-        InputError: the token or head does not exist, a trace has more weights than a page may show, or the file cannot
-            be written.
     """
     check_writable(path)
     return write_output(path, effects_page(effects, token, head))
 
 
 def effects_page(effects: IndirectEffects, token: TokenReference | None = None, head: str | None = None) -> str:
-    """Return the HTML of the web page; the arguments are those of `write_page`."""
     clean, corrupted = effects.traces
     focus = focus_on(clean, token=token, head=head or effects.largest(1)[0][0])
     names = "model", "kinds", "blocks", "text", "source", "target"

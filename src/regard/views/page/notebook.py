@@ -25,21 +25,20 @@ from regard.views.picture.comparison import comparison_figure
 from regard.views.picture.trace import figure
 
 MAX_WEIGHTS = 5_000_000
-"""The largest number of weights of a trace that a notebook shows as a page. Such a page takes a few megabytes."""
+"""The largest number of weights of a trace that a notebook shows as a page, which then takes a few megabytes."""
 
 FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
 """The HTML of the traces that a notebook has shown, so that it is not made anew when a cell shows a trace again."""
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The CSS of the HTML frame with the page; the frame covers the pictures."""
+"""The CSS of the box with the pictures, and of the frame with the page, which covers them."""
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
     """Return the HTML that a notebook shows for a trace: the page in a frame, which covers a picture of the trace.
 
-    The picture is visible if the notebook removes the frame. If a page cannot show the trace, for example because the
-    trace has too many weights, the HTML is a line of text with the reason.
+    If a page cannot show the trace, for example because it has too many weights, the HTML is a line with the reason.
 
     Args:
         alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
@@ -66,10 +65,7 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
 
 
 def comparison_frame(comparison: Comparison) -> str:
-    """Return the HTML that a notebook shows for a comparison: the page in a frame, which covers a picture.
-
-    If a page cannot show the comparison, the HTML is a line of text with the reason.
-    """
+    """Return the page of a comparison in a frame, which covers a picture; or, if there is no page, the reason."""
     try:
         for trace in comparison.traces:
             check_size(trace)
@@ -80,18 +76,16 @@ def comparison_frame(comparison: Comparison) -> str:
 
 
 def framed(document: str, pictures: str) -> str:
-    """Return HTML with a page in a frame, which covers pictures; if the frame is removed, the pictures are visible."""
     frame = f'<iframe title="regard" sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(document)}"></iframe>'
     return f'<div style="{BOX}">{pictures}{frame}</div>'
 
 
 def image(figure: Figure, text: str) -> str:
-    """Return a figure as an HTML image. `text` describes the image for readers who cannot see it."""
+    """Return a figure as an HTML image, with a `text` for readers who cannot see it."""
     return f'<img alt="{escape(text)}" src="data:image/png;base64,{base64.b64encode(rendered(figure)).decode()}">'
 
 
 def check_size(trace: Trace) -> None:
-    """Raise InputError if a trace has more weights than a notebook shows (MAX_WEIGHTS)."""
     if n_weights(trace) > MAX_WEIGHTS:
         raise InputError(
             f"{n_weights(trace):,} weights, and a notebook shows at most {MAX_WEIGHTS:,}; write a page with "

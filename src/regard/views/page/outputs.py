@@ -1,4 +1,4 @@
-"""Encode a layer's output projection W_O, so that a page shows how much each head contributes to the layer's output.
+"""The output projection W_O of a layer, with which a page shows how much each head contributes to the layer's output.
 
     output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
@@ -17,11 +17,11 @@ from regard.effects.movement import LayerStates
 from regard.views.page.movement import array_record
 
 N_SHOWN = 8
-"""The page shows the first numbers of output vectors: this many dimensions."""
+"""The number of dimensions of output vectors that the page shows."""
 
 
 def output_record(name: str, attended: Attended, state: LayerStates, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Encode a layer's output projection as these arrays, add them to `blocks`, and return their JSON record:
+    """Add these arrays of a layer to `blocks`, with names that begin with `name`, and return their JSON record:
 
         columns        [heads × d_value, N_SHOWN]   the first columns of W_O
         bias           [N_SHOWN]                    the first numbers of the bias; missing if there is no bias
@@ -29,14 +29,7 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
         lengths        [heads, queries]             the length of each context vector · W_O
         value_lengths  [heads, keys]                the length of each value vector · W_O
 
-    Args:
-        name: the name of the layer, with which the names of the arrays in `blocks` begin.
-        attended: the attention of the layer.
-        state: the output projection of the layer, and the output of its attention for each token.
-
-    Returns:
-        The JSON record. None if the layer merges queries, so that the number of output vectors differs from the number
-        of queries.
+    None if the layer merges queries, so that the number of output vectors differs from the number of queries.
     """
     projection, pattern = state.projection, attended.pattern
     if len(state.attention) != pattern.shape[2]:

@@ -1,4 +1,4 @@
-"""Encode the queries and keys of a layer, so that a page computes the layer's attention weights itself.
+"""Queries and keys of a layer, from which a page computes the attention weights itself.
 
 The page computes softmax(scale · query · key) with the layer's bias, mask, softcap (tanh limits the scores) and sinks
 (an extra score in each softmax). Queries and keys are stored as integers, which the page multiplies by a rounding step,
@@ -34,20 +34,16 @@ WEIGHTS_AT_ONCE = 2**22
 """At most this many weights are computed at one time to measure the effect of rounding queries and keys."""
 
 VALUE_BITS = 20
-"""The number of bits, without the sign bit, to which numbers of value vectors are rounded.
-
-A fixed number suffices, since no weight is computed from values.
-"""
+"""The number of bits, without the sign bit, to which numbers of value vectors are rounded. A fixed number suffices,
+since no weight is computed from values."""
 
 
 def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Encode the queries and keys of the first batch item of a layer, from which the page computes the weights.
+    """Return the JSON record of a layer, and the encoded arrays "query" and "key" of the first batch item.
 
-    Returns:
-        The layer's JSON record, and the encoded arrays "query" and "key". None if the page cannot compute the weights,
-        because the weights are not the softmax of dot products, the bias depends on more than head and distance, the
-        temperature is 0, a query or key contains NaN or infinity, or rounding to MOST_BITS bits changes a weight by
-        more than PRECISION.
+    None if the page cannot compute the weights, because the weights are not the softmax of dot products, the bias
+    depends on more than head and distance, the temperature is 0, a query or key contains NaN or infinity, or rounding
+    to MOST_BITS bits changes a weight by more than PRECISION.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -77,7 +73,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
 
 def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
-    """Encode the values of the first batch item, rounded to VALUE_BITS bits; return their JSON record and text."""
+    """Return the JSON record and the encoded values of the first batch item, rounded to VALUE_BITS bits."""
     values = pattern.value[:1].float()
     step = step_of(values, VALUE_BITS)
     record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
@@ -87,15 +83,14 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
     """Return steps for rounding queries and keys with which no weight changes by more than PRECISION.
 
-    The search begins with FEWEST_BITS bits (large steps) and adds bits until the error is small enough.
-
-    Returns:
-        The step for queries and the step for keys; None if even MOST_BITS bits do not suffice.
+    The search begins with FEWEST_BITS bits (large steps) and adds bits until the error is small enough; None if even
+    MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
         steps = step_of(query, bits), step_of(key, bits)
-        error = largest_error(pattern, formula, *(rounded(v, s) for v, s in zip((query, key), steps, strict=True)))
+        rounded = ((vectors / step).round() * step for vectors, step in zip((query, key), steps, strict=True))
+        error = largest_error(pattern, formula, *rounded)
         if error <= PRECISION:
             return steps
         # Each further bit halves the error of a weight. At least one bit is added, so that the loop ends.
@@ -104,18 +99,9 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
 
 
 def step_of(vectors: Tensor, bits: int) -> float:
-    """Return the rounding step for vectors: a power of two such that largest absolute number / step < 2^bits.
-
-    A number divided by the step and rounded needs at most `bits` bits and a sign bit. If all numbers are 0, or there
-    are no numbers, the step is 1.
-    """
+    """Return the rounding step, a power of two, with which rounded numbers need at most `bits` bits and a sign bit."""
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
-
-
-def rounded(vectors: Tensor, step: float) -> Tensor:
-    """Return vectors with every number rounded to a multiple of `step`."""
-    return (vectors / step).round() * step
 
 
 def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
@@ -123,13 +109,7 @@ def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
-    """Return the largest error that rounding causes: the largest absolute difference of a weight.
-
-    Args:
-        pattern: the weights of the layer from queries and keys that are not rounded.
-        formula: the formula by which the weights are computed again.
-        query, key: the rounded queries and keys of the first batch item, from which they are computed again.
-    """
+    """Return the largest absolute difference between the pattern's weights and those of rounded queries and keys."""
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
@@ -145,10 +125,9 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
     """Return the bias, the numbers that a layer adds to its scores, by head and distance (key - query position).
 
-    Returns:
-        For each head, a list of biases, from the lowest distance in `grid` (last query, first key) to the highest
-        (first query, last key). None if there is no bias, if the bias depends on more than head and distance, or if
-        there are fewer keys than queries - 1.
+    Each head has a list of biases, from the lowest distance in `grid` (last query, first key) to the highest (first
+    query, last key). None if there is no bias, if the bias depends on more than head and distance, or if there are
+    fewer keys than queries - 1.
     """
     bias = formula.bias
     # Below, all biases are read from two queries, the first and the last. With fewer keys than queries - 1, these two

@@ -1,6 +1,4 @@
-"""Encode attention weights, rounded to four decimals, of layers whose weights a page cannot compute itself.
-
-The weights of a layer become an array of integers: a weight of 1 is 10,000.
+"""Attention weights, rounded to four decimals, of layers whose weights a page cannot compute itself.
 
 The weights of many heads and a long text would take tens of megabytes, mostly for the last digits of weights near 0. If
 the weights would take more than `PAGE_BYTES`, weights below 0.01 are rounded more: to multiples of the smallest step in
@@ -17,7 +15,7 @@ from regard.errors import InputError
 from regard.views.page.blocks import encode_units
 
 UNITS = 10_000
-"""The integer for a weight of 1: weights are stored in units of 1/10,000, so with four decimals."""
+"""The integer for a weight of 1: weights are stored in units of 1/10,000."""
 
 SMALL_BELOW = 100
 """Weights below this number of units of 1/10,000 (below 0.01) may be rounded to multiples of several units."""
@@ -30,16 +28,10 @@ PAGE_BYTES = 9_800_000
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
-    """Encode the weights of layers with the smallest rounding step that PAGE_BYTES allows.
-
-    Args:
-        patterns: the pattern of each layer, by the name of the layer.
+    """Encode the weights of layers, given by name, with the smallest rounding step that PAGE_BYTES allows.
 
     Returns:
         The rounding step of weights below 0.01, in units of 1/10,000; and the encoded weights by layer name.
-
-    Raises:
-        InputError: a weight is NaN.
     """
     for step in SMALL_STEPS:
         blocks: dict[str, str] = {}
@@ -53,12 +45,7 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return the weights of a pattern as integers, in units of 1/10,000.
-
-    Args:
-        small_step: weights below SMALL_BELOW units are rounded to multiples of this number of units.
-        name: the name of the layer, for the error message.
-    """
+    """Return weights as integers, in units of 1/10,000; if below SMALL_BELOW, as multiples of `small_step` units."""
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(

@@ -62,7 +62,7 @@ function render({ model, el }) {
 
 export default { render };
 """
-"""The JavaScript of the widget: makes an HTML frame with the page, and passes messages between the frame and Python."""
+"""Makes an HTML frame with the page, and passes messages between the frame and Python."""
 
 
 class TraceWidget(anywidget.AnyWidget):
@@ -125,16 +125,11 @@ class TraceWidget(anywidget.AnyWidget):
         return None if query == "all" else int(query)
 
     def _focus(self, token: TokenReference | None, head: str | None = None) -> Focus:
-        """Return the `Focus` on a query token and a head.
-
-        Args:
-            token: the position or text of the token; None = chosen by `focus_on`.
-            head: the name of the head; None = the head that the page shows now.
-        """
+        """Return the focus on a token (None = chosen by `focus_on`) in a head (None = the head that is shown)."""
         return focus_on(self.trace, token, head or f"{self.head.kind} {self.head.name}")
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the widget for IPython, with a picture of its head and token for programs that cannot show widgets."""
+        """Return the widget, with a picture of its head and token for programs that cannot show widgets."""
         shown = super()._repr_mimebundle_(**options)
         assert shown is not None  # anywidget may return None, but not for a widget with a script
         data, metadata = shown

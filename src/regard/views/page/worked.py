@@ -32,20 +32,12 @@ BITS = 23
 
 
 def write_worked_page(worked: WorkedAttention, path: Path) -> Path:
-    """Write a worked example as one web page and return the path.
-
-    Raises:
-        InputError: the temperature is 0, or the file cannot be written.
-    """
+    """Write a worked example, whose temperature must be above 0, as one web page and return the path."""
     return write_output(path, document(worked_data(worked), worked.title))
 
 
 def worked_data(worked: WorkedAttention) -> dict[str, Any]:
-    """Return a worked example as the JSON data of a page; `front/src/trace/data.ts` describes the data.
-
-    Raises:
-        InputError: the temperature is 0.
-    """
+    """Return the JSON data of the page, which `front/src/trace/data.ts` describes."""
     inputs = worked.inputs
     if inputs.temperature == 0:
         raise InputError(
@@ -84,7 +76,7 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
 
 
 def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return the JSON record of a worked example's attention layer; add the encoded Q, K, V and mask to `blocks`."""
+    """Return the JSON record of the attention layer; add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(inputs)
     d_key = projected["Q"].shape[1] // inputs.n_heads
     keep, bias = inputs.keep, None
@@ -112,11 +104,7 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
 def vectors_record(
     name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
 ) -> dict[str, Any]:
-    """Encode Q, K or V, add it to `blocks` as `name`, and return its JSON record.
-
-    Args:
-        matrix: one row for each token, with the columns of head 0, then the columns of head 1, and so on.
-    """
+    """Add Q, K or V, in which the columns of head 0 come first, to `blocks`, and return its JSON record."""
     heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))
