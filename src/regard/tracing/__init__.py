@@ -15,6 +15,7 @@ scan.py               what every head attends to in a file of texts
 Run a Hugging Face model:
 
 run.py                run a model and record its attention: `regard.trace`
+recorded_layers.py    the recorded attention calls by kind of attention and layer
 reading.py            prepare the input of a model: text, picture or recording
 generation.py         let a model generate text
 model_loading.py      load a model with its tokenizer or processor

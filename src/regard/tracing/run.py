@@ -1,7 +1,6 @@
 """Runs a Hugging Face model on a text, pictures or a recording, and records its attention: `regard.trace`."""
 
 import math
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -30,22 +29,20 @@ from regard.tracing.model_loading import (
     load_with_processor,
     model_name,
 )
-from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.reading import read_medium, read_text, with_generated
+from regard.tracing.recorded_layers import check_no_nan, select_layers, steps_by_kind
 from regard.tracing.tokens.encoding import check_reads_text
 from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import is_ids, prompt_of
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.trace import Trace
-from regard.tracing.watching.answered_pattern import ForgottenCall
-from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.changing import changed
 from regard.tracing.watching.huggingface import installed, needs_installing
-from regard.tracing.watching.joined_calls import in_one_sequence, join_windows
+from regard.tracing.watching.joined_calls import in_one_sequence
 from regard.tracing.watching.layer_states import recording_states
 from regard.tracing.watching.shifted_windows import ShiftedWindows, recording_windows, windows_around
 from regard.tracing.watching.watched import Watched, WatchedStep
-from regard.tracing.watching.watching import check_layers, recording
+from regard.tracing.watching.watching import recording
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
@@ -208,12 +205,6 @@ def loaded_for_text(
 def check_arguments(
     text: Any, target: str | None, tokenizer: Any, keep: Collection[str], ask: Ask | None, n_media: int, writes: bool
 ) -> None:
-    """Raise an error if arguments of `trace` have a wrong type or exclude each other.
-
-    Args:
-        n_media: how many of the three arguments images, video and audio were given.
-        writes: whether the model is to generate text.
-    """
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
     if keep and ask is not None:
@@ -256,8 +247,8 @@ def encoder_of_medium(
         kept: the attention calls that the trace stores (see `layers` of `regard.trace`), by kind and layer number.
 
     Returns:
-        The tokens of the last layer; the tokens of each encoder layer in `kept`, one for each patch or frame; and the
-            attention call of each of these layers over all its tokens.
+        The tokens of the last layer; the tokens of each layer in `kept`; and the attention call of each of these layers
+            over all its tokens.
     """
     own, has_cross = kept["encoder"], bool(kept.get("cross"))
     last = max(steps if has_cross or not own else own)
@@ -304,10 +295,10 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if the model returns neither.
+    """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if there is neither.
 
-    The axes batch and tokens of the output become one axis, "tokens". The logits of a classifier have no axis of
-    tokens: the axis then has one entry for each text or picture. If the output has more than three axes, return None.
+    The axes batch and tokens of the output become one axis. The logits of a classifier have no axis of tokens: the axis
+    then has one entry for each text or picture. An output of more than three axes counts as none.
     """
     output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
     if output is None or output.ndim > 3:
@@ -315,74 +306,7 @@ def output_of(outputs: Any) -> torch.Tensor | None:
     return output.reshape(1, -1, output.shape[-1])
 
 
-def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[int, WatchedStep]]:
-    """Return the attention calls of a model by kind (encoder, decoder, cross) and layer.
-
-    Raises:
-        InputError: the model made attention calls that could not be recorded, or none at all.
-    """
-    if watched.unseen:
-        path, reason = next(iter(watched.unseen.items()))
-        raise InputError(
-            f"{type(model).__name__} computes attention in {path} that cannot be recorded: {reason}; "
-            "regard.watching(model) records the attention of its other modules."
-        )
-    kind_of = KindOfPath.of(model)
-    kinds = ["encoder", "decoder", "cross"] if kind_of.only_kind is None else [kind_of.only_kind]
-    steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
-    if kind_of.has_vision:
-        kinds = [kind for kind in kinds if steps[kind]]
-    if missing := [kind for kind in kinds if not steps[kind]]:
-        raise InputError(
-            f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to record."
-        )
-    if kind_of.has_vision:
-        steps["encoder"] = join_windows(steps["encoder"])
-    return {kind: steps_by_layer(without_pooling(steps[kind])) for kind in kinds}
-
-
-def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
-    """Return the attention calls inside numbered layers; warn if there are others, such as that of a pooling head."""
-    inside = [step for step in steps if step.layer is not None]
-    if not inside or len(inside) == len(steps):
-        return steps
-    outside = next(step.path for step in steps if step.layer is None)
-    warnings.warn(
-        f"the attention of {outside} is outside the layers, so it is not in the trace; regard.watching(model) records "
-        "it.",
-        stacklevel=2,
-    )
-    return inside
-
-
-def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
-    """Return attention calls by layer number: the first number in the path of the module.
-
-    If these numbers are not strictly increasing, as when layers share a module, the calls are numbered 0, 1, … instead.
-    """
-    numbers = [-1 if step.layer is None else step.layer for step in steps]
-    if -1 in numbers or numbers != sorted(set(numbers)):
-        numbers = list(range(len(steps)))
-    return dict(zip(numbers, steps, strict=True))
-
-
-def select_layers(
-    steps: Mapping[str, Mapping[int, WatchedStep]], layers: Collection[int] | None
-) -> dict[str, dict[int, WatchedStep]]:
-    """Return the attention calls of the given layers, by kind and layer number; all calls if `layers` is None."""
-    existing = sorted({layer for by_layer in steps.values() for layer in by_layer})
-    check_layers(layers)
-    wanted = existing if layers is None else layers
-    if not wanted:
-        raise InputError(f"layers is empty; name layers from {min(existing)} to {max(existing)}, or give layers=None.")
-    for layer in wanted:
-        if layer not in existing:
-            raise missing_layer_error(layer, existing, "trace")
-    return {kind: {n: step for n, step in by_layer.items() if n in wanted} for kind, by_layer in steps.items()}
-
-
 def check_shapes(trace: Trace) -> None:
-    """Raise InputError unless every layer has one query and one key for each token of the texts in the trace."""
     for kind in trace.kinds:
         for head in trace.heads(kind):
             n_tokens, n_positions = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
@@ -392,17 +316,3 @@ def check_shapes(trace: Trace) -> None:
                     f"{head.layer}, and {n_tokens[0]} and {n_tokens[1]} tokens; a trace needs a token for each query "
                     "and key. regard.install(model) gives the patterns without tokens."
                 )
-
-
-def check_no_nan(name: str, steps: Mapping[str, Mapping[int, WatchedStep]]) -> None:
-    """Raise InputError if a query, key or value contains NaN; the message names the first layer that does."""
-    for kind, by_layer in steps.items():
-        for layer, step in by_layer.items():
-            call = step.attended.pattern.call
-            for part in ("query", "key", "value"):
-                damaged = call.nan == part if isinstance(call, ForgottenCall) else getattr(call, part).isnan().any()
-                if bool(damaged):
-                    raise InputError(
-                        f"{name} gives NaN in the {part} of {kind} layer {layer}; its parameters are damaged, or too "
-                        "small a number type overflows: load it in float32."
-                    )

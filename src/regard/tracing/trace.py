@@ -1,7 +1,6 @@
 """The record of a traced model: the tokens that it read, and every attention call by kind, layer and head.
 
-A trace stores the query, key and value of each attention call, so it is small even for a long text. Weights are
-computed when they are read, and `Trace.check` compares them with the output of the kernel that the model ran.
+A trace stores queries, keys and values, so it is small even for a long text; weights are computed when they are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,13 +47,16 @@ class Trace:
     trace["L3H1"] is head 1 of layer 3, a `Head`. trace.encoder[3], trace.decoder[3] or trace.cross[3] is the `Pattern`
     of all heads of layer 3.
 
+    Arguments of several methods: `kind` is "encoder", "decoder" or "cross"; None = the only kind in the trace. `token`
+    is the position or the text of a query token. What does not exist, such as a token or a layer, raises InputError.
+
     Attributes:
         model: the model's name.
         text: the text that the model read.
         target_text: the text that the decoder of an encoder-decoder read; empty for other models.
         source: the tokens that the encoder read; empty for a decoder-only model.
         target: the tokens that the decoder read; empty for an encoder-only model.
-        attended: every attention call, by kind ("encoder", "decoder", "cross") and layer number.
+        attended: every attention call, by kind and layer number.
         output: the model's logits [1 tokens vocabulary], or else its last hidden state [1 tokens d_model], or else
             None.
         changes: the changes to the model's attention; tokens are given by position.
@@ -111,14 +113,7 @@ class Trace:
         return tuple(kind for kind in KINDS if self.attended.get(kind))
 
     def heads(self, kind: str | None = None) -> list[Head]:
-        """Return every head of one kind of attention, layer by layer.
-
-        Args:
-            kind: "encoder", "decoder" or "cross"; None = the only kind in this trace.
-
-        Raises:
-            InputError: this trace has no attention of that kind, or several kinds and `kind` is None.
-        """
+        """Return every head of one kind of attention, layer by layer."""
         kind = kind or self._only_kind()
         if kind not in self.kinds:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
@@ -140,11 +135,9 @@ class Trace:
     def stage(self, of: int | str | None = None) -> "Trace":
         """Return one stage of a model such as Swin: a trace of the encoder layers that have the same tokens.
 
-        The last stage also contains the attention of the decoder, if there is one. Views show one stage, and `rollout`,
-        `roles`, `words` and `compare` need one. If all layers have the same tokens, the trace itself is returned.
-
-        Args:
-            of: the number of an encoder layer in the stage, or the name of a head; None = the last stage.
+        `of` is the number of an encoder layer in the stage, or the name of a head; None = the last stage, which also
+        has the attention of the decoder, if there is one. Views show one stage, and `rollout`, `roles`, `words` and
+        `compare` need one. If all layers have the same tokens, the trace itself is returned.
         """
         if self.sources is None:
             return self
@@ -164,17 +157,13 @@ class Trace:
         """Return one head by its name: "L3H1", or "cross L3H1" if the trace has more than one kind of attention.
 
         "L3average" is the average over the heads of layer 3.
-
-        Raises:
-            InputError: no head has this name; the message lists the nearest names.
-            TypeError: the name is not a str.
         """
         return head_named(name, self.heads, self.kinds[0])
 
     def check(self) -> Check:
         """Recompute every context as weights @ value, and compare it with the context from the model's kernel.
 
-        For a trace of words, this is done for the trace of its tokens.
+        This is done for tokens, also for a trace of words.
         """
         if self.joined is not None:
             return self.joined.trace.check()
@@ -183,14 +172,7 @@ class Trace:
     def contributions(self, token: TokenReference, layer: int, kind: str | None = None) -> Contributions:
         """Return the vectors that the keys add to a query's token, and their norms, for each head of a layer.
 
-        For one head, use `trace["L3H1"].contributions("it")`.
-
-        Args:
-            token: the position or the text of the query token.
-            kind: "encoder", "decoder" or "cross"; None = the only kind in the trace.
-
-        Raises:
-            InputError: there is no such token or layer, or the trace was made without keep=("hidden",).
+        For one head, use `trace["L3H1"].contributions("it")`. The trace must have been made with keep=("hidden",).
         """
         kind = kind or self._only_kind()
         if self.states is None:
@@ -201,13 +183,8 @@ class Trace:
     def movement(self, token: TokenReference, kind: str | None = None) -> Movement:
         """Return how each layer changes the vector of a token: what each head, key token and part of the layer adds.
 
-        Args:
-            token: the position or the text of the token.
-            kind: "encoder" or "decoder"; None = the only kind. For "decoder", `rest` of the result includes what
-                cross-attention adds.
-
-        Raises:
-            InputError: there is no such token, or the trace was made without keep=("hidden",).
+        The kind is "encoder" or "decoder"; for "decoder", `rest` of the result includes what cross-attention adds. The
+        trace must have been made with keep=("hidden",).
         """
         kind = kind or self._only_kind()
         if self.states is None:
@@ -226,13 +203,10 @@ class Trace:
         The fractions sum to 1.
 
         Args:
-            kind: "encoder" or "decoder"; None = the only kind in the trace.
+            kind: "encoder" or "decoder", since the queries and keys of "cross" are different tokens.
             flow: the fractions in one layer: `HeadMean()`, half from the token itself and half by the mean weights of
-                the heads, or `VectorLengths()`, by the norms of the vectors that the tokens add.
-
-        Raises:
-            InputError: there is no such token; the kind is "cross", whose queries and keys are different tokens;
-                or `flow` needs keep=("hidden",), and the trace was made without it.
+                the heads, or `VectorLengths()`, by the norms of the vectors that the tokens add, which needs
+                keep=("hidden",).
 
         Source: Abnar & Zuidema 2020, section 3.
         """
@@ -252,12 +226,9 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and for each role and head a sum over the queries.
+        """Return the names of all heads, and their sums by role over the queries (see `RoleSums`).
 
-        For the role "previous", for example, it is the sum of the weights on the previous token (see `RoleSums`).
-
-        Args:
-            kind: "encoder" or "decoder"; None = the only kind in the trace.
+        The kind is not "cross".
         """
         kind = kind or self._only_kind()
         if kind == "cross":
@@ -266,13 +237,9 @@ class Trace:
         return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
 
     def roles(self, kind: str | None = None) -> Roles:
-        """Return a table of how much each head attends to the previous token, the first token, and so on.
+        """Return a table of how much each head attends to the previous token, the first token, ….
 
-        Args:
-            kind: "encoder" or "decoder"; None = the only kind in the trace.
-
-        Raises:
-            InputError: the trace has no such kind, or the kind is "cross".
+        The kind is not "cross".
         """
         names, sums = self.role_sums(kind)
         return Roles(names, sums.means())
@@ -281,12 +248,7 @@ class Trace:
         """Return a trace of words: the tokens of each word are joined to one, in every pattern and view.
 
         A word as a key has the sum of the weights on its tokens; as a query, the mean of the weights of its tokens.
-
-        Args:
-            spans: sequences of words that are joined to one token each, such as "Eiffel Tower".
-
-        Raises:
-            InputError: a span is not in the text, or begins or ends inside a word.
+        `spans` are whole words that are joined to one token each, such as "Eiffel Tower".
         """
         if self.joined is not None:
             return self.joined.trace.words(*spans)
@@ -297,9 +259,9 @@ class Trace:
     def without_padding(self) -> "Trace":
         """Return a trace in which the silence after a recording, which the model also reads, is one token.
 
-        The weight on this token is the sum of the weights on the frames after the end of the recording; as a query, it
-        has the mean of their weights. The spectrogram ends with the recording. Views show this trace, unless they are
-        called with padding=True. If there is no such silence, the trace itself is returned.
+        The weight on this token is the sum of the weights on its frames; as a query, it has the mean of their weights.
+        The spectrogram ends with the recording. Views show this trace, unless they are called with padding=True. If
+        there is no such silence, the trace itself is returned.
         """
         tokens, groups = silence_as_one(self.source)
         if len(tokens) == len(self.source):
@@ -318,19 +280,14 @@ class Trace:
         """Return a trace with joined tokens; `sides` are the positions of the tokens of each, source and target."""
         joined, (source, target) = JoinedTokens(self, *map(tuple, sides)), tokens
         written = joined_written(self.written, joined.target or joined.source, target or source)
-        attended = merged_steps(self.attended, *sides)
-        return replace(
-            self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
-        )
+        merged: dict[str, Any] = {"attended": merged_steps(self.attended, *sides), "written": written, "joined": joined}
+        return replace(self, source=source, target=target, states=None, **merged)
 
     def show(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> None:
         """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
 
-        Args:
-            token: the position or the text of the query token; None = that of the most salient weight: a large weight
-                on a distant token.
-            head: a name such as "L3H1"; None = the head of the most salient weight.
-            padding: show the silence after a recording frame by frame too; False = as one token (`without_padding`).
+        `token` and `head` (a name such as "L3H1") None = those of the most salient weight: a large weight on a distant
+        token. `padding`: show the silence after a recording frame by frame; False = as one token (`without_padding`).
         """
         from regard.views.terminal.trace import show
 
@@ -360,10 +317,8 @@ class Trace:
     ) -> Path:
         """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
 
-        Args:
-            layer: draw only the heads of this layer; None = the heads of all layers.
-            kind: "encoder", "decoder" or "cross"; None = the last of these kinds that the trace has.
-            padding: as in `show`.
+        `layer` None = the heads of all layers; `kind` None = the last kind that the trace has; `padding` is as in
+        `show`.
         """
         from regard.views.picture.heads import write_heads
 
@@ -393,13 +348,11 @@ class Trace:
     def load(path: str | Path) -> "Trace":
         """Read a trace that `save` wrote; its tensors are on the CPU.
 
-        Raises:
-            InputError: the file has no trace, is damaged, or was written by another version of regard.
+        A file without a trace, damaged, or written by another version of regard raises InputError.
         """
         return Trace(**read_record(Path(path)))
 
     def _shown(self, of: int | str | None, padding: bool) -> "Trace":
-        """Return what a view shows: one stage (see `stage`), with or without padding."""
         return self.stage(of) if padding else self.stage(of).without_padding()
 
     def _query(self, token: TokenReference, kind: str) -> int:
@@ -416,10 +369,8 @@ class Trace:
     def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
-        The arguments are those of `html`.
-
-        Raises:
-            InputError: the token or head does not exist, the trace is too large, or anywidget is not installed.
+        The arguments are those of `html`. InputError is also raised if the trace is too large, or anywidget is not
+        installed.
         """
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget
