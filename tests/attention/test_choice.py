@@ -104,14 +104,6 @@ def test_what_is_asked_of_the_pattern_changes_no_name(normal, name):
         assert attend(x, x, x, ask=Ask()).backend == name
 
 
-def test_what_attend_refuses_its_explanation_refuses(normal):
-    with pytest.raises(ValueError) as refusal:
-        explain_backend(normal(1, 2, 5, 3), normal(1, 2, 5, 7), normal(1, 2, 5, 7))
-    with pytest.raises(ValueError) as same:
-        attend(normal(1, 2, 5, 3), normal(1, 2, 5, 7), normal(1, 2, 5, 7))
-    assert str(refusal.value) == str(same.value)
-
-
 # Weights that a kernel would build
 
 
@@ -201,6 +193,12 @@ def test_the_reference_does_what_it_says(normal):
 
 
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "fused": [
+        ({"score": ScaledDot(softcap=30.0)}, "the fused kernel has no softcap"),
+        ({"score": Distance()}, "the fused kernel computes dot products, not Distance"),
+        ({"normalise": Softmax(sinks=torch.zeros(2))}, "the fused kernel has no sinks"),
+        ({"normalise": Softmax(0.0)}, "the fused kernel divides by the temperature, which is 0"),
+    ],
     "flex": [
         ({"score": Distance()}, "the flex backend computes dot products, not Distance"),
         ({"score": ScaledDot(bias=Alibi())}, "the flex backend has no bias"),

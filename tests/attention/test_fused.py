@@ -280,32 +280,6 @@ def test_attending_computes_no_weights(normal, monkeypatch):
     assert looked == []
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 17, 256])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(
-    "mask",
-    [
-        Causal(),
-        Causal(0),
-        Causal(-5),
-        Window(3, 2),
-        Window(2, 0, offset=-9),
-        Window(2, 0) & Padding(torch.tensor([3, 23])),
-        Documents(torch.arange(23) // 5),
-        ~Causal() | Padding(torch.tensor([2, 0])),
-    ],
-    ids=repr,
-)
-def test_the_size_of_a_block_does_not_matter(normal, monkeypatch, mask, bias, rows):
-    query, key, value = normal(2, 6, 17, 11), normal(2, 3, 23, 11), normal(2, 3, 23, 13)
-    score = ScaledDot(bias=normal(6, 17, 23) if bias else None)
-    expected = attend(query, key, value, mask=mask, score=score)
-    monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", rows)
-    found = attend(query, key, value, mask=mask, score=score)
-    assert_close(found.context, expected.context)
-    assert_close(found.context, expected.pattern.apply(value))
-
-
 @dataclass(frozen=True)
 class Table(Bias):
     """A bias whose numbers are looked up in a table."""
@@ -339,23 +313,6 @@ def test_a_causal_mask_holds_whatever_the_scale(normal, scale):
     for mask in (Causal(), Causal(0)):
         context = attend(query, key, value, mask=mask, score=ScaledDot(scale=scale)).context
         assert_close(context, eager(query, key, value, keep=keep, scale=scale)[0])
-
-
-@pytest.mark.parametrize(
-    ("score", "normalise", "reason"),
-    [
-        (ScaledDot(), Softmax(), None),
-        (ScaledDot(scale=2.0, bias=torch.zeros(1)), Softmax(temperature=0.5), None),
-        (ScaledDot(softcap=30.0), Softmax(), "the fused kernel has no softcap"),
-        (ScaledDot(), Softmax(sinks=torch.zeros(3)), "the fused kernel has no sinks"),
-        (ScaledDot(), Softmax(temperature=0.0), "the fused kernel divides by the temperature, which is 0"),
-    ],
-    ids=str,
-)
-def test_it_says_what_it_cannot_do_and_another_does_it(normal, score, normalise, reason):
-    query = normal(1, 3, 5, 7)
-    assert unsupported_reason(Call.of(query, query, query, score, None, normalise), 0.0) == reason
-    assert attend(query, query, query, score=score, normalise=normalise).backend == ("tiled" if reason else "fused")
 
 
 class Distance(Score):

@@ -23,7 +23,6 @@ from regard.attention.scores.score import DotScore, Score
 from regard.attention.stages import tensors_in
 
 DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
-"""The data types of query, key and value that `attend` supports."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +33,7 @@ class SoftmaxFormula:
         weights = softmax(scores / temperature)
 
     Attributes:
-        softcap, bias, sinks: None = none. A sink is one more score in a head's softmax, which belongs to no key.
+        softcap, bias, sinks: None = not used. A sink is one more score in a head's softmax, which belongs to no key.
         temperature: 0 = all weight on the largest score, shared by ties.
         projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
             keys are used unchanged.
@@ -66,7 +65,6 @@ class SoftmaxFormula:
         query: Float[Tensor, "query_batch heads queries d_query"],
         key: Float[Tensor, "key_batch key_heads keys d_key"],
     ) -> tuple[Float[Tensor, "_ heads queries width"], Float[Tensor, "_ key_heads keys width"]]:
-        """Return the vectors whose dot products are the scores: projected, if there is a projection."""
         return (query, key) if self.projection is None else self.projection.as_dot(query, key)
 
 

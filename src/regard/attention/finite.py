@@ -116,7 +116,6 @@ def cannot_overflow(call: Call) -> bool:
 
 
 def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
-    """Return the `norm` of a tensor, in which NaN and infinity count as 0."""
     norm_of_all = norm(tensor)
     return norm_of_all if math.isfinite(norm_of_all) else norm(tensor.where(tensor.isfinite(), 0))
 

@@ -21,7 +21,6 @@ PLAIN_DISPATCH = Tensor.__torch_dispatch__
 
 
 def need_gradients(tensors: Iterable[Tensor]) -> bool:
-    """Return whether autograd is enabled and one of these tensors requires a gradient."""
     if torch.is_grad_enabled():
         for tensor in tensors:  # any() of a generator takes three times as long
             if tensor.requires_grad:

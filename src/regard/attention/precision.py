@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 AS_IT_IS = nullcontext()
-"""A context manager that does nothing."""
 
 
 def widest_type(device: torch.device) -> torch.dtype:

@@ -133,7 +133,6 @@ class HeadWeights:
         return log_sums
 
     def reach(self, queries: range) -> range:
-        """Return a range of keys that contains every key to which at least one of these queries may attend."""
         mask, grid = self.call.mask, self.call.grid
         return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
 
@@ -193,7 +192,10 @@ class Pyramid:
         self.row_is_stored[row] = True
 
     def store(self, row: int, part: Part) -> None:
-        """Store the sum and the largest weight of each square of one row; the first key must be a multiple of 32."""
+        """Store the sum and the largest weight of each square of 32 × 32 weights in one row of squares.
+
+        The range `part.keys` must start at a multiple of 32.
+        """
         columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED_LEVEL))
 

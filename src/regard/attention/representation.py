@@ -32,7 +32,6 @@ def describe(part: Any) -> str:
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value; for a tensor, only its dtype and shape."""
     if isinstance(value, Tensor):
         return f"<{str(value.dtype).removeprefix('torch.')} {list(value.shape)}>"
     return repr(value)

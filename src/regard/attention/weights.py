@@ -152,7 +152,6 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 
 
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
-    """Yield the weights of a call as consecutive blocks of queries, each over all keys."""
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
         yield Block(tile, *weights_and_keep(call, tile))

@@ -21,7 +21,6 @@ from regard import (
     ScaledDot,
     Softmax,
     TalkingHeads,
-    attend,
     sinusoidal,
 )
 
@@ -132,13 +131,6 @@ def test_queries_before_the_first_key_stand_at_negative_positions(normal):
     query = Rotary()(module.to_query(x)[:, None], torch.arange(-2, 3))
     key = Rotary()(module.to_key(x[:, 2:])[:, None], torch.arange(3))
     assert_close(read.pattern.dense(), (query @ key.mT / math.sqrt(8)).softmax(dim=-1))
-
-
-def test_shapes_of_the_article_with_4_heads(normal):
-    query, key, value = (normal(1, 4, 4, 2) for _ in range(3))
-    contexts = attend(query, key, value).context
-    assert [context.shape for context in contexts[0]] == [(4, 2)] * 4
-    assert torch.cat(list(contexts[0]), dim=-1).shape == (4, 8)
 
 
 def test_one_articles_variant_is_had_by_configuration(normal):

@@ -217,13 +217,6 @@ def test_masks_obey_the_laws_of_logic(drawn):
     assert torch.equal(kept(left & (left | right), grid), kept(left, grid))
 
 
-@given(st.integers(0, 5), st.integers(0, 5))
-def test_a_window_is_two_causal_masks(before, after):
-    grid = Grid(1, 1, 7, 11)
-    own = 11 - 7
-    assert torch.equal(kept(Window(before, after), grid), kept(Causal(own + after) & ~Causal(own - before - 1), grid))
-
-
 def test_queries_are_the_last_tokens_by_hand():
     assert kept(Causal(), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
     assert kept(Causal(0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]

@@ -30,26 +30,6 @@ def test_a_padded_sequence_reads_as_it_does_alone(normal, mask, side):
         assert bool((seen.pattern[number, ..., padded] == 0).all())
 
 
-def test_padding_before_the_first_token_sees_nothing(normal):
-    query, key, value = normal(2, 3, 7, 5), normal(2, 3, 7, 5), normal(2, 3, 7, 11)
-    seen = attend(query, key, value, mask=Causal() & Padding(torch.tensor([4, 0]), side="left"))
-    for part in (seen.context, seen.pattern.dense(), seen.pattern.entropy()[..., None]):
-        assert bool((part[0, :, :3] == 0).all())
-        assert bool((part[1] == 0).all())
-    assert bool((seen.context[0, :, 3:] != 0).all())
-
-
-def test_tokens_are_those_of_transformers_attention_masks(normal):
-    lengths = torch.tensor([2, 5, 0])
-    for side, attention_mask in [
-        ("right", [[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]),
-        ("left", [[0, 0, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]),
-    ]:
-        query, key, value = normal(3, 1, 2, 7), normal(3, 1, 5, 7), normal(3, 1, 5, 7)
-        by_tensor = attend(query, key, value, mask=torch.tensor(attention_mask).bool()[:, None, None])
-        assert_close(attend(query, key, value, mask=Padding(lengths, side=side)).context, by_tensor.context)
-
-
 def test_negative_lengths_are_refused():
     for build, given in (
         (lambda: Padding(torch.tensor([3, -2])), "Padding was given lengths[1]=-2"),

@@ -63,21 +63,6 @@ def test_the_centre_is_luongs(normal):
     assert PredictedCentre(d_query=5).hidden.out_features == 5
 
 
-def test_the_network_learns_where_to_look(normal):
-    torch.manual_seed(0)
-    predict = PredictedCentre(d_query=5)
-    query, key = normal(1, 1, 7, 5), torch.zeros(1, 1, 11, 5)
-    value = torch.arange(11.0).reshape(1, 1, 11, 1).eq(8).float()
-    optimiser = torch.optim.Adam(predict.parameters(), 0.05)
-    before = predict(query, 11).detach()
-    for _ in range(60):
-        context = attend(query, key, value, normalise=Local(predict(query, 11), reach=6.0)).context
-        optimiser.zero_grad()
-        (-context.sum()).backward()
-        optimiser.step()
-    assert bool(((predict(query, 11) - 8).abs() < (before - 8).abs()).all())
-
-
 def test_one_centre_may_serve_all(normal):
     x = normal(2, 3, 5, 11)
     centre = torch.tensor([[[2.0]]])

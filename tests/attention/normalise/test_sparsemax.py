@@ -8,7 +8,7 @@ import torch
 from entmax import sparsemax as theirs
 from oracle import near, row
 
-from regard import Sparsemax, attend
+from regard import Sparsemax
 from regard.attention.grid.grid import Grid
 
 WHOLE = Grid(1, 2, 3, 7).whole()
@@ -72,12 +72,3 @@ def test_scores_of_minus_infinity_get_no_weight_and_no_gradient():
     near(found, row(0.6, 0.0, 0.4, 0.0))
     (gradient,) = torch.autograd.grad(found[..., 0].sum(), scores)
     near(gradient, row(0.5, 0.0, -0.5, 0.0))
-
-
-def test_half_precision_comes_in_and_out(normal):
-    query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
-    half = [x.to(torch.bfloat16) for x in (query, key, value)]
-    seen = attend(*half, normalise=Sparsemax())
-    assert (seen.context.dtype, seen.pattern.dtype, seen.backend) == (torch.bfloat16, torch.float32, "tiled")
-    scores = half[0].double() @ half[1].double().mT / math.sqrt(11)
-    torch.testing.assert_close(seen.pattern.dense().double(), theirs(scores, dim=-1), rtol=1e-4, atol=1e-5)

@@ -58,12 +58,6 @@ def test_a_masked_key_gets_no_gradient_and_gives_none(normal):
     assert gradient[0, 3] == 0
 
 
-def test_the_last_query_alone_reads_what_it_reads_among_all(normal):
-    x = normal(1, 2, 7, 5)
-    whole, last = (attend(q, x, x, mask=Causal(), normalise=StickBreaking()) for q in (x, x[:, :, 6:]))
-    assert_close(last.context, whole.context[:, :, 6:])
-
-
 def test_the_guide_shows_this_class():
     guide = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
     assert inspect.getsource(stick_breaking) in guide

@@ -79,12 +79,3 @@ def test_products_and_differences_are_the_same(normal, size):
     assert products_are_exact(query, key, 1.0)
     assert not products_are_exact(query, key, 1e9 / size**2)
     assert not products_are_exact(query.double(), key.double(), 1.0)
-
-
-def test_a_larger_scale_looks_nearer(normal):
-    query = normal(1, 1, 23, 5)
-    entropies = [
-        attend(query, query, query, score=Distance(scale)).pattern.entropy().mean() for scale in (0.0, 0.1, 1.0, 9.0)
-    ]
-    assert entropies == sorted(entropies, reverse=True)
-    assert_close(entropies[0], torch.tensor(23.0).log())

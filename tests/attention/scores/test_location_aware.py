@@ -9,7 +9,7 @@ from refusals import refusal
 from torch.testing import assert_close
 
 import regard.attention.scores.location_aware as location_aware
-from regard import Additive, LocationAware, Padding, attend
+from regard import LocationAware, Padding, attend
 from regard.attention.scores.prepared import Prepared
 
 
@@ -137,16 +137,6 @@ def test_one_row_of_weights_may_serve_all(normal):
     score = LocationAware(d_query=7, d_key=3, d_hidden=13)
     one, many = (attend(query, key, key, score=score.after(w)) for w in (row, row.expand(2, 3, 5, 11)))
     assert_close(one.context, many.context)
-
-
-def test_without_filters_it_is_additive(normal):
-    query, key = normal(2, 3, 5, 7), normal(2, 3, 11, 3)
-    score, additive = LocationAware(d_query=7, d_key=3, d_hidden=13), Additive(d_query=7, d_key=3, d_hidden=13)
-    additive.load_state_dict({name: p for name, p in score.state_dict().items() if name in additive.state_dict()})
-    with torch.no_grad():
-        score.filters.zero_()
-    after = score.after(normal(2, 3, 5, 11).softmax(-1))
-    assert_close(attend(query, key, key, score=after).context, attend(query, key, key, score=additive).context)
 
 
 @pytest.mark.parametrize("step", ["first", "later"])

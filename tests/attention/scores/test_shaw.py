@@ -10,7 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import regard.attention.weights as weights_module
-from regard import Causal, Padding, ScaledDot, Shaw, attend
+from regard import Causal, Padding, Shaw, attend
 from regard.attention.grid.grid import Grid
 
 GRID = Grid(2, 3, 5, 7)
@@ -85,12 +85,6 @@ def test_grouped_masked_attention_is_plain_torchs_on_the_scores_by_hand(normal, 
 
 
 # Laws
-
-
-def test_without_vectors_it_is_the_scaled_dot_product(normal):
-    query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
-    nn.init.zeros_(score.by_distance)
-    assert_close(score(query, key, GRID.whole()), ScaledDot()(query, key, GRID.whole()))
 
 
 def test_moving_all_tokens_changes_nothing(normal):

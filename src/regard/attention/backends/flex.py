@@ -29,7 +29,6 @@ MAX_PROGRAMS = 256
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why FlexAttention does not support a call of `attend`, or None if it does."""
     formula = call.formula
     if formula is None:
         return f"FlexAttention normalises by softmax, not {type(call.normalise).__name__}"

@@ -141,7 +141,9 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
 
 
 def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that computes the bias of any tile, divided by the temperature; None if there is no bias."""
+    """Return a function that computes the bias of a tile (block of the weights), divided by the temperature; None = no
+    bias.
+    """
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -309,5 +311,4 @@ def pad_to_one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor,
 
 
 def expand_batches(grid: Grid, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return tensors with a batch of 1 expanded to the batch size of the call."""
     return tuple([t if t.shape[0] == grid.batch else t.expand(grid.batch, -1, -1, -1) for t in tensors])

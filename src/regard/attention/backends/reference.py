@@ -36,7 +36,7 @@ def reference(
     Args:
         keep: the mask, True = may attend; None = every query may attend to every key.
         scale: the factor of the dot products; None = 1 / sqrt(d_key).
-        softcap, bias, sinks: as in `ScaledDot` and `Softmax`; None = none.
+        softcap, bias, sinks: as in `ScaledDot` and `Softmax`; None = not used.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -69,7 +69,6 @@ def reference(
 
 
 def softmax(scores: list[float], temperature: float, sink: float | None) -> list[float]:
-    """Return the attention weights of one query, given its scores for the keys that it may attend to."""
     with_sink = scores if sink is None else [*scores, sink]
     if not with_sink:
         return []
@@ -81,7 +80,6 @@ def softmax(scores: list[float], temperature: float, sink: float | None) -> list
 
 
 def unsupported_reason(call: Call, dropout: float) -> str | None:
-    """Return why the reference backend does not support a call of `attend`, or None if it does."""
     formula = call.formula
     if formula is None or formula.projection is not None or formula.other_score is not None:
         return "the reference computes only the softmax of scaled dot products"

@@ -181,7 +181,6 @@ def varies_by_query(tensor: Tensor) -> bool:
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """Return the tensor if its last axis has stride 1, else a copy whose last axis has stride 1."""
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 

@@ -31,7 +31,6 @@ class Selection:
 
     @classmethod
     def of(cls, index: Index, grid: Grid) -> "Selection":
-        """Return the selection for an index of a pattern, such as the tuple (0, slice(None), -1)."""
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
         entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
         lists = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]

@@ -22,8 +22,8 @@ class Global(Mask):
     `Window(256, 256) | Global([0])` is Longformer with its first token global.
 
     Args:
-        positions: the key positions of the global tokens, counted from 0. The more positions, the
-            longer the mask takes to evaluate.
+        positions: the key positions of the global tokens, counted from 0. The more positions, the longer the mask takes
+            to evaluate.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
 
     Raises:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.grid.grid import Tile
 from regard.attention.scores.prepared import Preparable, Projected
-from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
+from regard.attention.scores.score import Key, Query, Scores, check_sizes
 from regard.attention.scores.tiling import in_tiles
 
 
@@ -77,9 +77,6 @@ class Additive(nn.Module, Preparable):
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.query_weight.to(query).mT
         return in_tiles(additive_scores, query, key, self.vector.to(query))
-
-    def check_widths(self, d_query: int, d_key: int) -> None:
-        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
         return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

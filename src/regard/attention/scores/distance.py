@@ -21,9 +21,8 @@ class Distance(Described, Score):
 
         scores = -scale · ‖query - key‖²
 
-    The squared distance is computed as ‖query‖² + ‖key‖² - 2 query · key in float64. This loses too many digits if the
-    norms of the vectors are very large, or if the vectors are float64 themselves. The squared distance is then computed
-    as the sum of squared differences, which takes five times as long.
+    The squared distance is computed in float64 as ‖query‖² + ‖key‖² - 2 query · key, or, where this would lose too many
+    digits, as the sum of squared differences, which takes five times as long.
 
     Args:
         scale: the number by which the squared distance is multiplied.

@@ -16,7 +16,7 @@ from regard.attention.equality import EqualFields
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Grid, Tile, all_indices, entries_at, is_symbolic
 from regard.attention.scores.prepared import Preparable, Projected
-from regard.attention.scores.score import Key, Query, Scores, check_built_for, check_sizes
+from regard.attention.scores.score import Key, Query, Scores, check_sizes
 from regard.attention.scores.tiling import TILE_NUMBERS
 
 
@@ -121,9 +121,6 @@ class LocationAware(nn.Module, Preparable):
         location = features @ self.place_weight.to(query).mT
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
         return hidden @ self.vector.to(query)
-
-    def check_widths(self, d_query: int, d_key: int) -> None:
-        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
         n_filters, width = self.filters.shape

@@ -21,6 +21,7 @@ class Preparable(Score):
     """The base class of scores that project the keys by a learned matrix, independently of the queries."""
 
     d_query: int
+    d_key: int
     d_hidden: int
 
     @abstractmethod
@@ -33,6 +34,9 @@ class Preparable(Score):
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         return self.of_prepared(query, self.prepare(key), tile)
+
+    def check_widths(self, d_query: int, d_key: int) -> None:
+        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

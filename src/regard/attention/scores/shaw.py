@@ -15,9 +15,8 @@ class Shaw(nn.Module, Score):
 
         scores = scale · query · (key + a[clip(j - i, -max_distance, max_distance)])
 
-    i and j are the positions of query and key, and a[d] is the learned vector for the distance d. The products of a
-    query with all 2 · max_distance + 1 vectors are computed once and then selected by distance, so that no tensor of
-    queries × keys × d_key numbers is stored. All heads share the vectors.
+    i and j are the positions of query and key, and a[d] is the learned vector for the distance d. All heads share the
+    vectors.
 
     Departure: the paper also adds learned vectors to the values (equation 3), with little gain (section 4.3). Here the
     values are not changed, so that the context is the weighted sum of the values.
@@ -47,6 +46,7 @@ class Shaw(nn.Module, Score):
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
+        # once for all 2 · max_distance + 1 vectors, so that no tensor of queries × keys × d_key numbers is stored
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))

@@ -61,7 +61,7 @@ class Rounded(EqualFields, Bias):
 def numbers_of_bias(
     bias: Tensor | Bias, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Biased:
-    """Return the numbers that a bias adds to the scores of a tile; a tensor is not converted to `dtype`."""
+    """Return the numbers that a bias adds to the scores of a tile (block of weights); a tensor keeps its type."""
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
 
