@@ -1,6 +1,5 @@
 """The choice of a backend is visible, can be made by name, and is never made silently."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -234,7 +233,7 @@ def test_a_backend_says_what_it_cannot_do(normal, name, options, reason):
 def test_a_changed_call_is_computed_by_the_formula_of_its_new_parts():
     query, key, value = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(3))
     call = attend(query, key, value).pattern.call
-    changed = replace(call, normalise=Softmax(temperature=0.5), mask=Causal())
+    changed = call.changed(normalise=Softmax(temperature=0.5), mask=Causal())
     assert (changed.softmax.temperature, call.softmax.temperature) == (0.5, 1.0)
     expected = attend(query, key, value, normalise=Softmax(temperature=0.5), mask=Causal()).pattern
     assert torch.equal(Pattern(changed).dense(), expected.dense())

@@ -211,7 +211,7 @@ def test_all_of_a_large_pattern_is_refused():
     long = torch.zeros(1, 1, 1, 5).expand(1, 2, 65_537, 5)  # no memory: one row stands for all
     pattern = attend(long[:, :, :1], long, long, mask=Causal()).pattern
     assert pattern.dense().shape == (1, 2, 1, 65_537)
-    pattern = Pattern(Call(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax()))
+    pattern = Pattern(Call(long, long, long, Grid(1, 2, 65_537, 65_537), ScaledDot(), Causal(), Softmax(), None))
     for build in (pattern.dense, lambda: np.asarray(pattern), lambda: torch.stack([pattern]), lambda: pattern.mean()):
         assert refusal(ValueError, build) == (
             "all weights of Pattern(batch=1, heads=2, queries=65537, keys=65537, mask=Causal()) take 34,360,786,952 "

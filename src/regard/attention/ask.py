@@ -113,8 +113,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The computed statistics of the attention weights: each field has what the field of the same name in `ask`
-    requests.
+    """The computed statistics of the attention weights; each field has what the same field of `ask` requests.
 
     A field is None if its statistic was not requested.
     """

@@ -3,8 +3,9 @@
 A backend computes the context from a `Call`; a `Pattern` keeps it and computes weights when they are read.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from inspect import isroutine
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -88,13 +89,12 @@ class Call:
     score: Score
     mask: Mask | None
     normalise: Normaliser
-    formula: SoftmaxFormula | None = field(init=False)
+    formula: SoftmaxFormula | None  # an argument, because torch.compile cannot return one that __post_init__ makes
     tensors: tuple[Tensor, ...] = field(init=False)
     is_plain: bool = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "formula", SoftmaxFormula.of(self.score, self.normalise, self.key.shape[-1]))
         tensors = (self.query, self.key, self.value, *tensors_in(self.score, self.normalise, self.mask))
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "is_plain", are_plain(self.tensors))
@@ -129,7 +129,19 @@ class Call:
         if mask is not None:
             mask.check(grid)
         normalise.check(grid)
-        return cls(query, key, value, grid, score.of_type(query), mask, normalise)
+        score = score.of_type(query)
+        formula = SoftmaxFormula.of(score, normalise, key.shape[-1])
+        return cls(query, key, value, grid, score, mask, normalise, formula)
+
+    def changed(self, **arguments: Any) -> "Call":
+        """Return a copy with other values of query, key, value, score, mask or normalise, which are not checked.
+
+        A new query, key or value must have the shape of the old one, and the tensors in a new score the data type of
+        the query.
+        """
+        score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
+        formula = SoftmaxFormula.of(score, normalise, arguments.get("key", self.key).shape[-1])
+        return replace(self, **arguments, formula=formula)
 
     @property
     def dtype(self) -> torch.dtype:

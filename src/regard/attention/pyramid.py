@@ -114,8 +114,7 @@ class HeadWeights:
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's masked scores on all keys and its sink (a score that belongs to no
-        key).
+        """Return the log-sum-exp of each query's masked scores on all keys and its sink.
 
         For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
         """
@@ -200,8 +199,8 @@ class Pyramid:
         self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED_LEVEL))
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square of 2^level × 2^level weights; sums over heads become
-        means.
+        """Return the mean over the heads of the weights in each square of 2^level × 2^level: their sum, and the
+        largest.
         """
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
@@ -303,9 +302,7 @@ class Pyramid:
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many shown queries each row (axis 2), or shown keys each column (axis 3), of the map of a level
-        pools.
-        """
+        """Return how many shown queries each row (axis 2), or shown keys each column (axis 3), of a map pools."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 

@@ -1,7 +1,6 @@
 """Tests of the C kernel's report that a context may be wrong because of NaN or overflow, and must be checked."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -56,11 +55,11 @@ DOUBTFUL = {
 def test_a_context_that_may_be_wrong_is_doubtful(name):
     change, options, doubtful = DOUBTFUL[name]
     call = attend(*change(*inputs()), **{"mask": Causal(), **options}).pattern.call
-    call = replace(call, **dict(zip(("query", "key", "value"), change(*inputs()), strict=True)))  # float32 again
+    call = call.changed(**dict(zip(("query", "key", "value"), change(*inputs()), strict=True)))  # float32 again
     assert engine.read(call, Ask(), contexts=True)[2] is doubtful
 
 
 @pytest.mark.parametrize("name", [name for name in DOUBTFUL if "value" in name or "sums" in name])
 def test_values_do_not_make_statistics_doubtful(name):
     call = attend(*DOUBTFUL[name][0](*inputs()), mask=Causal()).pattern.call
-    assert engine.compute(replace(call, value=call.value.float()), Ask(), contexts=False).doubtful is False
+    assert engine.compute(call.changed(value=call.value.float()), Ask(), contexts=False).doubtful is False

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -138,7 +137,7 @@ def truth(call):
     """Return context and statistics in float64 by PyTorch's operations, with the bias rounded to the input's type."""
     vectors, how, ask = split(call)
     exact = attend(*(part.double() for part in vectors), **how).pattern
-    exact = replace(exact.call, score=attend(*vectors, **how).pattern.score)
+    exact = exact.call.changed(score=attend(*vectors, **how).pattern.score)
     return context_of(exact, dropout=0.0), gather_statistics(blocks_of(exact), exact.grid, exact.empty(), ask)
 
 
@@ -293,7 +292,7 @@ def log_sums():
         "another default device": elsewhere,
         "square": forward.context_and_log_sum(square.call) is not None,
         "not square": forward.context_and_log_sum(plain.call) is not None,
-        "sinks": forward.context_and_log_sum(replace(square.call, normalise=Softmax(sinks=SINKS))) is not None,
+        "sinks": forward.context_and_log_sum(square.call.changed(normalise=Softmax(sinks=SINKS))) is not None,
         "trusted": [
             forward.trusted(kernel, *kind) for kernel in (forward.flash_for_cpu, other_base, other_type, padded)
         ],

@@ -107,8 +107,6 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def blocks_to_compute(
     wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return, for each block of queries, the number n of key blocks to compute, and a list of all key blocks that
-    begins with these n.
-    """
+    """Return, for each block of queries, how many key blocks are `wanted`, and all key blocks, wanted ones first."""
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

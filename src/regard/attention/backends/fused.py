@@ -11,7 +11,6 @@ weights.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -136,14 +135,12 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
         if call.softmax.projection is not None:
             query, key = call.softmax.vectors(query, key)
             score = ScaledDot(scale=1.0)
-        context = backend(replace(call, query=query, key=key, value=value, score=score), dropout)
+        context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 
 
 def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that computes the bias of a tile (block of the weights), divided by the temperature; None = no
-    bias.
-    """
+    """Return a function that computes the bias of a tile, divided by the temperature; None if there is no bias."""
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None
@@ -175,11 +172,10 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 def rebuilds_in_backward(
     mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, blocks: list[range]
 ) -> bool:
-    """Return whether the backward pass recomputes the masks and biases of all blocks, which could be as large as the
-    weights.
+    """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no bias, because recomputing masks would also run
-    the attention kernel again.
+    Together they could be as large as the weights. Masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no
+    bias, because recomputing masks would also run the attention kernel again.
     """
     if mask is None or bias is not None:
         return True

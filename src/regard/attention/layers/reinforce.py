@@ -6,8 +6,6 @@ Backpropagation does not pass through a random draw, so the parameters of the sc
 estimate.
 """
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -67,7 +65,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     # pattern.top returns them without this check.
     pattern.call.check_unchanged()
     keys = pattern.top(1).keys
-    soft = replace(pattern.call, normalise=Softmax(temperature=pattern.normalise.choose.temperature))
+    soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(block: Tile) -> Float[Tensor, "batch heads block 1"]:
         weights, chosen = weights_of(soft, block), entries_at(keys, 2, block.queries)

@@ -17,9 +17,7 @@ from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
 
 Number = int | Integer[Tensor, "..."]
-"""A position, a length, or a limit of a key range: an int, or a tensor that broadcasts to the shape of a tile (block of
-the weights).
-"""
+"""A position, a length, or a limit of a key range: an int, or a tensor that broadcasts to the shape of a tile."""
 
 
 class RangeMask(Mask):

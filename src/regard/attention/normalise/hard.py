@@ -152,9 +152,7 @@ class Hard(Normaliser):
 
 
 class _OneHot(torch.autograd.Function):
-    """Each row of numbers becomes 1 at its first maximum and 0 elsewhere, or NaN if it contains NaN; the gradient is
-    unchanged.
-    """
+    """Each row becomes 1 at its first maximum and 0 elsewhere, or NaN if it contains NaN; gradients pass unchanged."""
 
     generate_vmap_rule = True
 

@@ -29,8 +29,7 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 
 
 def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
-    """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile (block of
-    weights).
+    """Return independent samples of the standard Gumbel distribution, one for each query and key of a tile.
 
     The result has the data type and device of `like`.
     """

@@ -53,6 +53,4 @@ class Normaliser(Described, ABC):
         """
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError if the normaliser does not fit the numbers of batch items, heads, queries and keys in
-        `grid`.
-        """
+        """Raise ValueError if the normaliser does not fit the batch items, heads, queries and keys of `grid`."""

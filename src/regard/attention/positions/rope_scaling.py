@@ -45,8 +45,7 @@ class Stretch(Described, ABC):
 
     @abstractmethod
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        """Return the scaled frequencies; a frequency is the angle, in radians, by which a pair is rotated from one
-        position to the next.
+        """Return the scaled frequencies, in radians per position.
 
         Args:
             frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.

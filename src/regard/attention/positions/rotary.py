@@ -61,9 +61,7 @@ class Rotary(Described):
     def __call__(
         self, vectors: Float[Tensor, "batch heads tokens d_head"], positions: Int[Tensor, " tokens"]
     ) -> Float[Tensor, "batch heads tokens d_head"]:
-        """Return queries or keys with each pair of numbers rotated by the angle of the pair at the position of the
-        token.
-        """
+        """Return queries or keys with each pair of numbers rotated by the pair's angle at the position of the token."""
         d_head = vectors.shape[-1]
         d_rotary = d_head if self.d_rotary is None else self.d_rotary
         if d_rotary > d_head:

@@ -9,9 +9,7 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
-"""The scale from which Swin Transformer v2 begins to learn. Cosines are from -1 to 1, so with scale 1 their softmax
-would be nearly uniform.
-"""
+"""The scale from which Swin Transformer v2 begins to learn; with scale 1, the softmax of cosines is nearly uniform."""
 
 
 class Cosine(nn.Module, DotScore):

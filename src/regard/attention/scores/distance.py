@@ -66,8 +66,6 @@ def squares_by_products(query: Query, key: Key) -> Scores:
 
 
 def squares_by_differences(query: Query, key: Key) -> Scores:
-    """Return the sum of (query - key)² for every query and key; NaN where it overflows, since a score of -∞ would mask
-    the key.
-    """
+    """Return the sum of (query - key)² for every query and key; NaN where it overflows, since -∞ would be a mask."""
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
     return squares + 0 * squares  # adds 0, or NaN where the square is ∞, since 0 · ∞ = NaN

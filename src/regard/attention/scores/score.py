@@ -25,8 +25,8 @@ class Score(ABC):
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask of a tile: False where the score itself masks a key, as a bias of -∞ does; None =
-        nowhere.
+        """Return a boolean mask of a tile: False where the score itself masks a key, as a bias of -∞ does; None = all
+        True.
         """
         return None
 
@@ -42,16 +42,12 @@ class Score(ABC):
             )
 
     def of_type(self, query: Tensor) -> "Score":
-        """Return a score whose tensors have the data type and device of `query`; the score itself if it has no tensors
-        to convert.
-        """
+        """Return this score, or a copy whose tensors have the data type and device of `query`."""
         return self
 
 
 class DotScore(Score):
-    """The base class of scores that are dot products of transformed queries and keys, as PyTorch's fused kernels
-    compute them.
-    """
+    """The base class of scores that are dot products of transformed queries and keys, as in PyTorch's kernels."""
 
     @abstractmethod
     def as_dot(

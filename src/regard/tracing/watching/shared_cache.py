@@ -101,7 +101,7 @@ class Sharing:
                 append((GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone())), *latest)
             append(CACHE_OF[latest[1]], query, key, value)  # makes `key` and `value` views of the cache
         self.latest = tuple(map(TensorWeakRef, (query, key, value)))
-        return replace(attended, pattern=Pattern(replace(call, query=query, key=key, value=value), statistics))
+        return replace(attended, pattern=Pattern(call.changed(query=query, key=key, value=value), statistics))
 
     def existing_tensors(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """Return query, key and value of the latest call; None if there was no call, or if one of them is freed."""

@@ -45,9 +45,7 @@ class Rounded(EqualFields, Bias):
     device: torch.device
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
-        """Return the numbers, rounded to `self.dtype`, on `self.device`; the arguments `device` and `dtype` are
-        ignored.
-        """
+        """Return the numbers in `self.dtype` on `self.device`; the arguments `device` and `dtype` are ignored."""
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
 

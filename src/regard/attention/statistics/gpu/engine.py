@@ -98,7 +98,7 @@ def read(
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
-        call = replace(call, query=query, key=key, value=value)
+        call = call.changed(query=query, key=key, value=value)
         results = Results.of(call, ask)
         if call.grid.shape.numel():
             results.compute(call, contexts, report)
