@@ -98,7 +98,7 @@ def command_of(script: str) -> str:
 def with_progress(cases: Sequence[Item], what: str) -> Iterable[Item]:
     """Yield the cases, with a progress bar on a terminal."""
     console = Console(stderr=True)
-    return track(cases, description=what, console=console, transient=True) if console.is_terminal else cases
+    return track(cases, description=what, console=console, transient=True, disable=not console.is_terminal)
 
 
 def publish(table: Table, out: Path | None, quick: bool) -> None:

@@ -144,14 +144,6 @@ def test_a_translator_translates_first(files, monkeypatch):
         (["-", "-"], "- is standard input, which can be read only once, and it is given twice; name a file."),
         (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),
         (["test.de", "."], "cannot read .: is a directory; name another file."),
-        (
-            ["test.de", "system.de", "--html", "none/a.html"],
-            "cannot write none/a.html: there is no folder none; make it first or name another file.",
-        ),
-        (
-            ["test.de", "-t", "none", "-s", "test.en"],
-            "none does not exist; give the folder that regard train wrote with --out.",
-        ),
     ],
 )
 def test_refusals(files, arguments, message):

@@ -130,13 +130,8 @@ def test_json_has_every_stage(tmp_path):
          "no mask 'cuasal'; there is causal (no attention to later tokens), or in a file rows of true and false."),
         (["--temperature", "-1"],
          "temperature=-1.0 divides the scores, so it must be 0 (all weight on the largest) or above."),
-        (["--temperature", "nan"],
-         "temperature=nan divides the scores, so it must be 0 (all weight on the largest) or above."),
         (["--digits", "18"], "--digits 18: a number is shown with 0 to 17 decimals."),
         (["--token", "x4"], "no token 'x4' in the text; nearest: x3, x2, x1."),
-        (["--example", "cross", "--mask", "causal"],
-         "a causal mask needs queries and keys to be the same tokens in the same order, and here the keys are other "
-         "tokens; leave the mask out, or give a matrix of true and false."),
         (["--text", ""], "the text is empty; give at least one word to look at."),
         (["--json", "/nowhere/all.json"],
          "cannot write /nowhere/all.json: there is no folder /nowhere; make it first or name another file."),

@@ -18,10 +18,8 @@ def spinner(task: str) -> Iterator[None]:
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    if not console.is_terminal:
-        yield
-        return
-    with report_to(None), Progress(*columns, console=console, transient=True) as progress:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with report_to(None), shown as progress:
         progress.add_task(task, total=None)
         yield
 

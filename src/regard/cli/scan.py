@@ -119,12 +119,6 @@ def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield from lines
-        return
     columns = (TextColumn("scanning"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("scanning", total=total, completed=total - len(lines))
-        for line in lines:
-            yield line
-            progress.advance(bar)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield from progress.track(lines, total=total, completed=total - len(lines))
