@@ -181,6 +181,8 @@ def test_stopped_by_ctrl_c_it_saves_and_goes_on(tmp_path, texts, quick, trained)
         assert said in ([], stopper.said[:-1])
         assert step <= stopped.step <= step + 1
         said = [f"resuming from step {stopped.step:,}"]
+    known, expected = (Translator.load(tmp_path / name, "cpu").training_texts for name in ("stopped", "whole"))
+    assert known == expected is not None
     listener = Listener()
     assert train(*texts, tmp_path / "stopped", quick(accumulate=2), watcher=listener).step == 8
     assert listener.said == said

@@ -102,6 +102,20 @@ def test_translations_are_those_of_generate(translator, theirs, search, beams):
         assert len(one.target_ids) > 3
 
 
+def test_a_long_text_is_translated_by_sentences_that_all_have_its_language_code(translator, monkeypatch):
+    monkeypatch.setattr("regard.translation.translator.UNKNOWN_LONGEST", 5)  # the model reads 40 pieces
+    sentences = ["four.", "seven.", "nine."]
+    for text in (" ".join([CODE, *sentences]), " ".join([CODE, *sentences * 5])):
+        (one,) = translator.translate([text], split=True)
+        expected = translator.translate([f"{CODE} {sentence}" for sentence in sentences])
+        assert [part.text for part in one.parts] == [part.text for part in expected] * text.count("seven")
+        assert one.text == " ".join(part.text for part in one.parts)
+        assert one.alignment.source_words == tuple(text.split())
+        assert {source for source, _ in one.alignment.pairs} <= set(range(len(text.split())))
+    (plain,) = translator.translate([" ".join([">>deu<<", *sentences])], split=True)  # not a piece of the vocabulary
+    assert [part.source for part in plain.parts] == [">>deu<< four.", "seven.", "nine."]
+
+
 def test_it_is_exported_to_transformers_again(written, translator, tmp_path):
     export(written, "huggingface", tmp_path / "out")
     again = Translator.load(tmp_path / "out", "cpu")

@@ -19,6 +19,7 @@ from regard.training.store.snapshots import DELETE, mean_parameters
 from regard.training.training_state import DevResult, TrainingState
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
+from regard.translation.training_texts import TrainingTexts
 from regard.translation.translator_folder import write_translator
 
 SENTENCES_AT_ONCE = 64
@@ -82,6 +83,7 @@ class Evaluator:
     Attributes:
         model: a second model, so that the model in training does not change; after `evaluate` it has the parameters
             that were evaluated.
+        training_texts: the lengths and scripts of the training pairs; None = not known.
         smoothing: the ε of label smoothing in the training loss.
     """
 
@@ -89,6 +91,7 @@ class Evaluator:
     pairs: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
+    training_texts: TrainingTexts | None = None
     smoothing: float = 0.0
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
@@ -165,7 +168,8 @@ class Evaluator:
         return float(found.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, {"dev": asdict(result)})
+        extra = {"dev": asdict(result), "training_texts": self.training_texts and asdict(self.training_texts)}
+        write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, extra)
 
     @property
     def tokenizer(self) -> str:

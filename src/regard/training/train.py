@@ -13,7 +13,7 @@ DIR/translator.json …  the translator with the parameters that evaluation.keep
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ from torch.optim import Optimizer
 
 from regard.device import device_named
 from regard.errors import InputError, first_paragraph
-from regard.text.corpus import Corpus
-from regard.text.joined_corpus import JoinedCorpus
 from regard.text.keyed_random import seed_of
 from regard.training.data.corpora import TextFiles, Texts, text_files
 from regard.training.data.prepare import Prepared, load_written, missing_files, write_missing
@@ -103,20 +101,17 @@ def train(
                 run.log.close()
     reason = end_reason(run, state)
     if reason is not None and run.evaluator is not None and holds_translator(out):
-        measure_translator(out, run.evaluator.pairs, run.batches.corpus, processes.device, watcher)
+        measure_translator(out, run.evaluator.pairs, processes.device, watcher)
     return Trained(
         folder=out, step=state.position.step, best=state.best, kept=state.kept, reason=reason, is_main=processes.is_main
     )
 
 
-def measure_translator(
-    folder: Path, pairs: DevPairs, corpus: Corpus | JoinedCorpus, device: torch.device, watcher: Watcher
-) -> None:
+def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
     """Measure the finished translator on the dev pairs and save the results in its folder, unless that was done before.
 
     The results are the alignment rule, which names the attention weights from which word alignments are read; the
-    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`). Lengths
-    and scripts of the training pairs in `corpus` are saved too (`TrainingTexts`).
+    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`).
     """
     from regard.translation.translator import Translator
 
@@ -126,8 +121,6 @@ def measure_translator(
     watcher.busy("choosing the attention that aligns words")
     chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
     watcher.busy("calibrating the scores of translations")
-    texts = TrainingTexts.of(corpus, chosen.source_vocabulary)
-    chosen = replace(chosen, extra={**chosen.extra, "training_texts": asdict(texts)})
     chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
     if chosen.alignment_rule.agreement is not None:
         watcher.say(f"alignments come from {chosen.alignment_rule}")
@@ -236,5 +229,6 @@ def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
         pairs=prepared.dev,
         source_vocabulary=prepared.source_vocabulary,
         target_vocabulary=prepared.target_vocabulary,
+        training_texts=TrainingTexts.of(prepared.batches.corpus, prepared.source_vocabulary),
         smoothing=prepared.config.training.label_smoothing,
     )

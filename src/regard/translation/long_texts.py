@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 
+from regard.text.vocabulary import Vocabulary
 from regard.translation.alignment import Alignment
 from regard.translation.translation import Translation
 
@@ -15,15 +16,27 @@ SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
 """The gap between two clauses: white space after , ; or :; after 、，；： the gap may be empty."""
 
+LANGUAGE_CODE = re.compile(r"\s*>>\S+<<(?=\s)")
+"""The code of the target language, such as >>fra<<, with which a text for some Marian models begins."""
 
-def sentences_that_fit(text: str, fits: Callable[[str], bool]) -> list[str] | None:
+
+def language_code(text: str, vocabulary: Vocabulary) -> str:
+    """Return the language code with which a text begins, if it is a piece of the vocabulary, and otherwise ""."""
+    match = LANGUAGE_CODE.match(text)
+    return match.group().strip() if match and len(vocabulary.encode(match.group())) == 1 else ""
+
+
+def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -> list[str] | None:
     """Divide a text into sentences, and a sentence that is too long into parts of as many clauses as fit.
 
-    None = one clause alone is too long.
+    Each part begins with the language code of the text. None = one clause alone is too long.
 
     >>> sentences_that_fit("One, two. Three, four, five. Six.", lambda part: len(part) <= 12)
     ['One, two.', 'Three, four,', 'five.', 'Six.']
     """
+    if code:
+        rest = sentences_that_fit(text.strip().removeprefix(code), lambda part: fits(f"{code} {part}"))
+        return rest and [f"{code} {part}" for part in rest]
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
         clauses = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
@@ -101,13 +114,18 @@ def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]
     """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
 
     Chinese and Japanese have no spaces between sentences, so that one word of the whole text (divided at white space)
-    may contain words of several parts.
+    may contain words of several parts. A language code is repeated in each part.
 
     >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]
+    >>> places_in_text([">>fra<<", "Go.", "Run."], [">>fra<<", "Go.", ">>fra<<", "Run."])
+    [0, 1, 0, 2]
     """
     places, index, remaining = list[int](), -1, ""
     for word in part_words:
+        if index >= 0 and word == words[0] and LANGUAGE_CODE.match(f"{word} "):
+            places.append(0)
+            continue
         if not remaining:
             index = min(index + 1, len(words) - 1)
             remaining = words[index]  # the rest of words[index] in which the next words of the parts are sought

@@ -1,6 +1,6 @@
 """Lengths and scripts of the texts that a translator was trained on, and remarks on texts that differ from them.
 
-When training ends, the lengths and scripts are stored in the translator's folder.
+`regard train` stores the lengths and scripts in the translator's folder.
 """
 
 import math
@@ -17,6 +17,9 @@ import numpy as np
 from regard.text.corpus import Corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.vocabulary import Vocabulary
+
+UNKNOWN_LONGEST = 100
+"""If the lengths of a translator's training texts are not known, a text of more pieces is translated by sentences."""
 
 MOST_PAIRS = 100_000
 """The number of pairs that are measured, at equal distances in the corpus; all pairs of a smaller corpus."""

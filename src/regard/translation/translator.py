@@ -20,7 +20,7 @@ from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration, sentence_chrf
 from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS, length_batches
-from regard.translation.long_texts import join_alignments, join_translations, sentences_that_fit
+from regard.translation.long_texts import join_alignments, join_translations, language_code, sentences_that_fit
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.model_protocol import TranslatingModel, evaluation_mode
 from regard.translation.pieces import UNKNOWN, text_of_pieces
@@ -28,7 +28,7 @@ from regard.translation.request import Request, check_lengths, check_pairs, chec
 from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.traced_translation import trace_translation
-from regard.translation.training_texts import TrainingTexts
+from regard.translation.training_texts import UNKNOWN_LONGEST, TrainingTexts
 from regard.translation.translation import Translation
 from regard.translation.translator_folder import write_translator
 from regard.translation.usual import UsualLimits
@@ -119,9 +119,9 @@ class Translator:
             prefix: the text that every translation must begin with, or a list with one such text for each source. A
                 prefix may end within a word.
             truncate: translate only the beginning of a text that is too long, instead of raising InputError.
-            split: translate a text that is too long for the model, or longer than the training texts, sentence by
-                sentence, instead of raising InputError. A text with a clause that is too long for the model is returned
-                as it is, with the mark ⁇ before it and `untranslated` True.
+            split: translate a text that is too long for the model, or longer than the training texts (if their lengths
+                are not known: than 100 pieces), sentence by sentence, instead of raising InputError. A text with a
+                clause that is too long for the model is returned as it is, after the mark ⁇, with `untranslated` True.
             batch_tokens: the largest number of source tokens in a batch, padding counted.
             first: the line number of the first text. Messages name line numbers, and `Sample` derives its random
                 numbers from them.
@@ -146,7 +146,7 @@ class Translator:
                 )
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate or split)
         found = dict[int, Translation]()
-        longest = self._most_pieces if self.training_texts is None else self.training_texts.longest
+        longest = UNKNOWN_LONGEST if self.training_texts is None else self.training_texts.longest
         for one in requests:
             if split and (one.left_out or len(one.ids) - 1 > longest):
                 prefix_of, line = prefixes[one.index], first + one.index
@@ -345,10 +345,10 @@ class Translator:
             prefix: the beginning of the first sentence's translation.
             number: the line number of the text.
         """
-        parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out)
+        code = language_code(text, self.source_vocabulary)
+        parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out, code)
         if parts is None:
-            (empty,) = self.translate([""])
-            return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)
+            return replace(self.translate([""])[0], source=text, text=f"{UNKNOWN} {text}", untranslated=True)
         if len(parts) == 1:
             return None
         prefixes = [prefix, *[""] * (len(parts) - 1)]
