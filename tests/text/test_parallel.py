@@ -7,7 +7,7 @@ from unicodedata import normalize
 import pytest
 
 from regard import InputError
-from regard.text.parallel import Parallel, Report
+from regard.text.parallel import CleanCopy, Parallel, Report
 
 
 @pytest.fixture
@@ -151,3 +151,14 @@ def test_other_refusals(files, tmp_path):
     for damaged in (packed[:-9], packed[:12] + b"\xff\xff\xff" + packed[15:]):
         (tmp_path / "torn.gz").write_bytes(damaged)
         assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
+
+
+def test_a_clean_copy_has_the_pairs_and_the_counts_of_its_corpus(files, tmp_path):
+    sources = "\ufeff a  dog \n\ntab\there\nline\u2028separator\n뱀\nform\x0cfeed\n"
+    targets = "ein Hund\r\nleer\nein\u00a0Tab\ne\u0301\nsnake\x00\nzwei▁Wörter\n"
+    parallel, expected = files(sources.encode(), targets.encode()), Report()
+    pairs = list(parallel.pairs(expected))
+    copy = CleanCopy(parallel, tmp_path / "clean.tsv")
+    assert list(copy.write()) == list(copy.pairs()) == list(copy.pairs()) == pairs
+    assert len(pairs) == 5
+    assert copy.counts == expected

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from regard.atomic_files import write_atomically
 from regard.errors import InputError
 from regard.json_file import read_json
 from regard.text.keyed_random import Integers, permutation
-from regard.text.parallel import Report
+from regard.text.parallel import Pair, Report
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import UNK, Vocabulary
 
@@ -118,7 +118,7 @@ class Corpus:
 
 def write_corpus(
     folder: Path,
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[Pair],
     source: Vocabulary,
     target: Vocabulary,
     *,
@@ -154,12 +154,12 @@ def write_corpus(
             file.write(np.int64(0).tobytes())
         while chunk := list(islice(pairs, PAIRS_PER_CHUNK * share.n)):
             encoded = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
-            for part in share.exchange(encoded):
-                for side in range(2):
-                    ids[side].write(part.ids[side].tobytes())
-                    ends[side].write((end[side] + np.cumsum(part.lengths[side])).tobytes())
-                    end[side] += len(part.ids[side])
-                report.add(part.report)
+            for sides, counts in share.exchange(encoded):
+                for side, (texts, lengths) in enumerate(sides):
+                    ids[side].write(texts.tobytes())
+                    ends[side].write((end[side] + np.cumsum(lengths)).tobytes())
+                    end[side] += len(texts)
+                report.add(counts)
             progress(len(chunk))
         for file in (*ids, *ends):
             file.flush()
@@ -174,38 +174,24 @@ def write_corpus(
     return Corpus(folder)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EncodedPairs:
-    """Pairs of texts as token ids; of each pair of arrays, the first is for the sources, the second for the targets.
-
-    Attributes:
-        ids: the ids of all texts, concatenated.
-        lengths: the number of ids in each text.
-        report: the numbers of pairs kept, and of pairs left out for each reason.
-    """
-
-    ids: tuple[Ids, Ids]
-    lengths: tuple[Lengths, Lengths]
-    report: Report
-
-
 def encode_pairs(
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     source: Vocabulary,
     target: Vocabulary,
     max_tokens: int,
     max_ratio: float,
     dtype: type[np.unsignedinteger],
-) -> EncodedPairs:
+) -> tuple[list[tuple[Ids, Lengths]], Report]:
+    """Return the ids and the lengths of the sources, and those of the targets; and the counts of the pairs."""
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])
     kept = [pair for pair in zip(sources, targets, strict=True) if fits(*pair, max_tokens, max_ratio, report)]
     report.kept = len(kept)
     sides = [[pair[side] for pair in kept] for side in range(2)]
-    ids = [np.fromiter((token for text in side for token in text), dtype=dtype) for side in sides]
-    lengths = [np.fromiter(map(len, side), dtype=np.int64) for side in sides]
-    return EncodedPairs((ids[0], ids[1]), (lengths[0], lengths[1]), report)
+    ids = [np.fromiter(chain.from_iterable(side), dtype) for side in sides]
+    lengths = [np.fromiter(map(len, side), np.int64) for side in sides]
+    return list(zip(ids, lengths, strict=True)), report
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:

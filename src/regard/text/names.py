@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-from regard.text.clean_copy import Pair
+from regard.text.parallel import Pair
 
 MOST_PAIRS = 20_000
 

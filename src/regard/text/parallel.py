@@ -11,16 +11,18 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from regard.errors import InputError, nearest, reason
 from regard.likely_encoding import ends_within_character, likely_encoding
 from regard.text.cleaning import clean_text, compose, without_control_characters
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+Pair = tuple[str, str]
 
 GZIP = b"\x1f\x8b"
 """The first two bytes of every gzip file."""
@@ -103,7 +105,7 @@ class Parallel:
     source: Path
     target: Path
 
-    def pairs(self, report: Report | None = None) -> Iterator[tuple[str, str]]:
+    def pairs(self, report: Report | None = None) -> Iterator[Pair]:
         """Yield the pairs of cleaned lines in which neither line is empty; count pairs and changes in `report`."""
         report = report or Report()
         if self.source.exists() and self.target.exists() and self.source.samefile(self.target):
@@ -111,7 +113,6 @@ class Parallel:
         for source, target in zip_longest(clean_lines(self.source, report), clean_lines(self.target, report)):
             if source is None or target is None:
                 self.refuse_unequal()
-                return
             report.read += 1
             if source and target:
                 yield source, target
@@ -120,12 +121,45 @@ class Parallel:
         if report.read == 0:
             raise InputError(f"{self.source} and {self.target} are empty; give files with a sentence on each line.")
 
-    def refuse_unequal(self) -> None:
+    def refuse_unequal(self) -> NoReturn:
         source, target = (sum(1 for _ in raw_lines(path)) for path in (self.source, self.target))
         raise InputError(
             f"{self.source} has {source:,} lines and {self.target} has {target:,}; each line must be the translation "
             "of the same line of the other file, so both files must have the same number of lines."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CleanCopy:
+    """A cleaned copy of a corpus in one file, so that texts that are read several times are cleaned only once.
+
+    `write` makes the file, `pairs` reads it. A line is the source, a tab and the target, which have no tabs.
+
+    Attributes:
+        parallel: the corpus before it is cleaned.
+        path: the file of the copy.
+        tag: the word that is put before every source; "" = no word.
+        counts: the counts of the pairs that `write` has read.
+    """
+
+    parallel: Parallel
+    path: Path
+    tag: str = ""
+    counts: Report = field(default_factory=Report)
+
+    def write(self) -> Iterator[Pair]:
+        """Clean the pairs of the corpus, write them to the copy, and yield them; afterwards the copy is complete."""
+        with self.path.open("w", encoding="utf-8", newline="\n") as file:
+            for source, target in self.parallel.pairs(self.counts):
+                tagged = f"{self.tag} {source}" if self.tag else source
+                file.write(f"{tagged}\t{target}\n")
+                yield tagged, target
+
+    def pairs(self) -> Iterator[Pair]:
+        with self.path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                source, _, target = line[:-1].partition("\t")
+                yield source, target
 
 
 # Reading the lines of one file

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.text.clean_copy import CleanCopy
-from regard.text.parallel import Parallel
+from regard.text.parallel import CleanCopy, Parallel
 from regard.training.data.split import Split, largest_dev_rank, random_rank
 
 

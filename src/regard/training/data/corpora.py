@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.errors import InputError, counted
-from regard.text.clean_copy import CleanCopy
-from regard.text.parallel import Parallel, paths_in
+from regard.text.parallel import CleanCopy, Parallel, paths_in
 from regard.training.settings.train_config import Data
 
 TAG = "<synthetic>"

@@ -28,10 +28,9 @@ from regard.json_file import read_json
 from regard.tensor_file import write_tensors
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
-from regard.text.clean_copy import CleanCopy
 from regard.text.corpus import SIDES, Corpus, write_corpus
 from regard.text.joined_corpus import JoinedCorpus
-from regard.text.parallel import Report
+from regard.text.parallel import CleanCopy, Report
 from regard.text.placeholders import SIGNS, Placeholders, with_signs
 from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from regard.text.clean_copy import Pair
 from regard.text.names import names_in
-from regard.text.parallel import Report
+from regard.text.parallel import Pair, Report
 from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 

@@ -13,8 +13,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 
 from regard.errors import InputError
-from regard.text.clean_copy import CleanCopy, Pair
-from regard.text.parallel import Parallel, Report
+from regard.text.parallel import CleanCopy, Pair, Parallel, Report
 from regard.text.vocabulary import Vocabulary
 from regard.training.data.corpora import TextFiles
 from regard.training.settings.settled_config import CorpusConfig
