@@ -96,10 +96,11 @@ def test_a_translator_translates_first(files, monkeypatch):
     from regard.translation import translator
 
     class Fake:
-        def translate(self, texts, truncate):
+        def translate(self, texts, truncate, split):
             asked.append(truncate)
+            assert split is not truncate
             assert texts == read_file_lines(files / "test.en")
-            return [SimpleNamespace(text=text) for text in read_file_lines(files / "system.de")]
+            return [SimpleNamespace(text=text, untranslated=False) for text in read_file_lines(files / "system.de")]
 
     def load(folder, device, *, int8):
         asked.append((device, int8))
@@ -113,6 +114,18 @@ def test_a_translator_translates_first(files, monkeypatch):
     assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
     run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu", "--int8")
     assert asked == [(None, False), False, ("cpu", True), True]
+
+
+def test_a_translator_translates_long_lines_as_regard_translate_does(translator_folder, tmp_path):
+    source, translated = tmp_path / "source", tmp_path / "translated"
+    source.write_text("no dog\n" + "the cat sat on a mat. no dog ran. " * 4 + "\n" + "no " * 40 + "\n")
+    result = invoke("translate", translator_folder, "--device", "cpu", "-i", source)
+    translated.write_text(result.stdout)
+    assert result.exit_code == 1
+    found = run(translated, "--translator", translator_folder, "--source", source, "--device", "cpu")
+    assert "exact   100.0   % of 3 lines" in found.stdout
+    assert "regard: line 3: not translated: a clause is too long; divide it, or " in found.stderr
+    assert "line 2" not in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,13 @@ def test_pairs_follow_their_scores(translator_folder, files):
     assert [pair for _, *pair in found] == [list(pair) for pair in zip(SOURCES, TARGETS, strict=True)]
 
 
+def test_tabs_separate_the_texts_of_a_pair_only(translator_folder, tmp_path):
+    for name, text in (("a", "\tthe\tcat sat\n"), ("b", "die\tkatze\n")):
+        (tmp_path / name).write_text(text)
+    (line,) = scores(translator_folder, [tmp_path / "a", tmp_path / "b"], "--pairs")
+    assert line.split("\t")[1:] == [" the cat sat", "die katze"]
+
+
 def test_the_pieces_add_up(translator_folder, files, translator):
     for line in scores(translator_folder, files, "--json"):
         record = json.loads(line)

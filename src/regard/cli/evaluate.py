@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.remarks import print_remark
+from regard.cli.remarks import NOT_TRANSLATED, print_remark
 from regard.cli.shared_options import Device, Int8, Truncate
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
@@ -143,7 +143,11 @@ def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, dev
         from regard.translation.translator import Translator
 
         translator = Translator.load(folder, device, int8=int8)
-        return [one.text for one in translator.translate(lines, truncate=truncate)]
+        found = translator.translate(lines, truncate=truncate, split=not truncate)
+    for number, one in enumerate(found, 1):
+        if one.untranslated:
+            print_remark(f"line {number}: {NOT_TRANSLATED}")
+    return [one.text for one in found]
 
 
 def title(hypothesis: Path | None, translator: Path | None) -> str:

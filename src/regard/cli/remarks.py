@@ -10,6 +10,8 @@ from regard.visible_text import escape_controls
 if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
+NOT_TRANSLATED = "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
+
 
 def print_remark(remark: str) -> None:
     if remark:

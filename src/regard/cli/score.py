@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PAIRS_PER_CALL = 512
 
+SPACES = str.maketrans("\t\n", "  ")
+"""Replaces the characters that separate texts and lines of the output by spaces."""
+
 DIGITS = 6
 """The decimals of a score; a float32 is accurate to about as many."""
 
@@ -28,7 +31,10 @@ def score(
     source: Annotated[Path, typer.Argument(help="The sentences, one a line.")],
     target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
     pairs: Annotated[
-        bool, typer.Option("--pairs", "-p", help="After each score, write both texts, with tabs between.")
+        bool,
+        typer.Option(
+            "--pairs", "-p", help="After each score, write both texts, with tabs between; tabs in texts become spaces."
+        ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a line, with the score of each piece.")
@@ -93,7 +99,7 @@ def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
     """Yield a line with the score of each translation, and with `pairs` also source and translation, after tabs."""
     for one in scored:
         number = f"{one.mean_log_probability:.{DIGITS}f}"
-        yield "\t".join([number, one.source, one.text]).replace("\n", " ") if pairs else number
+        yield "\t".join([number, *(text.translate(SPACES) for text in (one.source, one.text))]) if pairs else number
 
 
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:

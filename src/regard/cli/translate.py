@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.remarks import NOT_TRANSLATED
 from regard.cli.search_options import (
     BeamSize,
     GreedySearch,
@@ -262,7 +263,7 @@ def remarks(translation: "Translation") -> Iterator[str]:
     if translation.missing:
         yield f"the translation lacks {', '.join(translation.missing)}"
     if translation.untranslated:
-        yield "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
+        yield NOT_TRANSLATED
     if translation.parts:
         yield f"long: translated in {len(translation.parts)} parts"
     if translation.left_out:
