@@ -147,7 +147,7 @@ def metric_scores(
         return paired_bootstrap(metrics, hypotheses, references, against)
     scored = [(metric.corpus_score(hypotheses, references), metric.get_signature()) for metric in metrics.values()]
     return tuple(
-        MetricScore(name=score.name, value=score.score, signature=signature(score.name, settings))
+        MetricScore(name=score.name, value=score.score, signature=f"{score.name}|{settings.format()}")
         for score, settings in scored
     )
 
@@ -169,14 +169,11 @@ def paired_bootstrap(
             p_value=float(first.p_value),
         )
         found.append(
-            MetricScore(name=name, value=float(first.score), signature=signature(name, settings), comparison=comparison)
+            MetricScore(
+                name=name, value=float(first.score), signature=f"{name}|{settings.format()}", comparison=comparison
+            )
         )
     return tuple(found)
-
-
-def signature(name: str, settings: Any) -> str:
-    """Return the text by which papers say how a score was computed, e.g. BLEU|nrefs:1|case:mixed|…."""
-    return f"{name}|{settings.format()}"
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:

@@ -123,10 +123,10 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what the page needs to request tiles, as a dict with three entries.
+        """Return what the page needs to request tiles.
 
-        "number" is the number of the map, and "tile" the side of a tile in cells. "stored" is the lowest level that is
-        kept in memory: for tiles of this and higher levels, the page must request turns first (see `turn`).
+        "tile" is the side of a tile in cells. For tiles of the level "stored" and higher levels, the page must request
+        turns first (see `turn`).
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 

@@ -10,7 +10,7 @@ from regard.text.corpus import Corpus
 from regard.text.parallel import Report
 from regard.text.placeholders import SIGNS, Placeholders
 from regard.text.vocabulary import Vocabulary
-from regard.training.data.signed_pairs import SignedPairs, with_signs_if_learnt
+from regard.training.data.signed_pairs import names_for, signed_pairs, with_signs_if_learnt
 from regard.training.train import train
 from regard.translation.translator import Translator
 
@@ -24,7 +24,7 @@ def has_sign(pair):
 
 def test_one_pair_is_added_for_five_pairs_of_the_corpus():
     report = Report()
-    found = list(SignedPairs.of(KOREAN, TOM * 50)(TOM * 50, report))
+    found = list(signed_pairs(TOM * 50, KOREAN, names_for(KOREAN, TOM * 50), report))
     assert [pair for pair in found if not has_sign(pair)] == TOM * 50
     assert sum(map(has_sign, found)) == 100 // 5
     assert (report.signed, report.named) == (0, 20)
@@ -32,7 +32,7 @@ def test_one_pair_is_added_for_five_pairs_of_the_corpus():
 
 def test_items_of_both_texts_become_signs_and_no_pair_is_added():
     report = Report()
-    (pair,) = SignedPairs(KOREAN, {})([("Kotanu가 왔다", "Kotanu came")], report)
+    (pair,) = signed_pairs([("Kotanu가 왔다", "Kotanu came")], KOREAN, {}, report)
     assert has_sign(pair)
     assert (report.signed, report.named) == (1, 0)
 

@@ -36,7 +36,7 @@ from regard.text.share import ALONE, Share
 from regard.text.vocabulary import Vocabulary
 from regard.text.vocabulary_size import vocabulary_size
 from regard.training.data.corpora import TextFiles, clean_copies
-from regard.training.data.signed_pairs import SignedPairs, with_signs_if_learnt
+from regard.training.data.signed_pairs import names_for, signed_pairs, with_signs_if_learnt
 from regard.training.data.split import Split
 from regard.training.data.user_models import UserModels, Vocabularies, refuse_bpe_dropout
 from regard.training.evaluator import DevPairs
@@ -201,12 +201,12 @@ def write_data(
         watcher.busy(f"dividing the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
     placeholders = Placeholders.of(*vocabularies)
-    signed = None if placeholders is None else SignedPairs.of(placeholders, split.train())
+    names = {} if placeholders is None else names_for(placeholders, split.train())
     longest = config.data.max_tokens
     write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
     for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
         pairs = split.train_of(corpus, report)
-        pairs = pairs if signed is None else signed(pairs, report)
+        pairs = pairs if placeholders is None else signed_pairs(pairs, placeholders, names, report)
         write(writing / corpus_folder(number), pairs, *vocabularies, report=report, progress=progress)
     dev_report = Report()
     dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.signed_pair, split.dev(dev_report))
@@ -289,6 +289,9 @@ def load(data: Path, config: SettledConfig) -> Prepared:
             f"{data} is damaged ({first_paragraph(error)}); delete it, and the same command makes it again."
         ) from error
     training, placeholders = config.training, Placeholders.of(source, target)
+    dropouts, probability, longest = None, config.vocabulary.bpe_dropout, config.data.max_tokens
+    if probability:
+        dropouts = BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)
     texts = [text for text, _ in translated]
     signs = [None if placeholders is None else placeholders.signs(text) for text in texts]
     dev = DevPairs(
@@ -300,14 +303,9 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     )
     return Prepared(
         config=config,
-        batches=Batches(corpus, training.batch_tokens, training.seed, bpe_dropouts(config, source, target)),
+        batches=Batches(corpus, training.batch_tokens, training.seed, dropouts),
         dev=dev,
         start=data / START if config.model.start_from is not None else None,
         source_vocabulary=source,
         target_vocabulary=target,
     )
-
-
-def bpe_dropouts(config: SettledConfig, source: Vocabulary, target: Vocabulary) -> tuple[BPEDropout, BPEDropout] | None:
-    probability, longest = config.vocabulary.bpe_dropout, config.data.max_tokens
-    return (BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)) if probability else None

@@ -6,7 +6,6 @@ place of the name and of its translation.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 
 from regard.text.names import names_in
@@ -22,40 +21,32 @@ LEAST_SIGNED_PAIRS, MOST_COUNTED = 100, 100_000
 to copy signs."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedPairs:
-    """A function that replaces names, numbers and addresses in training pairs by signs.
+def names_for(placeholders: Placeholders, pairs: Iterable[Pair]) -> dict[str, str]:
+    return names_in(pairs, capitals=0 if placeholders.latin else 1)
 
-    Attributes:
+
+def signed_pairs(
+    pairs: Iterable[Pair], placeholders: Placeholders, names: Mapping[str, str], report: Report
+) -> Iterator[Pair]:
+    """Yield each training pair with signs in place of the names, numbers and addresses that are in both texts.
+
+    After some pairs, also yield a copy in which signs replace a name and its translation too.
+
+    Args:
         names: names in the source language and their translations.
+        report: its count `signed` grows by the number of pairs with signs, `named` by the number of copies.
     """
-
-    placeholders: Placeholders
-    names: Mapping[str, str]
-
-    @classmethod
-    def of(cls, placeholders: Placeholders, pairs: Iterable[Pair]) -> "SignedPairs":
-        return cls(placeholders, names_in(pairs, capitals=0 if placeholders.latin else 1))
-
-    def __call__(self, pairs: Iterable[Pair], report: Report) -> Iterator[Pair]:
-        """Yield each training pair with signs in place of the names, numbers and addresses that are in both texts.
-
-        After some pairs, also yield a copy in which signs replace a name and its translation too.
-
-        Args:
-            report: its count `signed` grows by the number of pairs with signs, `named` by the number of copies.
-        """
-        n_added = 0
-        for n_pairs, pair in enumerate(pairs, start=1):
-            signed = self.placeholders.signed_pair(*pair)
-            report.signed += signed != pair
-            yield signed
-            if n_added < MOST_ADDED and n_added * PAIRS_PER_ADDED_PAIR < n_pairs:
-                named = self.placeholders.signed_pair(*pair, self.names)
-                if named != signed:
-                    n_added += 1
-                    report.named += 1
-                    yield named
+    n_added = 0
+    for n_pairs, pair in enumerate(pairs, start=1):
+        signed = placeholders.signed_pair(*pair)
+        report.signed += signed != pair
+        yield signed
+        if n_added < MOST_ADDED and n_added * PAIRS_PER_ADDED_PAIR < n_pairs:
+            named = placeholders.signed_pair(*pair, names)
+            if named != signed:
+                n_added += 1
+                report.named += 1
+                yield named
 
 
 def with_signs_if_learnt(
@@ -65,9 +56,8 @@ def with_signs_if_learnt(
 
     `pairs` returns the training pairs; it is a function, because they are read twice.
     """
-    signed = SignedPairs.of(Placeholders.for_language(vocabularies[0]), pairs())
-    report = Report()
-    for _ in signed(islice(pairs(), MOST_COUNTED), report):
+    placeholders, report = Placeholders.for_language(vocabularies[0]), Report()
+    for _ in signed_pairs(islice(pairs(), MOST_COUNTED), placeholders, names_for(placeholders, pairs()), report):
         if report.signed + report.named >= LEAST_SIGNED_PAIRS:
             return with_sign_pieces(vocabularies[0]), with_sign_pieces(vocabularies[1])
     return vocabularies

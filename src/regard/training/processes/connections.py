@@ -188,7 +188,6 @@ def with_keep_alive(connection: socket.socket) -> socket.socket:
 
 
 def ended_well(connection: socket.socket) -> bool:
-    """Return whether the other process sent `LAST_BYTE` before the connection closed; False = that process is lost."""
     try:
         return connection.recv(1) == LAST_BYTE
     except OSError:
