@@ -11,32 +11,19 @@ NO_ATTENTION, NO_WEIGHTS = "no attention", "no weights"
 SIDES = "none", "right", "left"
 
 
-def runs_of(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the measurements of all watched runs: for each padding, with default and with eager attention."""
-    return [
-        details[side][kind]
-        for side in SIDES
-        for kind in ("default", "eager")
-        if kind in details.get(side, {}) and "error" not in details[side][kind]
-    ]
-
-
 def differs_itself(details: Mapping[str, Any], side: str) -> bool:
     """Return whether the outputs of the model differ between eager attention and its default attention."""
     return details[side].get("own_difference", 0.0) > 1e-3
 
 
 def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
-    runs = runs_of(details)
-    if not runs:
+    all_runs = ((side, kind, details.get(side, {}).get(kind)) for side in SIDES for kind in ("default", "eager"))
+    watched = [(side, kind, run) for side, kind, run in all_runs if run is not None and "error" not in run]
+    if not watched:
         return NOT_TRIED, "no run could be watched"
+    runs = [run for *_, run in watched]
     own = [side for side in SIDES if side in details and differs_itself(details, side)]
-    comparable = [
-        run
-        for side in SIDES
-        for kind in ("default", "eager")
-        if (run := details.get(side, {}).get(kind)) and "error" not in run and not (kind == "default" and side in own)
-    ]
+    comparable = [run for side, kind, run in watched if not (kind == "default" and side in own)]
     differing = {path: d for run in comparable for path, d in run["compare"]["differing"].items()}
     missing = {path for run in runs for path in run["compare"]["missing"]}
     unseen = {path: reason for run in runs for path, reason in run["unseen"].items()}
