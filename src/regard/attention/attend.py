@@ -24,14 +24,14 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
-from regard.attention.representation import describe
+from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
 from regard.attention.weights import context_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Attended:
+class Attended(Described):
     """The result of one call of `attend`: the context, and the pattern of the attention weights.
 
     Attributes:
@@ -43,9 +43,6 @@ class Attended:
     context: Float[Tensor, "batch heads queries d_value"]
     pattern: Pattern
     backend: str
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 def attend(

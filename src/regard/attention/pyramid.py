@@ -187,21 +187,13 @@ class Pyramid:
             parts = [part + other for part, other in zip(parts, head.all_weights(queries), strict=True)]
         for part in parts if self.shown is None else [self.joined(rows, parts)]:
             if part.keys:
-                self.store(row, part)
+                columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
+                sums, largest = self.pooled(part, STORED_LEVEL)
+                self.sums[row, columns], self.largest[row, columns] = sums[0], largest[0]
         self.row_is_stored[row] = True
 
-    def store(self, row: int, part: Part) -> None:
-        """Store the sum and the largest weight of each square of 32 × 32 weights in one row of squares.
-
-        The range `part.keys` must start at a multiple of 32.
-        """
-        columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
-        self.sums[row, columns], self.largest[row, columns] = (cells[0] for cells in self.pooled(part, STORED_LEVEL))
-
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the mean over the heads of the weights in each square of 2^level × 2^level: their sum, and the
-        largest.
-        """
+        """Return the sum and the largest weight of each square; sums over heads are divided by the number of heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pooled(weights, part.keep, 1 << level)
 

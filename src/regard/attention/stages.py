@@ -1,4 +1,4 @@
-"""The tensors, modules and parameters inside scores, biases, masks and normalisers.
+"""The tensors, modules and parameters inside scores, biases, masks and normalisers, and the comparison of such objects.
 
 Each of these objects is a frozen dataclass or an `nn.Module`, and may contain others, as a `ScaledDot` contains a bias.
 
@@ -10,9 +10,9 @@ with the registered parameters, by `with_parameters`.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import NoneType
-from typing import TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from torch import Tensor, nn
 
@@ -21,6 +21,35 @@ Parts = TypeVarTuple("Parts")
 
 NUMBER_TYPES = (int, float, NoneType)
 """Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
+
+
+class EqualFields:
+    """The base class of dataclasses whose == compares all fields; a tensor equals only itself.
+
+    The elements of tensors are not compared: on a GPU, reading them would wait for all queued kernels.
+
+    >>> from regard import Alibi, ScaledDot, Softmax
+    >>> Softmax() == Softmax(1.0), Softmax() == Softmax(0.5), ScaledDot(bias=Alibi()) == ScaledDot(bias=Alibi())
+    (True, False, True)
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(map(are_equal, values_of(self), values_of(other)))
+
+    def __hash__(self) -> int:
+        return hash((type(self), *values_of(self)))
+
+
+def are_equal(one: object, two: object) -> bool:
+    return one is two or not (isinstance(one, Tensor) or isinstance(two, Tensor) or one != two)
+
+
+def values_of(part: Any) -> list[object]:
+    return [getattr(part, field.name) for field in fields(part)]
 
 
 def tensors_in(*parts: object) -> list[Tensor]:

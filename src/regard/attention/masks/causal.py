@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.checks import check_integer_tensor, check_integers
 from regard.attention.masks.lengths import check_lengths_not_negative
 from regard.attention.masks.range_mask import Number, RangeMask
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False)

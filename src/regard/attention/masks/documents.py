@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.checks import check_integer_tensor
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.masks.ranges import Ranges
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

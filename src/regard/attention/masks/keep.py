@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile, varies_by_query
 from regard.attention.masks.mask import Kept, Mask
 from regard.attention.representation import type_name
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

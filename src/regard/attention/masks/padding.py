@@ -6,10 +6,10 @@ from typing import Literal, get_args
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.masks.checks import check_integer_tensor
 from regard.attention.masks.lengths import check_lengths_not_negative
 from regard.attention.masks.range_mask import Number, RangeMask
+from regard.attention.stages import EqualFields
 
 Side = Literal["right", "left"]
 

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import Described, type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
 from regard.attention.scores.score import Key, Query, Score, Scores
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

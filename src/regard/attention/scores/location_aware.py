@@ -12,12 +12,12 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.equality import EqualFields
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Grid, Tile, all_indices, entries_at, is_symbolic
 from regard.attention.scores.prepared import Preparable, Projected
 from regard.attention.scores.score import Key, Query, Scores, check_sizes
 from regard.attention.scores.tiling import TILE_NUMBERS
+from regard.attention.stages import EqualFields
 
 
 def location_features(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.scores.score import Key, Query, Score, Scores, check_built_for
+from regard.attention.stages import EqualFields
 
 Projected = Float[Tensor, "batch heads keys d_hidden"]
 """Keys that a learned matrix has projected to the width d_hidden."""

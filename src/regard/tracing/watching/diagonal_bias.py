@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile, as_indices, entries_at
 from regard.attention.scores.biases.bias import Bias, Biased
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile, entries_at
 from regard.attention.scores.biases.bias import Bias, Biased, distances
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

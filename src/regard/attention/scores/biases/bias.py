@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import Described
+from regard.attention.stages import EqualFields
 
 Biased = Float[Tensor, "#batch #heads #queries #keys"]
 """The numbers to be added to the scores of a tile (block of the weights); they broadcast to the shape of the tile."""

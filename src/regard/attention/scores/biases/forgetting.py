@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.equality import EqualFields
 from regard.attention.gradients import are_plain
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.precision import widest_type
 from regard.attention.representation import short_repr
 from regard.attention.scores.biases.bias import Bias, Biased, distances
+from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
