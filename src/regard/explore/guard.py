@@ -91,5 +91,5 @@ class Guard:
         return None
 
     def is_token(self, given: str | None) -> bool:
-        """Return whether a text is the secret token. The time that this takes does not tell where the texts differ."""
+        """Return whether a text is the secret token, in a time that does not depend on the place where they differ."""
         return hmac.compare_digest((given or "").encode(), (self.token or "").encode())

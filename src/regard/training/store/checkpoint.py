@@ -84,7 +84,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     Args:
         say: shows a message to the user about a damaged checkpoint that was skipped.
     """
-    restore_folders(folder)  # finishes a replacement of a checkpoint that a killed process left half done
+    restore_folders(folder)  # undoes or completes a replacement that a kill interrupted
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
         try:
