@@ -246,14 +246,27 @@ def test_a_token_of_a_video_knows_its_seconds_and_the_model_too(minilm):
     assert (slow.decoder[1].dense() - fast.decoder[1].dense()).abs().max() > 1e-3
 
 
-def test_a_picture_without_a_text_and_statistics_of_windows_are_refused(processor):
+def test_statistics_of_windows_are_those_of_the_joined_pattern(processor):
+    ask = regard.Ask(own=True, previous=True, top=5)
+    options = {"images": picture(), "processor": processor}
+    trace, whole = (regard.trace(qwen2_5(), "a red square", ask=one, **options) for one in (ask, None))
+    assert trace.source == whole.source
+    for layer in (0, 1, 2):
+        found, expected = trace.encoder[layer].answer(ask), whole.encoder[layer].answer(ask)
+        for name in ("received", "entropy", "distance", "first", "own", "previous"):
+            assert_close(getattr(found, name), getattr(expected, name), atol=1e-5, rtol=1e-4, msg=name)
+        assert torch.equal(found.top.keys, expected.top.keys)
+        assert_close(found.top.weights, expected.top.weights, atol=1e-5, rtol=1e-4)
+
+
+def test_a_picture_without_a_text_and_maps_of_windows_of_several_sizes_are_refused(processor):
     def read(text="a red square", **options):
         regard.trace(qwen2_5(), text, images=picture(), processor=processor, **options)
 
     assert refusal(InputError, read, None) == (
         "Qwen2_5_VLForConditionalGeneration reads pictures beside a text; give the text too."
     )
-    assert refusal(InputError, read, ask=regard.Ask()) == (
-        "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; leave ask=… out, with "
-        "layers=[…] if memory is short."
+    assert refusal(InputError, read, ask=regard.Ask(pooled=(2, 2))) == (
+        "ask=Ask(pooled=…) keeps a map of each window of a picture, and here the windows have different sizes, so that "
+        "their maps give none of the whole picture; leave pooled out."
     )

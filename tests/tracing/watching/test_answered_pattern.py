@@ -133,6 +133,20 @@ def test_keeping_vectors_and_keeping_statistics_exclude_each_other(minilm):
     )
 
 
+def test_a_map_that_is_larger_than_the_weights_is_refused(minilm):
+    def trace(model, tokenizer=minilm.tokenizer):
+        regard.trace(model, "The snake.", tokenizer=tokenizer, ask=Ask(pooled=(9, 2)))
+
+    said = "a map of 9 x 2 cells does not fit over {n} queries x {n} keys; ask for at most {n} x {n}."
+    for model, path in ((minilm.model, "encoder.layer.0.attention.self"), (llama(), "layers.0.self_attn")):
+        assert refusal(InputError, trace, model) == f"ask=… does not fit the attention in {path}: {said.format(n=5)}"
+    with regard.watching(nn.Identity(), ask=Ask(pooled=(9, 2))):
+        x = torch.zeros(1, 1, 3, 2)
+        assert refusal(InputError, regard.attend, x, x, x) == (
+            f"ask=… does not fit the attention in (the model itself): {said.format(n=3)}"
+        )
+
+
 def test_what_is_no_question_is_refused(unhooked):
     def watch(ask):
         with regard.watching(nn.Linear(2, 2), ask=ask):

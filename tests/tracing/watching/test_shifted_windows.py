@@ -230,6 +230,15 @@ def test_statistics_of_windows_are_those_of_the_patterns_over_the_patches(kind, 
     assert refusal(InputError, lambda: trace["L1H0"]["0:5,9"]) == message
 
 
+def test_groups_of_keys_that_do_not_fit_a_stage_are_refused():
+    ask = Ask(groups=torch.ones(1, 128, dtype=torch.bool))
+    assert refusal(InputError, regard.trace, made(), images=PICTURE, processor=PROCESSOR, ask=ask) == (
+        "ask=… does not fit the attention in encoder.layers.1.blocks.0.attention: groups of dtype torch.bool and shape "
+        "[1, 128] over 32 keys; give a boolean tensor of shape [groups 32], True = in the group. It must fit every "
+        "layer: leave groups out for a model such as Swin, whose layers have different keys."
+    )
+
+
 @KINDS
 def test_vectors_of_the_patches_are_kept_in_windows_too(kind, config, tmp_path):
     """Compare with the model's own hidden states, and what attention adds with weights · value · W_O of the windows."""

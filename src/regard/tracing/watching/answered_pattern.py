@@ -28,20 +28,30 @@ NOT_KEPT = (
 class ForgottenCall(Call):
     """The sizes, data type and device of an attention call whose tensors, score, mask and normaliser are not stored.
 
-    `nan` is the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
+    Attributes:
+        nan: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
+        unmasked_score: see the function of this name.
     """
 
-    __slots__ = ("known_device", "known_dtype", "nan")
+    __slots__ = ("known_device", "known_dtype", "nan", "unmasked_score")
 
-    def __init__(self, grid: Grid, dtype: torch.dtype, device: torch.device, nan: str | None = None) -> None:
-        for name, value in (("grid", grid), ("known_dtype", dtype), ("known_device", device), ("nan", nan)):
+    def __init__(
+        self,
+        grid: Grid,
+        dtype: torch.dtype,
+        device: torch.device,
+        nan: str | None = None,
+        unmasked_score: str | None = None,
+    ) -> None:
+        fields = ("grid", "known_dtype", "known_device", "nan", "unmasked_score")
+        for name, value in zip(fields, (grid, dtype, device, nan, unmasked_score), strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
     def without_tensors(cls, call: Call) -> "ForgottenCall":
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
-        return cls(call.grid, call.dtype, call.device, nan)
+        return cls(call.grid, call.dtype, call.device, nan, unmasked_score(call))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -58,7 +68,14 @@ class ForgottenCall(Call):
         raise InputError(NOT_KEPT)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ForgottenCall, (self.grid, self.known_dtype, self.known_device, self.nan)
+        return ForgottenCall, (self.grid, self.known_dtype, self.known_device, self.nan, self.unmasked_score)
+
+
+def unmasked_score(call: Call) -> str | None:
+    """Return the score of a call as text; None if the call had a mask."""
+    if isinstance(call, ForgottenCall):
+        return call.unmasked_score
+    return repr(call.score) if call.mask is None else None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

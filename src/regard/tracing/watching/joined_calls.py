@@ -21,7 +21,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.statistics.cpu.results import MapCells
 from regard.errors import InputError
-from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
+from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall, unmasked_score
 from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.tracing.watching.watched import WatchedStep
 
@@ -42,20 +42,26 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
     """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
-    calls = [call_of(one.attended) for one in (step, other)]
-    is_alike = repr(calls[0].score) == repr(calls[1].score) and calls[0].query.shape[1] == calls[1].query.shape[1]
-    return is_alike and all(call.mask is None and call.grid.queries == call.grid.keys for call in calls)
+    calls = [one.attended.pattern.call for one in (step, other)]
+    scores = [unmasked_score(call) for call in calls]
+    is_alike = scores[0] is not None and scores[0] == scores[1] and calls[0].grid.heads == calls[1].grid.heads
+    return is_alike and all(call.grid.queries == call.grid.keys for call in calls)
 
 
 def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
-    calls = [step.attended.pattern.call for step in steps]
+    context = torch.cat([step.attended.context for step in steps], dim=2)
+    patterns = [step.attended.pattern for step in steps]
+    if answered := [pattern for pattern in patterns if isinstance(pattern, AnsweredPattern)]:
+        return replace(
+            steps[0], attended=replace(steps[0].attended, context=context, pattern=joined_statistics(answered))
+        )
+    calls = [pattern.call for pattern in patterns]
     query, key, value = (
         torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")
     )
     lengths = torch.tensor([call.grid.keys for call in calls], device=query.device)
     ids = torch.arange(len(calls), device=query.device).repeat_interleave(lengths)
     call = Call.of(query, key, value, calls[0].score, Documents(ids), calls[0].normalise)
-    context = torch.cat([step.attended.context for step in steps], dim=2)
     return replace(steps[0], attended=replace(steps[0].attended, context=context, pattern=Pattern(call)))
 
 
@@ -73,8 +79,8 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
         return attended
     context = rearrange(attended.context, "b h q d -> 1 h (b q) d")
     if isinstance(attended.pattern, AnsweredPattern):
-        return replace(attended, context=context, pattern=statistics_in_one_sequence(attended.pattern))
-    call = call_of(attended)
+        return replace(attended, context=context, pattern=joined_statistics([attended.pattern]))
+    call = attended.pattern.call
     grid, device = call.grid, call.device
     query, key, value = (
         rearrange(tensor.expand(n_items, -1, -1, -1), "b h t d -> 1 h (b t) d")
@@ -97,33 +103,51 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     return replace(attended, context=context, pattern=Pattern(call))
 
 
-def statistics_in_one_sequence(pattern: AnsweredPattern) -> AnsweredPattern:
-    """Join the statistics of the items of a batch to those of one sequence, as `in_one_sequence` joins patterns.
+def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
+    """Join the statistics of all items of several batches to those of one sequence.
 
     A pooled map keeps its numbers of rows and columns, so that each of its entries covers more queries and keys than
     before. If sums over groups of keys were requested, a group of keys in the sequence has the keys of the group in
     every item.
     """
-    known, grid, call = pattern.stored_statistics, pattern.grid, pattern.call
-    assert isinstance(call, ForgottenCall)
-    in_turn = "b h t ... -> 1 h (b t) ..."
+    stored = [pattern.stored_statistics for pattern in patterns]
+    calls = [call for pattern in patterns if isinstance(call := pattern.call, ForgottenCall)]
+    grids = [call.grid for call in calls]
+    ask, n_items, grid = stored[0].ask, sum(grid.batch for grid in grids), grids[0]
+
+    def in_turn(tensors: Sequence[Tensor]) -> Tensor:
+        return torch.cat([rearrange(tensor, "b h t ... -> 1 h (b t) ...") for tensor in tensors], dim=2)
+
     parts: dict[str, Any] = {
-        name: rearrange(part, in_turn)
+        name: in_turn([getattr(one, name) for one in stored])
         for name in ("received", *PER_QUERY, "groups")
-        if (part := getattr(known, name)) is not None
+        if getattr(stored[0], name) is not None
     }
-    if known.ask.groups is not None:
-        parts["ask"] = replace(known.ask, groups=known.ask.groups.repeat(1, grid.batch))
-    if known.pooled is not None:
-        parts["pooled"] = map_of_one_sequence(known.pooled, grid, known.ask.reduce)
-    if known.first is not None:  # only queries of the first item may attend to key 0
+    if ask.groups is not None:
+        parts["ask"] = replace(ask, groups=ask.groups.repeat(1, n_items))
+    if ask.pooled is not None:
+        if any((one.queries, one.keys) != (grid.queries, grid.keys) for one in grids):
+            raise InputError(
+                "ask=Ask(pooled=…) keeps a map of each window of a picture, and here the windows have different sizes, "
+                "so that their maps give none of the whole picture; leave pooled out."
+            )
+        maps = torch.cat([one.pooled for one in stored if one.pooled is not None])
+        parts["pooled"] = map_of_one_sequence(maps, grid, ask.reduce)
+    if ask.first:  # only queries of the first item may attend to key 0
         parts["first"][..., grid.queries :] = 0
-    if known.top is not None:
-        first_keys = torch.arange(grid.batch, device=call.device).view(-1, 1, 1, 1) * grid.keys
-        keys = torch.where(known.top.keys < 0, known.top.keys, known.top.keys + first_keys)
-        parts["top"] = Top(rearrange(known.top.weights, in_turn), rearrange(keys, in_turn))
-    whole = Grid(1, grid.heads, grid.batch * grid.queries, grid.batch * grid.keys)
-    return AnsweredPattern(ForgottenCall(whole, call.dtype, call.device, call.nan), replace(known, **parts))
+    if ask.top is not None:
+        tops = [one.top for one in stored if one.top is not None]
+        n_keys = torch.tensor([one.keys for one in grids for _ in range(one.batch)], device=calls[0].device)
+        first_keys = torch.split(n_keys.cumsum(0) - n_keys, [one.batch for one in grids])
+        keys = [
+            torch.where(top.keys < 0, top.keys, top.keys + first.view(-1, 1, 1, 1))
+            for top, first in zip(tops, first_keys, strict=True)
+        ]
+        parts["top"] = Top(in_turn([top.weights for top in tops]), in_turn(keys))
+    sizes = (sum(one.batch * getattr(one, name) for one in grids) for name in ("queries", "keys"))
+    nan = next((call.nan for call in calls if call.nan is not None), None)
+    whole = ForgottenCall(Grid(1, grid.heads, *sizes), calls[0].dtype, calls[0].device, nan)
+    return AnsweredPattern(whole, replace(stored[0], **parts))
 
 
 def map_of_one_sequence(
@@ -149,15 +173,6 @@ def map_of_one_sequence(
     joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0
     joined = joined.scatter_reduce(1, cell, parts, "amax" if reduce == "max" else "sum").view(1, n_heads, rows, columns)
     return joined / sizes(n_items) if reduce == "mean" else joined
-
-
-def call_of(attended: Attended) -> Call:
-    if isinstance(attended.pattern.call, ForgottenCall):
-        raise InputError(
-            "ask=… keeps statistics of each window apart, and a trace needs them over all tokens; "
-            "leave ask=… out, with layers=[…] if memory is short."
-        )
-    return attended.pattern.call
 
 
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:

@@ -27,11 +27,13 @@ from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
 from regard.attention.backends.choose import usable_engine
 from regard.attention.call import Call
+from regard.attention.grid.grid import Grid
 from regard.attention.masks import Keep
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.effects.interchange import interchanged
+from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes
@@ -68,6 +70,8 @@ SEVERAL_AXES = (
     "heads as n_heads"
 )
 """Why no attention is recorded of a module in which each query may have its own keys."""
+
+EVERY_LAYER = " It must fit every layer: leave groups out for a model such as Swin, whose layers have different keys."
 
 MODEL_ITSELF = "(the model itself)"
 """The name in `unseen` of the watched module itself, whose path is empty."""
@@ -140,12 +144,17 @@ class Recorder(TorchFunctionMode):
         if windows_around(self.windows, self.running.path) is not None:
             return None
         if func is attend:
-            return attend(*args, **{**kwargs, "ask": self.ask}) if kwargs.get("ask") is None else None
+            if kwargs.get("ask") is not None:
+                return None
+            query, key = (tensor.shape for tensor in args[:2])
+            self.check_ask(Grid(query[0], query[1], query[2], key[2]))
+            return attend(*args, **{**kwargs, "ask": self.ask})
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):
             # the caller then runs `func`, meets the same error in `attended`, and records the call in `unseen`
             return None
+        self.check_ask(call.grid)
         if usable_engine(call, dropout, self.ask) is None:
             return None
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=self.ask)
@@ -178,8 +187,19 @@ class Recorder(TorchFunctionMode):
                 attended = self.sharing.setdefault(path, Sharing()).shared(attended)
             else:
                 division = windows_around(self.windows, path)
-                attended = answered(attended if division is None else division.in_rows(attended), self.ask)
+                attended = attended if division is None else division.in_rows(attended)
+                self.check_ask(attended.pattern.grid)
+                attended = answered(attended, self.ask)
             self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+
+    def check_ask(self, grid: Grid) -> None:
+        assert self.ask is not None
+        try:
+            self.ask.check(grid)
+        except ValueError as error:
+            path = self.running.path or MODEL_ITSELF
+            advice = "" if self.ask.groups is None else EVERY_LAYER
+            raise InputError(f"ask=… does not fit the attention in {path}: {error}{advice}") from error
 
     def replace_outputs(self, attended: Attended) -> Attended:
         """Record that outputs of heads in the latest attention call were replaced, and return the call."""

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended
-from regard.tracing.watching.joined_calls import call_of, in_one_sequence
+from regard.tracing.watching.joined_calls import in_one_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,6 @@ class ShiftedWindows:
         """
         if attended.pattern.shape[0] == 1:
             return attended
-        call_of(attended)  # raises InputError if the queries and keys were not recorded
         return in_one_sequence(attended, self.order(attended.pattern.shape[0]))
 
     def order(self, n_windows: int) -> Int[Tensor, " tokens"]:
