@@ -137,7 +137,7 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
 
 
 def words_of(how: str, language: str) -> Words:
-    """Return spaCy's rules for a language, the Moses script, or division at spaces."""
+    """Return the tokenizer named `how`: spaCy's rules for a language, the Moses script, or division at spaces."""
     if how == "space":
         return str.split
     if how == "spaCy":

@@ -32,13 +32,10 @@ FEWEST_SHARE = 0.3
 
 
 def likely_encoding(data: bytes) -> str:
-    """Return the most likely encoding of a line that is not UTF-8, by its name in iconv.
+    """Return the most likely encoding of a line that is not UTF-8, by its name in iconv, such as CP949.
 
     In the East Asian encodings nearly every letter has two bytes of 0x80 or above. In LATIN1, such a byte usually
     stands alone between ASCII letters.
-
-    >>> [likely_encoding("뱀은 위험하다".encode("euc-kr")), likely_encoding("a café".encode("latin-1"))]
-    ['CP949', 'LATIN1']
     """
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "UTF-16"
@@ -54,9 +51,6 @@ def ends_within_character(data: bytes) -> bool:
     """Return whether a line is UTF-8 that ends in the middle of a character.
 
     An earlier character must be outside ASCII: a single byte of 0x80 or above may also be a letter of LATIN1.
-
-    >>> ends_within_character("뱀은".encode()[:-1]), ends_within_character("a café".encode("latin-1"))
-    (True, False)
     """
     try:
         data.decode()

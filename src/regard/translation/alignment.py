@@ -143,9 +143,5 @@ def representation_rank(text: str) -> int:
 def sum_rows(
     weights: Float[Tensor, "rows columns"], group_of_row: Int[Tensor, " rows"], n_groups: int
 ) -> Float[Tensor, "groups columns"]:
-    """Return the sum of the rows of each group; a group without rows has the sum 0.
-
-    >>> sum_rows(torch.tensor([[0.5, 0.25], [0.25, 0.5], [1.0, 0.0]]), torch.tensor([0, 0, 2]), 3).tolist()
-    [[0.75, 0.75], [0.0, 0.0], [1.0, 0.0]]
-    """
+    """Return the sum of the rows of each group; a group without rows has the sum 0."""
     return weights.new_zeros(n_groups, weights.shape[1]).index_add(0, group_of_row.to(weights.device), weights)

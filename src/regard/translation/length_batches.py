@@ -9,7 +9,7 @@ BATCH_TOKENS = 2048
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
     """Divide sequences into batches; yield the indices of the sequences in each batch, longest sequences first.
 
-    A batch has at most `batch_tokens` tokens, padding counted; a longer sequence is a batch of its own.
+    A sequence that is longer than `batch_tokens` is a batch of its own.
 
     >>> list(length_batches([2, 5, 3, 2], batch_tokens=6))
     [[1], [2, 0], [3]]

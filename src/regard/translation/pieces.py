@@ -69,11 +69,7 @@ def words_and_pieces(
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
-    """Return the text that pieces stand for; bytes that are not UTF-8 become "�".
-
-    >>> text_of_pieces(["▁Ein", "▁H", "und", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
-    'Ein Hund 뱀'
-    """
+    """Return the text that pieces stand for; bytes that are not UTF-8 become "�"."""
     return b"".join(map(bytes_of_piece, pieces)).decode(errors="replace").strip()
 
 
