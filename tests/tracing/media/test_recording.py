@@ -12,6 +12,9 @@ from torch.testing import assert_close
 from transformers import (
     ASTFeatureExtractor,
     GenerationConfig,
+    Speech2TextConfig,
+    Speech2TextFeatureExtractor,
+    Speech2TextForConditionalGeneration,
     Wav2Vec2Config,
     Wav2Vec2FeatureExtractor,
     Wav2Vec2Model,
@@ -100,6 +103,26 @@ def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
         "with target the model reads a text, with new_tokens it writes one; give only one of them."
     )
+
+
+def test_a_model_that_halves_the_frames_twice(minilm):
+    config = Speech2TextConfig(
+        vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, conv_channels=16, input_feat_per_channel=20,
+        decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102,
+    )  # fmt: skip
+    model, processor = sharp(Speech2TextForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
+    processor.feature_extractor = Speech2TextFeatureExtractor(feature_size=20, num_mel_bins=20)
+    trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    assert inputs["input_features"].shape == (1, 98, 20)
+    expected = eager_outputs(model, inputs)
+    for kind in ("encoder", "decoder", "cross"):
+        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
+    assert [token.place.start_seconds for token in trace.source] == pytest.approx([0.04 * n for n in range(25)])
+    assert all(token.place.recorded for token in trace.source)
+    assert torch.equal(trace.spectrogram, inputs["input_features"][0].T)
+    assert len(regard.trace(model, audio=WAVE, processor=processor, new_tokens=3).written) > 0
 
 
 def test_a_model_that_reads_the_wave_itself(tmp_path):

@@ -4,6 +4,7 @@ A model such as Whisper reads a fixed length of 30 seconds: a shorter recording 
 the silence are known by `Frame.recorded`; views show them as one token, SILENCE.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ from regard.tracing.tokens.readable_tokens import Token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+KALDI_HOP = 0.01
+"""The seconds from one frame to the next in the spectrograms of Kaldi, which Speech2Text reads."""
 
 SILENCE = "[silence after the recording]"
 """The text of the token that stands for all frames after the end of a recording."""
@@ -49,7 +53,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         n_parts = model.config.spec_size // model.config.num_mel_bins
         picture = spectrogram_picture(features[0, 0].T)
         return Media(on_device(encoded, model), (picture,), None, partial(folded_tokens, picture, n_parts, seconds))
-    seconds, spectrogram = time_and_spectrogram(name, extractor, encoded)
+    seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
     check_length(name, recorded, seconds)
 
     def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
@@ -69,7 +73,7 @@ def check_length(model: str, recorded: float, seconds: float) -> None:
 
 
 def time_and_spectrogram(
-    model: str, extractor: Any, encoded: Mapping[str, Tensor]
+    model: "PreTrainedModel", extractor: Any, encoded: Mapping[str, Tensor]
 ) -> tuple[float, Float[Tensor, "bands frames"] | None]:
     """Return how many seconds a model reads, and the spectrogram; None = the model reads the waveform.
 
@@ -80,9 +84,12 @@ def time_and_spectrogram(
         return wave.shape[-1] / extractor.sampling_rate, None
     if features is not None and features.ndim == 3 and features.shape[1] == extractor.feature_size:
         return features.shape[-1] * extractor.hop_length / extractor.sampling_rate, features[0].float()
+    if features is not None and model.config.model_type == "speech_to_text":  # [1, frames, bands]
+        frames_of_token = 2**model.config.num_conv_layers  # the last token may stand for fewer
+        return math.ceil(features.shape[1] / frames_of_token) * frames_of_token * KALDI_HOP, features[0].T.float()
     raise InputError(
-        f"the tokens of {model} are not equal parts of the time of a recording, so no token has a place in it; "
-        "regard.watching(model) records the attention without tokens."
+        f"the tokens of {type(model).__name__} are not equal parts of the time of a recording, so no token has a place "
+        "in it; regard.watching(model) records the attention without tokens."
     )
 
 
