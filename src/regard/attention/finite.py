@@ -23,10 +23,10 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""If scale / temperature is below this number, a key whose dot product overflows to -∞ may wrongly get weight 0.
+"""At a smaller scale / temperature, a key whose dot product overflows to -∞ may wrongly get weight 0.
 
-A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At a larger scale / temperature, its
-score is therefore at least 100 below every finite score, and its correct weight is at most e⁻¹⁰⁰ of the largest weight.
+Such a dot product is at least 10³¹ below every finite float32. At a larger scale / temperature, its score is therefore
+at least 100 below every finite score, and its correct weight is at most e⁻¹⁰⁰ of the largest weight.
 """
 
 LARGEST_SAFE_SCORE = 1e31
@@ -123,8 +123,7 @@ def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if float64 would not help: the vectors are float64 already, or one of them contains NaN or
-    infinity and their finite numbers cannot make the scores overflow.
+    Return the call itself if float64 would not help: it is float64 already, or has NaN or infinity and no overflow.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or (cannot_overflow(call) and not are_finite(*vectors)):

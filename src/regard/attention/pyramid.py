@@ -279,10 +279,7 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3).
-
-        The range also has the positions in between that are not shown.
-        """
+        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]

@@ -17,12 +17,7 @@ class Described:
 
 
 def describe(part: Any) -> str:
-    """Return the repr of a dataclass instance, with only those fields that differ from their default.
-
-    >>> from regard.attention.masks import Window
-    >>> describe(Window(before=3, after=0))  # the field offset has its default, None
-    'Window(before=3, after=0)'
-    """
+    """Return the repr of a dataclass instance, with only those fields that differ from their default."""
     changed = []
     for field in fields(part):
         value = getattr(part, field.name)

@@ -27,10 +27,6 @@ class EqualFields:
     """The base class of dataclasses whose == compares all fields; a tensor equals only itself.
 
     The elements of tensors are not compared: on a GPU, reading them would wait for all queued kernels.
-
-    >>> from regard import Alibi, ScaledDot, Softmax
-    >>> Softmax() == Softmax(1.0), Softmax() == Softmax(0.5), ScaledDot(bias=Alibi()) == ScaledDot(bias=Alibi())
-    (True, False, True)
     """
 
     __slots__ = ()
@@ -99,14 +95,7 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
 
 
 def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
-    """Return copies of scores and normalisers with other parameters, in the order of `field_parameters(*parts)`.
-
-    >>> import torch
-    >>> from regard import Softmax
-    >>> before, after = torch.nn.Parameter(torch.zeros(2)), torch.ones(2)
-    >>> with_parameters([after], Softmax(sinks=before))[0].sinks
-    tensor([1., 1.])
-    """
+    """Return copies of scores and normalisers with other parameters, in the order of `field_parameters(*parts)`."""
     if parameters is None:
         return parts
     remaining = iter(parameters)

@@ -65,8 +65,7 @@ def scores_of_finite_keys(
 ) -> Weights:
     """Return the scores of a tile; no gradient flows through the scores of a key that contains NaN or infinity.
 
-    The backward pass multiplies a key by the gradient of its scores. For a masked key this gradient is 0, and 0 · NaN =
-    NaN.
+    The backward pass multiplies a key by the gradient of its scores, which is 0 for a masked key, and 0 · NaN = NaN.
     """
     not_finite = ~key.isfinite().all(dim=-1)
     with torch.no_grad():
@@ -177,10 +176,10 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, indices: Indices
 ) -> Float[Tensor, "batch heads indices d"]:
-    """Return the vectors of a tile's batch items and heads, at the tokens `indices`, in the data type of the weights.
+    """Return the vectors of a tile's batch items and heads at the tokens `indices`, in the data type of the weights.
 
-    A batch of 1 is broadcast, and a key head that a group of query heads shares is repeated. `tensor` has the queries,
-    the keys, or one vector for each key.
+    `tensor` has the queries, the keys, or a vector for each key. A batch of 1 is broadcast; shared key heads are
+    repeated.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group

@@ -125,12 +125,6 @@ def test_no_pair_is_slowed_by_more_than_the_factor(stretch):
     assert math.isclose(float(slower[0]), 3.0 if isinstance(stretch, Interpolate) else 1.0)
 
 
-def test_a_factor_of_1_changes_nothing(normal):
-    vectors, positions = normal(2, 3, 5, 14, dtype=torch.float64), torch.arange(5)
-    for stretch in (Interpolate(1.0), LargerBase(1.0), Yarn(1.0, 2048), LlamaStretch(1.0)):
-        assert_close(Rotary(stretch=stretch)(vectors, positions), Rotary()(vectors, positions))
-
-
 def test_larger_base_is_a_larger_base():
     assert_close(
         Rotary(stretch=LargerBase(3.0)).frequencies(46), Rotary(base=10_000 * 3.0 ** (46 / 44)).frequencies(46)

@@ -93,12 +93,6 @@ def test_turning_keeps_lengths_and_position_0_as_it_is(normal, pairing):
     near(rotary(rotary(vectors, POSITIONS), -POSITIONS), vectors)
 
 
-def test_the_pairings_differ_only_in_the_order_of_the_numbers(normal):
-    vectors = normal(2, 3, 5, 14, dtype=torch.float64)
-    halves = torch.cat([torch.arange(0, 14, 2), torch.arange(1, 14, 2)])
-    near(Rotary()(vectors[..., halves], POSITIONS), Rotary(pairing="neighbours")(vectors, POSITIONS)[..., halves])
-
-
 @pytest.mark.parametrize("pairing", PAIRINGS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_half_type_is_rounded_once(normal, pairing, dtype):

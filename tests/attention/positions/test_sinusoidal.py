@@ -35,16 +35,6 @@ def test_waves_go_on_where_they_were(order):
     assert sinusoidal(0, 6, order=order).shape == (0, 6)
 
 
-def test_the_orders_differ_only_in_the_order_of_the_numbers():
-    both = sinusoidal(11, 7), sinusoidal(11, 7, order="sines first")
-    assert torch.equal(both[0][:, [0, 2, 4, 6, 1, 3, 5]], both[1])
-
-
-def test_the_product_of_two_waves_depends_on_the_distance_alone():
-    waves = sinusoidal(101, 14).double()
-    assert_close(waves[11] @ waves[4], waves[98] @ waves[91], rtol=1e-5, atol=1e-5)
-
-
 def test_refusals(unhooked):
     cases = [
         (

@@ -63,8 +63,7 @@ class Choice:
     """The backend chosen for a call of `attend`, and the reason.
 
     Attributes:
-        engine: the module that computes the context together with statistics of the weights; None = the backend's `run`
-            computes the context alone.
+        engine: computes the context together with statistics of the weights; None = the backend's `run` does.
     """
 
     name: Name
@@ -74,8 +73,8 @@ class Choice:
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
         """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. None in
-        place of the statistics = they were not computed.
+        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. Only an
+        engine computes statistics; else they are None.
         """
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True

@@ -293,7 +293,7 @@ def math_kernel(
 def pad_to_one_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return query, key and value padded with zeros to the larger of their widths; on CUDA, to a multiple of 8.
 
-    For other widths, PyTorch's fused kernels would not be used, and the whole matrix of weights would be stored.
+    For other widths, PyTorch would store the whole matrix of weights.
     """
     d_key, d_value = key.shape[-1], value.shape[-1]
     width = max(d_key, d_value)

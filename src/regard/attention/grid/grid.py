@@ -60,12 +60,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tile:
-    """A block of the attention weights: the indices of some batch items, heads, queries and keys of the grid.
-
-    >>> import torch
-    >>> Grid(2, 3, 5, 7).whole().part(queries=range(1, 3)).shape
-    torch.Size([2, 3, 2, 7])
-    """
+    """A block of the attention weights: the indices of some batch items, heads, queries and keys of the grid."""
 
     grid: Grid
     batch: Indices
@@ -93,11 +88,7 @@ class Tile:
         return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
-        """Return the indices of this tile along one axis, shaped so that they broadcast to the shape of the tile.
-
-        Args:
-            axis: 0 = batch, 1 = heads, 2 = queries, 3 = keys.
-        """
+        """Return the indices of this tile along an axis, 0 (batch) to 3 (keys), shaped to broadcast to the tile."""
         indices = as_indices(self.axes[axis], device)
         shape = [1, 1, 1, 1]
         shape[axis] = -1
@@ -106,8 +97,7 @@ class Tile:
     def query_positions(self, device: torch.device, offset: int | None = None) -> PositionOfEach:
         """Return the position of each query of this tile among the keys, shaped to broadcast to the shape of the tile.
 
-        Args:
-            offset: the position of query 0; None = keys - queries, since the queries are the last tokens.
+        `offset` is the position of query 0; None = keys - queries, since the queries are the last tokens.
         """
         return self.along(2, device) + self.grid.first_position(offset)
 

@@ -167,11 +167,7 @@ class LatentAttention(nn.Module):
         return LatentRead(output=self.to_output(join_heads(contexts)), attended=attended, cache=latents)
 
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
-        """Return the latents of the cached tokens, followed by the latents of the tokens x.
-
-        Args:
-            cache: the latents of the tokens before x; None = there are no cached tokens.
-        """
+        """Return the latents of the cached tokens (None = no tokens), followed by the latents of the tokens x."""
         first = 0 if cache is None else cache.n_tokens
         one_head = self.to_rotary_key(x)[:, None]
         rotary_key = self.positions(one_head, torch.arange(first, first + x.shape[1], device=x.device))[:, 0]
@@ -199,7 +195,7 @@ class LatentAttention(nn.Module):
         return torch.cat([content, rotary], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
-        """Return the queries of x in every head as two tensors: the content part, and the part with rotary positions.
+        """Return the queries of x in every head: the content part, and the part with rotary positions.
 
         Args:
             n_keys: the number of all tokens, including cached tokens; the tokens of x are the last of them.

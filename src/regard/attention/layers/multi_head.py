@@ -141,8 +141,7 @@ class MultiHeadAttention(nn.Module):
         """Return the cached keys and values, followed by the keys and values of the tokens of `memory`, in every head.
 
         Args:
-            cache: keys and values of the tokens before `memory`; None = no such tokens, so that `memory` begins at
-                position 0.
+            cache: keys and values of the tokens before `memory`; None = `memory` begins at position 0.
         """
         key = split_heads(self.to_key(memory), self.n_key_heads)
         value = split_heads(self.to_value(memory), self.n_key_heads)

@@ -1,15 +1,14 @@
 """Masks: which keys each query may attend to. True = may attend.
 
-A mask is a rule that is evaluated for one block of queries × keys at a time. No queries × keys matrix is stored, so a
-causal mask over a million tokens takes no memory. Masks are joined with `&` (both masks allow the key), `|` (at least
-one mask allows it) and `~` (the mask does not allow it):
+A mask is a rule, evaluated for one block of queries × keys at a time, so that a causal mask over a million tokens takes
+no memory. Masks are joined with `&` (both masks allow the key), `|` (at least one mask allows it) and `~` (the mask
+does not allow it):
 
     Causal() & Documents(ids)                       several texts in one sequence of a language model
     Window(256, 256) | Global([0])                  Longformer
 
-The queries are taken to be the *last* tokens, as when decoding with a cache of keys: query i is at key position i +
-keys - queries. If the queries are not the last tokens, give masks that depend on positions the key position of query 0
-as the argument `offset`.
+The queries are taken to be the *last* tokens, as when decoding with a cache of keys. If they are not, give masks that
+depend on positions the key position of query 0 as the argument `offset`.
 
     python -m regard.attention.masks        draws each mask
 """

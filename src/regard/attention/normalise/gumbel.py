@@ -16,10 +16,10 @@ class GumbelSoftmax(Normaliser):
 
         weights = softmax((scores + g) / temperature)         g: a sample of the standard Gumbel distribution
 
-    The noise g depends only on the seed and on the indices of batch item, head, query and key. A `Pattern`, which
-    recomputes the weights when they are read, therefore shows the weights that the context was computed with. The same
-    seed always gives the same noise: use a new seed in each training or decoding step and in each layer. For weights of
-    exactly 0 and 1, use `Hard(StraightThrough(GumbelSoftmax(…)))`.
+    The noise g depends only on the seed and on the indices of batch item, head, query and key, so that a `Pattern`
+    shows the weights that the context was computed with. The same seed always gives the same noise: use a new seed in
+    each training or decoding step and in each layer. For weights of exactly 0 and 1, use
+    `Hard(StraightThrough(GumbelSoftmax(…)))`.
 
     Args:
         seed: the seed of the noise, from 0 to 2⁶³ - 1.

@@ -51,9 +51,9 @@ class Largest(Choice):
 class Sampled(Choice):
     """Sample a key with the probabilities softmax(scores / temperature); query and key get no gradient.
 
-    The sample depends only on the seed and on the indices of batch item, head and query. A `Pattern`, which recomputes
-    the weights when they are read, therefore shows the choices that the context was computed with. The same seed always
-    gives the same choices: use a new seed in each training or decoding step and in each layer.
+    The sample depends only on the seed and on the indices of batch item, head and query, so that a `Pattern` shows the
+    choices that the context was computed with. The same seed always gives the same choices: use a new seed in each
+    training or decoding step and in each layer.
 
     Args:
         seed: the seed of the samples, from 0 to 2⁶³ - 1.

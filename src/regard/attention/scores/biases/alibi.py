@@ -66,8 +66,8 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
     >>> alibi_slopes(3)
     tensor([0.0625, 0.0039, 0.2500], dtype=torch.float64)
 
-    Source: Press, Smith & Lewis 2022, section 3; `get_slopes` in the paper's code, for numbers of heads that are
-    not powers of two.
+    Source: Press, Smith & Lewis 2022, section 3; for other numbers than powers of two, `get_slopes` in the paper's
+    code.
     """
     power = 1 << max(0, n_heads.bit_length() - 1)  # the largest power of two up to n_heads
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]

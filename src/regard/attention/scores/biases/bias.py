@@ -70,7 +70,6 @@ def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
 def distances(tile: Tile, device: torch.device, offset: int | None = None) -> Int[Tensor, "1 1 queries keys"]:
     """Return, for each query and key of a tile (block of the weights), key position - query position.
 
-    Args:
-        offset: the key position of query 0; None = keys - queries, since the queries are the last tokens.
+    `offset` is the key position of query 0; None = keys - queries, since the queries are the last tokens.
     """
     return tile.key_positions(device) - tile.query_positions(device, offset)
