@@ -20,6 +20,7 @@ from transformers import BertConfig, BertModel
 
 from regard.site import Site, write_site
 from regard.site.runtime import INCLUDED
+from regard.text.placeholders import with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 from regard.tracing.model_loading import LoadedModel, load
 from regard.translation.alignment_rule import AlignmentRule
@@ -119,11 +120,15 @@ def translating(
 def byte_translator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a translator that has learned a few sentences, and writes letters without a piece as bytes.
 
-    It has fewer key heads than heads and rotary positions, and aligns by one head, at the step that reads a piece.
+    It has fewer key heads than heads, rotary positions, and signs for names and numbers; it aligns by one head, at the
+    step that reads a piece.
     """
-    source, target = (Vocabulary.train(lines * 9, 330, byte_fallback=True) for lines in ([*PAIRS], [*PAIRS.values()]))
+    source, target = (
+        with_sign_pieces(Vocabulary.train(lines * 9, 330, byte_fallback=True))
+        for lines in ([*PAIRS], [*PAIRS.values()])
+    )
     sizes = {"d_model": 32, "n_heads": 4, "n_key_heads": 2, "n_layers": 1, "n_decoder_layers": 2, "max_tokens": 40}
-    pairs = PAIRS | {"the snake": "뱀 독", "a thumb ran": "ein 👍🏽 lief"}
+    pairs = PAIRS | {"the snake": "뱀 독", "a thumb ran": "ein 👍🏽 lief", "a ⟐ cat ⟡": "⟡ ein ⟐⟢", "⟐ ran": "⟢ lief"}
     translator = train_translator(source, target, pairs, **sizes, positions="rotary")
     rule = AlignmentRule(layer=1, head=2, step="reads", agreement=0.75)
     return replace(translator, alignment_rule=rule).save(tmp_path_factory.mktemp("translators") / "en-de")

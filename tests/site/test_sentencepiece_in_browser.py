@@ -1,10 +1,11 @@
-"""The pieces and words of a translator's texts in a real browser: they are Python's, for texts of many scripts."""
+"""The pieces, words and signs of a translator's texts in a real browser: they are Python's, for many scripts."""
 
 import base64
 import os
 import random
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from regard.site.unicode_tables import unassigned_code_points
 from regard.text.cleaning import clean_text
 from regard.text.foreign_vocabulary import vocabulary_from_model, vocabulary_from_table
 from regard.text.piece_table import UNUSED, pieces_of, with_pieces
+from regard.text.placeholders import Placeholders, with_items, with_signs
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 from regard.translation.pieces import UNKNOWN, text_of_pieces, words_and_pieces
 
@@ -57,7 +59,7 @@ def page(tab: Page) -> Page:
     if not (ESBUILD.exists() and shutil.which("node")):
         assert "CI" not in os.environ, "`make front` installs esbuild"
         pytest.skip("the code for pieces is bundled with esbuild, which `make front` installs; CI always does")
-    entry = "".join(f"export * from './{name}';" for name in ("sentencepiece", "clean", "words"))
+    entry = "".join(f"export * from './{name}';" for name in ("sentencepiece", "clean", "words", "placeholders"))
     command = [ESBUILD, "--bundle", "--format=iife", "--global-name=pieceCode", f"--sourcefile={SOURCES / 'test.ts'}"]
     bundled = subprocess.run(command, input=entry.encode(), stdout=subprocess.PIPE, cwd=SOURCES, check=True)
     tab.goto("about:blank")
@@ -164,3 +166,33 @@ def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path:
         assert (found["words"], found["wordOf"]) == ([*words], [*word_of]), ascii(text)
     assert answer["decoded"] == [vocabulary.decode(some) for some in ids]
     assert answer["joined"] == [text_of_pieces(some) for some in pieces]
+
+
+WITH_ITEMS = [
+    "Kotanu는 1,051원과 150만원을 냈다.",
+    "톰은 New York에서 tom@example.org로 123.45 kg, ⟡와 12를 보냈다; 1234 억",
+    "https://example.org/a?b=1, www.x.kr/다. Tom's tomcat is Tom, O'Neil & Søn-B2B 2024-05-06 99 ١٢٣ Ⅷ ２０２４年",
+    "<2de> 뱀 뱀독 AT&T. ⟢⟐",
+]
+"""Texts with names, numbers, addresses and signs."""
+
+
+@pytest.mark.parametrize("latin", [True, False])
+def test_signs_replace_the_names_and_numbers_that_they_replace_in_python(page: Page, latin: bool) -> None:
+    texts = [clean_text(text) for text in (*WITH_ITEMS, *TEXTS, *random_texts())]
+    # a newer browser knows letters that Python's version of Unicode does not define
+    texts = [text for text in texts if all(unicodedata.category(letter) != "Cn" for letter in text)]
+    assert len(texts) > 100
+    found = page.evaluate(
+        """({ texts, latin }) => texts.map((text) => {
+          const signs = pieceCode.signsOf(text, latin);
+          const signed = pieceCode.withSigns(text, signs);
+          return [[...signs], signed, pieceCode.withItems(`${signed} ⟐⟡⟢`, signs)];
+        })""",
+        {"texts": texts, "latin": latin},
+    )
+    for text, (shown, signed, back) in zip(texts, found, strict=True):
+        signs = Placeholders(latin=latin).signs(text)
+        assert shown == [list(pair) for pair in signs.items()], ascii(text)
+        assert signed == with_signs(text, signs), ascii(text)
+        assert back == with_items(f"{signed} ⟐⟡⟢", signs), ascii(text)

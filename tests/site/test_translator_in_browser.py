@@ -18,6 +18,7 @@ from regard.site import folder as folders
 from regard.site import write_site
 from regard.site.exported import Exported
 from regard.tracing.focus import focus_on
+from regard.translation.request import read_requests
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
@@ -35,8 +36,11 @@ SENTENCES = [
     "...",
     "the snake",
     "a thumb ran",
+    "a 12,345 cat 뱀 독",
+    "1234 ran",
+    "뱀 ran",
 ]
-"""Sentences with known words, unknown letters, decomposed letters, and nothing but punctuation."""
+"""Sentences with known words, names and numbers that signs replace, unknown letters, and nothing but punctuation."""
 
 PARTS = ("text", "target_text", "source", "target", "model", "focus", "alignment")
 """The parts of a trace that are compared with Python's."""
@@ -71,9 +75,11 @@ def test_translations_scores_and_alignments_are_python_s(page: Page, translating
     texts = [*SENTENCES, *(text[:12] for text in TEXTS[3:9])]
     site = json.loads(page.locator("#site").text_content() or "")
     found = answers(page, translating.address, texts, (*PARTS, "reason", "tokens"), kind="cross", layer=1, head=3)
+    vocabularies = python.source_vocabulary, python.target_vocabulary
     bytes_written = 0
     for text, answer in zip(texts, found, strict=True):
-        n_pieces = len(python.source_vocabulary.encode(text))
+        (request,) = read_requests([text], [""], *vocabularies, python.placeholders, python._most_pieces)
+        n_pieces = len(request.ids) - 1 + request.left_out
         if n_pieces > site["models"][0]["most"]:
             assert answer == {"reason": "long", "tokens": n_pieces}, ascii(text)
             continue

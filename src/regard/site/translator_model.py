@@ -25,6 +25,7 @@ from regard.site.output_projections import write_projections
 from regard.site.spm_check import check_vocabulary
 from regard.site.translator_graphs import translator_graphs
 from regard.site.unicode_tables import unassigned_code_points
+from regard.text.placeholders import Placeholders
 from regard.tracing.tokens.encoding import check_text
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -53,7 +54,6 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     `text` is the text that the page shows first; if it is too long, its beginning.
     """
     check_text(text)
-    translator = replace(translator, placeholders=None)  # the page's own search does not use placeholders
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
     beam = Beam(n_best=Beam().size)
@@ -66,9 +66,10 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     )
     write_graphs(translator_graphs(translator.model), contents, folder)
     alignment = first.page_record()
-    write_settings(folder / FILES["settings"], beam, alignment["rule"])
+    write_settings(folder / FILES["settings"], beam, alignment["rule"], translator.placeholders)
     exported = LoadedExport(folder)
     parity = compare_translations(contents, exported, random_lines(translator.source_vocabulary))
+    parity = replace(parity, placeholders=False)  # the page puts the signs
     difference = check_translator(exported, translator)
     if not (parity.holds and difference.holds):
         raise InputError(
@@ -87,7 +88,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     )
 
 
-def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
+def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders: Placeholders | None) -> None:
     """Add the settings of beam search and word alignment to config.json, for the page's own search.
 
     The code points that Python's version of Unicode does not define are added too. Python leaves them unchanged when it
@@ -98,6 +99,7 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object]) -> None:
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},
         "limit": {"per_piece": PIECES_PER_SOURCE_PIECE, "extra": EXTRA_PIECES},
         "rule": rule,
+        "latin": placeholders and placeholders.latin,
         "unassigned": unassigned_code_points(),
     }
     path.write_text(json.dumps(config, separators=(",", ":")) + "\n", encoding="utf-8")

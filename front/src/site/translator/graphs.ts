@@ -18,6 +18,7 @@ export interface Settings {
   beam: { size: number; length_penalty: number };
   limit: { per_piece: number; extra: number }; // a translation has at most per_piece · n + extra pieces; n = pieces of the source, with EOS
   rule: Alignment["rule"]; // the cross-attention whose weights align words
+  latin: boolean | null; // how signs replace names and numbers (see placeholders.ts): for a source in Latin letters or not; null = they do not
   unassigned: Range[]; // code points that Python's version of Unicode does not define; Python does not compose them (NFC), so the browser must not, either
 }
 

@@ -8,10 +8,12 @@ import { causal, joinTokens, outputArrays, type Outputs, vectorsOf } from "../ar
 import { Refused } from "../files";
 import type { ModelFiles, ModelRecord } from "../messages";
 import type { Reader } from "../reader";
+import { stripped } from "../tokens/letters";
 import { escaped, SPACES } from "../tokens/shown-tokens";
 import { beamSearch, type Hypothesis } from "./beam";
 import { cleaner, type Clean } from "./clean";
 import { Graphs, rowOf, type Arrays, type Encoded, type Settings } from "./graphs";
+import { piecesWithItems, type Signs, signsOf, withItems, withSigns } from "./placeholders";
 import { UNK, Vocabulary, type TextPiece } from "./sentencepiece";
 import { textOfPieces, tokensOfPieces, wordsAndPieces, wordWeights } from "./words";
 
@@ -26,6 +28,7 @@ interface Pair {
   source: TextPiece[]; // the pieces; the last one is the end of the sentence
   encoded: Encoded;
   hypothesis: Hypothesis;
+  signs: Signs;
 }
 
 /** Translates a text, and returns the trace (see `Reader`). */
@@ -55,13 +58,15 @@ export class TranslatorReader implements Reader {
   }
 
   async trace({ text, truncate }: Reading, throwIfOutdated: () => void): Promise<Trace> {
-    const pieces = this.source.encode(this.clean(text)).slice(0, truncate ? this.most : undefined);
+    const clean = this.clean(text);
+    const signs = signsOf(clean, this.settings.latin);
+    const pieces = piecesWithItems(this.source.encode(withSigns(clean, signs)), signs).slice(0, truncate ? this.most : undefined);
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
     const encoded = await this.graphs.encode(source.map(({ id }) => id));
     const hypotheses = await beamSearch(this.graphs, this.settings, encoded, throwIfOutdated);
-    const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis }));
+    const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis, signs }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
     return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
   }
@@ -145,12 +150,12 @@ export class TranslatorReader implements Reader {
     });
   }
 
-  private pieces({ hypothesis }: Pair): TextPiece[] {
-    return hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) }));
+  private pieces({ hypothesis, signs }: Pair): TextPiece[] {
+    return piecesWithItems(hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) })), signs);
   }
 
   private textOf(pair: Pair): string {
     const { tokens } = pair.hypothesis;
-    return tokens.includes(UNK) ? textOfPieces(this.pieces(pair).map(({ text }) => text)) : this.target.decode(tokens);
+    return tokens.includes(UNK) ? textOfPieces(this.pieces(pair).map(({ text }) => text)) : stripped(withItems(this.target.decode(tokens), pair.signs));
   }
 }

@@ -74,7 +74,7 @@ interface SpelledText {
  */
 export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
-  const rows = representatives(target.pieces, target.wordOf);
+  const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation of removed signs has no words
   const columns = representatives(source.pieces, source.wordOf);
   const rowsOf = new Map<number, number>();
   for (const row of rows) rowsOf.set(target.wordOf[row], (rowsOf.get(target.wordOf[row]) ?? 0) + 1);
