@@ -18,13 +18,10 @@ from regard.errors import InputError, counted
 from regard.tracing.tokens.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
-"""The names of the matrices from which Q, K and V are computed."""
 
 DIRECT = ("Q", "K", "V")
-"""The names of the matrices that are given instead of those in `PROJECTED`."""
 
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
-"""The names of matrices that may be given with those in `PROJECTED`."""
 
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
 """The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""
@@ -36,7 +33,6 @@ About five matrices with this number of entries are in memory at once, and each 
 """
 
 ADVICE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
-"""Advice to the user, at the end of the messages about missing matrices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,12 +189,7 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless the matrix `name` has the rows and columns that the matrix `other` requires.
-
-    Args:
-        rows, columns: the required numbers; None = any number.
-        why: the reason for these numbers, for the message.
-    """
+    """Raise InputError unless a matrix has the rows and columns that another requires; None = any number."""
     given = size[name]
     required = (given[0] if rows is None else rows, given[1] if columns is None else columns)
     if given != required:

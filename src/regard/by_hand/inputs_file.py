@@ -31,10 +31,8 @@ from regard.errors import InputError, counted, nearest, reason
 from regard.tracing.tokens.readable_tokens import Token
 
 BIASES = ("b_q", "b_k", "b_v")
-"""The keys whose value is one row of numbers."""
 
 KEYS = ("title", "source", "tokens", "memory_tokens", *MATRICES, "n_heads", "scale", "mask", "temperature")
-"""The keys that the file may have."""
 
 
 def read_inputs(path: Path) -> ExampleInputs:

@@ -24,8 +24,8 @@ class QuerySteps:
     """The steps from the products to the weights for one query in one head.
 
     Attributes:
-        before: the query's row of each matrix before the exponential, by the matrix's name, such as "scores".
-        formulas: the formula of each matrix in `before`, by the matrix's name.
+        before, formulas: by the name of each matrix before the exponential, such as "scores": the query's row, the
+            formula.
         largest: is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
         total: the sum of the exponentials, that of the sink included.

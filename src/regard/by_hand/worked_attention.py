@@ -20,11 +20,10 @@ class Stage:
     """One matrix of a worked example, with its name and the formula that computes it.
 
     Attributes:
-        section: the title of the section that shows the matrix, such as "Attention".
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
-        rows, columns: the names of the rows and of the columns; empty = no names.
-        keys: which of the two are keys; None = neither.
+        rows, columns: the names of the rows and of the columns; empty = no names. `keys` says which of the two are
+            keys.
         marked: the row of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
@@ -57,9 +56,7 @@ class Stage:
 class WorkedAttention:
     """A worked example of attention; worked["weights"] is the `Stage` of this name.
 
-    Attributes:
-        stages: the matrices in the order of the computation.
-        query: the position of the marked query; None = no query is marked.
+    `stages` are in the order of the computation; `query` is the position of the marked query, None = no query.
     """
 
     inputs: ExampleInputs

@@ -171,7 +171,6 @@ class SharpenedScore(Score):
 
 
 HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.IGNORECASE)
-"""Matches a name that selects heads, such as "L3H1", "L3", "cross" or "cross L3H1"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from torch import Tensor
 from regard.attention.pattern import Pattern
 
 BLOCK_WEIGHTS = 2**22
-"""The largest number of weights of one pattern that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,11 +24,9 @@ TOO_LONG = 10.0
 class Plane:
     """A plane in the space of the tokens' vectors, onto which the vectors are projected.
 
-    Attributes:
-        middle: the mean of the vectors from which the plane was computed.
-        axes: two orthogonal unit vectors.
-        shares: for each axis, the variance of these vectors along the axis, divided by their total variance.
-        n_left_out: the number of vectors that were too long (see `TOO_LONG`).
+    Its two axes are orthogonal unit vectors; `middle` is the mean of the vectors from which it was computed. `shares`
+    are the variances of these vectors along the axes, divided by their total variance. `n_left_out` vectors were too
+    long (see `TOO_LONG`).
     """
 
     middle: Float[Tensor, " d_model"]

@@ -30,7 +30,6 @@ from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
 
 WEIGHTS_AT_ONCE = 2**20
-"""The largest number of attention weights that are computed at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +52,8 @@ def focus_on(
 ) -> Focus:
     """Return the query token and the head that a view shows; what is not given is chosen by salience.
 
-    Args:
-        token: the position or the text of the query token; None = choose one.
-        head: the name of a head, such as "L3H1" or "encoder L3H1"; without a kind, or if None, it is a head of the last
-            kind of attention in `trace.kinds`.
-        layer: the number of the layer that the head must be in; None = any layer.
+    `head` is a name such as "L3H1" or "encoder L3H1"; without a kind, or if None, the head is of the last kind in
+    `trace.kinds`. `layer` is the number of the layer that the head must be in; None = any layer.
     """
     kind = trace.kinds[-1]
     heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)

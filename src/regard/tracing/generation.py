@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedModel
 
 N_ALTERNATIVES = 5
-"""How many likely alternatives are stored for each token that a model generated."""
 
 N_NEXT = 8
 """The number of most probable next tokens that a page shows."""

@@ -28,13 +28,9 @@ Group = Sequence[int]
 class MergedWeights(Score):
     """A score whose values are another pattern's weights, summed over groups of keys, averaged over groups of queries.
 
-    The normaliser `Identity` returns these values as weights.
-
-    Attributes:
-        source: the pattern whose weights are merged.
-        query_group: for each query of `source`, the index of its group; no group is empty.
-        key_group: for each key of `source`, the index of its group.
-        averages_heads: whether the weights are averaged over all heads, so that the score has one head.
+    The normaliser `Identity` returns these values as weights. `query_group` and `key_group` have the index of the group
+    of each query and key of `source`; no group of queries is empty. If `averages_heads`, the score has one head, the
+    mean over all heads.
     """
 
     source: Pattern

@@ -94,9 +94,7 @@ def load_tokenizer(name: str) -> Any:
 def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTrainedModel", Any]:
     """Load a model for pictures or recordings by its name or folder, in evaluation mode, with its processor.
 
-    Args:
-        processor: a loaded processor; None = load the processor that belongs to the model.
-        writes: whether to load the model with its language modelling head, so that it can generate text.
+    `processor` None = load the processor that belongs to the model. `writes`: whether the model has to generate text.
     """
     from transformers import AutoModel, AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq
 
@@ -128,10 +126,8 @@ def load_processor(name: str) -> Any:
 def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
     """Load a model, a tokenizer or a processor from a folder, from the hub's cache or from the hub.
 
-    Args:
-        auto_class: a class of transformers such as AutoModel or AutoTokenizer.
-        description: what is loaded, in error messages.
-        local: whether to try the files on this machine first, and to download a model of the hub only if that fails.
+    `auto_class` is a class of transformers such as AutoModel, `description` the name in error messages. `local`: try
+    the files on this machine first, and download only if that fails.
     """
     try:
         with quiet_transformers(progress=not local):

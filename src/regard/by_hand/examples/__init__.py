@@ -6,7 +6,6 @@ from importlib.resources import files
 from regard.errors import InputError, nearest
 
 NAMES = ("self-attention", "causal", "one-word", "cross", "multi-head", "two-tokens-eight-heads")
-"""The names of the examples, the simplest first."""
 
 
 def text(name: str) -> str:

@@ -10,7 +10,6 @@ from regard.effects.movement import LayerStates
 from regard.json_file import Json
 
 STATES = ("before", "attention", "feed_forward", "after")
-"""The names of the four vectors that a trace may have for each token in each layer."""
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:

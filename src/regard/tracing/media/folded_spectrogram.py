@@ -37,11 +37,8 @@ def folded_tokens(
 ) -> Tokens:
     """Return the tokens of one layer of CLAP's audio encoder, row by row of the square.
 
-    Args:
-        n_parts: the number of parts of the time that are below each other in the square.
-        seconds: the time of the whole spectrogram.
-        n_sequences, n_tokens: not used: the tokens follow from `grids`.
-        grids: the numbers of rows and columns of patches of the square, and the same with padding.
+    `n_parts` parts of the time are below each other in the square; `seconds` is the whole time. `grids` is the rows and
+    columns of patches of the square, and the same with padding; the numbers of sequences and tokens are not used.
     """
     assert grids is not None
     (rows, columns), (padded_rows, padded_columns) = grids

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MOST_EXTRA_TOKENS = 16
-"""The largest number of extra tokens of a vision model, which do not stand for a patch."""
 
 Tokens = tuple[Token, ...]
 
@@ -55,13 +54,10 @@ class Media:
 def read_pictures(
     model: "PreTrainedModel", processor: Any, images: Any, video: Any, fps: float | None, text: str
 ) -> Media:
-    """Encode pictures or a video, and the text beside them if there is one, as input of a model.
+    """Encode pictures or a video, and the text beside them, as input of a model.
 
-    Args:
-        images: one picture or several, in any form that the processor accepts; None = there is a video.
-        video: the frames of a video, in any form that the processor accepts; None = there are pictures.
-        fps: the frames per second of the video; None = not known.
-        text: the text beside the pictures or the video; empty = no text.
+    `images` or `video` is None; both are in any form that the processor accepts. `fps` is the frames per second of the
+    video, or None; `text` may be empty.
     """
     name = "image" if video is None else "video"
     reads_audio_alone = hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")
@@ -109,10 +105,8 @@ def layout_of(
 ) -> PictureLayout:
     """Return the pictures as the model reads them, and the patch that each token of the model stands for.
 
-    Args:
-        encoded: the output of the processor.
-        pictures: the single pictures that were given to the processor; empty for a video.
-        n_image_tokens: the number of tokens in the text that stand for parts of pictures.
+    `encoded` is the output of the processor, given the single `pictures` (empty for a video). `n_image_tokens` is the
+    number of tokens in the text that stand for parts of pictures.
     """
     config, patch = model.config, patch_size(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
@@ -151,11 +145,8 @@ def encoder_tokens(
 ) -> Tokens:
     """Return the tokens of the vision model: in each sequence that it reads, extra tokens, then a token for each patch.
 
-    Args:
-        model: the name of the model's class, for messages.
-        n_sequences: the number of sequences; a token attends only to tokens of its own sequence.
-        n_tokens: the number of tokens in each sequence.
-        grids: the grid of patches of one layer, in a model whose layers have different grids; None = that of `layout`.
+    A token attends only to tokens of its own sequence. `grids` is the grid of patches of one layer, in a model whose
+    layers have different grids; None = that of `layout`.
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)

@@ -51,11 +51,8 @@ def frames_of(
 ) -> Float[Tensor, "frames 3 height width"]:
     """Return the frames of a video, or one picture, put together from patches in the order of the processor.
 
-    Args:
-        rows: the number of rows of squares.
-        merge: the number of rows, and of columns, of patches in a square.
-        patch_size: the side length of a patch in pixels.
-        n_times: how many patches follow one another in time at each place of the video; 1 for a picture.
+    There are `rows` rows of squares of merge × merge patches. At each place of the video, `n_times` patches follow one
+    another in time; 1 for a picture.
     """
     return rearrange(
         pixels,
@@ -67,9 +64,7 @@ def frames_of(
 def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list[tuple[int, int]]:
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
-    Args:
-        rows, columns: the numbers of rows and columns of squares in the picture. A square is merge × merge patches.
-        window: the number of rows, and of columns, of squares in a window; None = the model has no windows.
+    `rows`, `columns` and `window` count squares of merge × merge patches; `window` None = the model has no windows.
     """
     squares = [(row, column) for row in range(rows) for column in range(columns)]
     if window is not None:

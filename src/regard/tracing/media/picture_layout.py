@@ -61,13 +61,9 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
-    Such a model merges 2 × 2 patches to one from stage to stage. A patch may extend beyond the picture, at the right or
-    the bottom.
-
-    Args:
-        grid: the numbers of rows and columns of patches.
-        padded: the numbers of rows and columns with padding, which is at the end of each row and below the last row.
-        patch_size: the side length in pixels of a patch before any were merged.
+    Such a model merges 2 × 2 patches to one from stage to stage; `patch_size` is the side length in pixels before that.
+    A patch may extend beyond the picture, at the right or the bottom. `grid` is the numbers of rows and columns,
+    `padded` the same with padding, which is at the end of each row and below the last row.
     """
     side, (rows, columns) = patch_size, grid
     height, width = layout.images[0].shape[1:]

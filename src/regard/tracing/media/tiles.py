@@ -23,13 +23,10 @@ Tiles = Float[Tensor, "tiles 3 height width"]
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """A picture that is cut into tiles, squares that a vision model reads one by one.
+    """A picture that is cut into rows and columns of tiles, squares that a vision model reads one by one.
 
-    Attributes:
-        image: the number of the picture, from 0.
-        rows, columns: the numbers of rows and columns of tiles.
-        side: the side length of a tile in pixels.
-        patch_size: the side length of a patch in pixels.
+    `image` is the number of the picture, from 0; `side` and `patch_size` are the side lengths of a tile and of a patch,
+    in pixels.
     """
 
     image: int
@@ -78,13 +75,9 @@ def tiles_in_turn(
 ) -> PictureLayout:
     """Return the `PictureLayout` for models such as InternVL, whose text has the tiles one after another, row by row.
 
-    A picture of more than one tile also has a thumbnail.
-
-    Args:
-        pixels: the tiles and thumbnails of all pictures.
-        shapes: for each picture, the numbers of rows and columns of tiles.
-        n_image_tokens: the number of image tokens in the text, each of which stands for a square of patches.
-        thumbnail_first: whether the thumbnail precedes the tiles of its picture, instead of following them.
+    A picture of more than one tile also has a thumbnail, before its tiles or after them. `pixels` are the tiles and
+    thumbnails of all pictures; `shapes` are the rows and columns of tiles of each picture. Each of the `n_image_tokens`
+    of the text stands for a square of patches.
     """
     side = pixels.shape[-1]
     merge = isqrt(len(pixels) * (side // patch_size) ** 2 // max(1, n_image_tokens)) or 1
@@ -121,8 +114,8 @@ def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
     """Return the rows and columns of tiles into which a processor such as InternVL's cuts each picture.
 
-    Such a processor chooses rows and columns whose ratio is nearest to the ratio of the picture's height and width.
-    `side` is the side length of a tile in pixels.
+    Their ratio is nearest to the ratio of the picture's height and width. `side` is the side length of a tile in
+    pixels.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
 
@@ -223,12 +216,9 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
 def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
     """Return the height of the margin above a picture, and the width of the margin beside it, in a rectangle.
 
-    The picture is made as large as fits into the rectangle with its proportions kept, and lies in the middle.
-
-    Args:
-        size: the height and the width of the picture, in any unit.
-        full: the height and the width of the rectangle, in pixels or patches.
-        rounded: rounds a height or width as the processor or the model does.
+    The picture is made as large as fits into the rectangle with its proportions kept, and lies in the middle. `size` is
+    the height and width of the picture, `full` that of the rectangle; `rounded` rounds as the processor or the model
+    does.
     """
     scale = min(full[0] / size[0], full[1] / size[1])
     filled = (min(rounded(length * scale), limit) for length, limit in zip(size, full, strict=True))

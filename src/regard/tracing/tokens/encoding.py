@@ -99,9 +99,8 @@ def check_vocabulary(
 ) -> None:
     """Raise InputError if a model has no embedding for a token id, because the tokenizer belongs to another model.
 
-    Args:
-        as_target: True = the decoder reads the ids; False = the encoder, or a model with only one of the two.
-        were_given: whether the user gave `ids` in place of a text; the error message depends on it.
+    `as_target`: whether the decoder of an encoder-decoder reads the ids. `were_given`: whether the user gave ids, not a
+    text.
     """
     reader = model.get_decoder() if as_target else model
     try:

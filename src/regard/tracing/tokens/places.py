@@ -69,11 +69,8 @@ Place = Patch | Frame
 class PatchGrid:
     """The grid of patches into which a picture is divided.
 
-    Attributes:
-        image, n_images, thumbnail: the same as in `Patch`; all patches of the grid have these values.
-        rows, columns: the numbers of rows and columns of patches.
-        height, width: the size of the whole grid in pixels.
-        top, left: the distances of the grid from the top and the left of the picture, in pixels.
+    `height` and `width` are the size of the whole grid, `top` and `left` its distances from the top and the left of the
+    picture, in pixels. All patches have its `image`, `n_images` and `thumbnail` (see `Patch`).
     """
 
     image: int

@@ -15,10 +15,8 @@ from regard.errors import InputError, first_paragraph
 class Prompt:
     """The input text of a model.
 
-    Attributes:
-        text: the text; if token ids were given, the text that they encode.
-        ids: the token ids, if they were given; None = the tokenizer has to encode `text`.
-        has_special_tokens: whether `text` already contains all special tokens, as the text of a chat does.
+    `ids` are the token ids that the user gave, whose text is `text`; None = the tokenizer has to encode `text`. The
+    text of a chat already contains all special tokens.
     """
 
     text: str

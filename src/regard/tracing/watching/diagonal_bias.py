@@ -15,12 +15,8 @@ from regard.attention.stages import EqualFields
 class DiagonalBias(EqualFields, Bias):
     """The bias of a sequence that was made by joining the items of a batch, such as the windows of a picture.
 
-    The bias of each item is a block on the diagonal; between tokens of different items, the bias is 0.
-
-    Attributes:
-        blocks: the bias of each item; heads, queries and keys may have size 1 and broadcast.
-        item: for each token of the sequence, the index of the item to which it belongs.
-        position: for each token of the sequence, its position in this item.
+    The bias of each item is a block on the diagonal; between tokens of different items, the bias is 0. Each token of
+    the sequence has a position in an item. The axes of `blocks` may have size 1 and broadcast.
     """
 
     blocks: Float[Tensor, "items _ _ _"]

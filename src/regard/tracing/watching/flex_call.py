@@ -83,10 +83,9 @@ def indices(tile: Tile, device: torch.device) -> list[Tensor]:
 
 
 def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Callable[..., Tensor]:
-    """Vectorise a function of a single batch item, head, query and key, so that it takes tensors of indices.
+    """Vectorise a `score_mod` (if `scored`) or a `mask_mod`, functions of a single batch item, head, query and key.
 
-    `mod` is a `score_mod` if `scored`, with a score as its first argument, else a `mask_mod`. The last `n_buffers`
-    arguments are passed unchanged.
+    The first argument of a `score_mod` is a score. The last `n_buffers` arguments are passed unchanged.
     """
     for axis in (3, 2, 1, 0):
         along = [0 if other == axis else None for other in range(4)]

@@ -32,13 +32,7 @@ class StatesNotFoundError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class LayerPaths:
-    """The paths of a layer's modules in its model.
-
-    Attributes:
-        layer: the path of the layer itself, such as "encoder.layer.3".
-        projection: the path of the linear layer that is the output projection of the layer's attention.
-        feed_forward: the path of the last linear layer of the feed-forward network.
-    """
+    """The paths of a layer, of its output projection, and of the last linear layer of its feed-forward network."""
 
     layer: str
     projection: str
@@ -49,11 +43,8 @@ class LayerPaths:
 class LayerCall:
     """One forward call of a layer.
 
-    Attributes:
-        before: the input of the layer; None if it was not found.
-        after: the output of the layer; None if it was not found, or if the layer is still running.
-        outputs: the outputs of the linear layers inside the layer that have the shape of `before`, by path, the latest
-            last.
+    Its input `before` and its output `after` are None if they were not found, or if the layer is still running.
+    `outputs` has the outputs of those shapes of linear layers inside the layer, by path, the latest last.
     """
 
     before: Tensor | None = None

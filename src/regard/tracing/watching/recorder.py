@@ -74,7 +74,6 @@ SEVERAL_AXES = (
 EVERY_LAYER = " It must fit every layer: leave groups out for a model such as Swin, whose layers have different keys."
 
 MODEL_ITSELF = "(the model itself)"
-"""The name in `unseen` of the watched module itself, whose path is empty."""
 
 
 class Recorder(TorchFunctionMode):
@@ -83,11 +82,8 @@ class Recorder(TorchFunctionMode):
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         windows: the windows of layers that divide pictures, by path; statistics of such a layer are over all patches.
-        running: the modules that are running; the innermost makes the attention calls.
         n_calls: for each path, how many attention calls the module has made.
-        sharing: for each path, the `Sharing` that stores keys and values once for all steps of a generated text.
-        doubtful: by the path of each module that computed what may be attention in a form that is not recognised, why
-            it was not recorded.
+        doubtful: by path, why a module that computed what may be attention was not recorded.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
         at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
     """
@@ -298,7 +294,6 @@ def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
 
 
 IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
-"""Matches the names of torch functions that change their first argument."""
 
 
 @cache

@@ -14,17 +14,14 @@ ATTENTION_NAME = re.compile("(attention|attn)(?!.*bias$)", re.IGNORECASE)
 """Matches class names that contain "attention" or "attn" and do not end in "bias": modules that compute attention."""
 
 HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads", "nhead", "n_attention_heads")
-"""The attribute names under which modules store their number of heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadCounts:
-    """The numbers of heads of a module, found in its attributes or its config.
+    """The numbers of heads of a module, found in its attributes or its config; None = unknown.
 
-    Attributes:
-        query_heads: None = unknown.
-        key_heads: in a module of transformers in which several query heads share a key head; None = unknown.
-        group: the number of query heads that share a key head; 1 if `key_heads` is None.
+    `key_heads` is known only in modules of transformers in which `group` query heads share a key head; else `group` is
+    1.
     """
 
     query_heads: int | None = None
@@ -75,10 +72,8 @@ def running_modules(
 ) -> Iterator[RunningModules]:
     """Keep track of the modules of a model that are running in this thread, inside a `with` block.
 
-    Args:
-        entered: called when a module starts, with the number of modules that are then running.
-        left: called when a module ends, with the module and whether it returned an output (False if it raised an
-            error).
+    `entered` is called when a module starts, with the number of modules that are then running; `left` when a module
+    ends, with the module and whether it returned an output (False if it raised an error).
     """
     running, thread = RunningModules(), get_ident()
 

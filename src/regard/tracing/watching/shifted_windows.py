@@ -26,10 +26,8 @@ from regard.tracing.watching.joined_calls import in_one_sequence
 class ShiftedWindows:
     """The division of a grid of patches into windows in one layer.
 
-    Attributes:
-        rows, columns: the numbers of rows and columns of patches, without padding.
-        side: the number of rows, and of columns, of patches in a window.
-        shift: the number of rows, and of columns, by which the windows are shifted; 0 = they are not shifted.
+    `rows` and `columns` are those of patches, without padding. A window has side × side patches. The windows are
+    shifted by `shift` rows and columns; 0 = they are not shifted.
     """
 
     rows: int
