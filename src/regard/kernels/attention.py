@@ -28,9 +28,11 @@ class Vectors(ctypes.Structure):
             batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by this
                 number of batch items and heads, so that the C function can index the tensor as if it were complete.
         """
-        by_batch, by_head, by_token, _ = strides(tensor)
+        # without `strides`, which takes longer: this runs several times in every call of the kernel
+        (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
+        by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride
         first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)
-        return cls(first, by_batch, by_head, by_token)
+        return cls(first, by_batch, by_head, 0 if tokens == 1 else token_stride)
 
 
 class ByteMask(ctypes.Structure):

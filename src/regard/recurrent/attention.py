@@ -121,25 +121,18 @@ class SourceAttention(nn.Module):
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
         """Return the keyword arguments with which `forward` calls `regard.attend`."""
-        query = queries[:, None].to(memory.states)
+        query, score = queries[:, None].to(memory.states), self.score
         mask: Mask = Padding(memory.lengths)
-        return {
-            "query": query,
-            "key": memory.keys[:, None],
-            "value": memory.states[:, None],
-            "score": self.score_after(previous),
-            "mask": mask & Window(self.reach, self.reach, first) if self.attention == "local_m" else mask,
-            "normalise": self.normaliser(query, memory),
-        }
-
-    def score_after(self, previous: Float[Tensor, "batch target source"] | None) -> Score:
-        """Return the score of a decoder step, given the attention weights of the previous step (None = 0)."""
-        score = self.score
+        normalise: Normaliser = Softmax()
         if isinstance(score, LocationAware) and previous is not None:
-            return Prepared(score.after(previous[:, None]))
-        return Prepared(score) if isinstance(score, Preparable) else score
-
-    def normaliser(self, query: Float[Tensor, "batch 1 target d_model"], memory: Memory) -> Normaliser:
-        if self.centre is not None:
-            return Local(self.centre(query, memory.lengths), float(self.reach))
-        return Hard(StraightThrough()) if self.attention == "hard" else Softmax()
+            score = Prepared(score.after(previous[:, None]))
+        elif isinstance(score, Preparable):
+            score = Prepared(score)
+        if self.attention == "local_m":
+            mask = mask & Window(self.reach, self.reach, first)
+        elif self.attention == "hard":
+            normalise = Hard(StraightThrough())
+        elif self.centre is not None:
+            normalise = Local(self.centre(query, memory.lengths), float(self.reach))
+        key, value = memory.keys[:, None], memory.states[:, None]
+        return {"query": query, "key": key, "value": value, "score": score, "mask": mask, "normalise": normalise}

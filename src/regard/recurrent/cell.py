@@ -72,8 +72,7 @@ class Cells(nn.Module):
 
         Returns:
             The last layer's state after each token (0 for padding), and the final states of all layers. With two
-            directions, a state is the forward and the backward state, concatenated; the final backward state is the one
-            after the first token.
+            directions, a state is the forward and the backward state, concatenated.
         """
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.layers(packed)

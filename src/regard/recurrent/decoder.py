@@ -40,12 +40,10 @@ class State:
     """The state of a decoder between two steps. A step returns a new state and does not change the old state.
 
     Attributes:
-        memory: the encoded sources.
         hidden: the states of the cells after the last token.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
         weights: with the score "location_aware", which depends on them, the attention weights of the last step, or 0
             before the first step; with any other score, 0.
-        n_tokens: the number of target tokens read so far.
     """
 
     memory: Memory
@@ -71,11 +69,9 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """The output of `Decoder.forward`.
+    """For each input token, the logits of the token that follows it; the state is an argument of the next call.
 
     Attributes:
-        logits: for each input token, the logits of the token that follows it.
-        state: the state after the input tokens, an argument of the next call.
         pattern: the attention weights of the input tokens on the source tokens.
     """
 
@@ -89,9 +85,8 @@ class DecoderStep:
     """The output of `Decoder.step`, which reads one token of each batch item.
 
     Attributes:
-        query: the decoder state that was the attention query: the state s_t after this step, or in Bahdanau's form the
-            state s_{t-1} before it.
-        previous: the attention weights of the step before this one: `State.weights`.
+        query: the attention query: the state s_t after this step, or in Bahdanau's form the state s_{t-1} before it.
+        previous: the attention weights of the step before this one.
         state: the state after this step.
     """
 
@@ -238,11 +233,7 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters except those of the cells and of the attention.
-
-        Embeddings and the output projection are uniform in [-0.1, 0.1], other projections have the initialisation of
-        Glorot & Bengio 2010, and biases are 0.
-        """
+        """Draw matrices uniformly from [-0.1, 0.1] or as Glorot & Bengio 2010, except those of cells and attention."""
         for matrix in (self.embedding.weight, self.to_logits.weight):
             nn.init.uniform_(matrix, -0.1, 0.1)
         for layer in (*self.bridges, self.combine):

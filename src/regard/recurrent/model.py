@@ -20,12 +20,11 @@ from regard.recurrent.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """The output of `Recurrent.forward`.
+    """For each target token, the logits of the token that follows it, and its attention to the source.
 
     Attributes:
-        logits: for each target token, the logits of the token that follows it.
         encoder, decoder: empty tuples, because a recurrent model has no self-attention.
-        cross: a tuple of one `Pattern` with one head: the attention weights of the target tokens on the source tokens.
+        cross: a tuple of one `Pattern` with one head.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -36,12 +35,10 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """The output of `Recurrent.step`.
+    """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        logits: for each input token, the logits of the token that follows it.
-        state: the decoder's state after the input tokens, an argument of the next step.
-        cross: a tuple of one `Pattern` with one head: the attention weights of the input tokens on the source tokens.
+        cross: a tuple of one `Pattern` with one head: the attention of the input tokens to the source.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]

@@ -25,11 +25,9 @@ from regard.transformer.embedding import Embedding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Decoded(Described):
-    """The output of `Decoder.forward`.
+    """For each input token, the logits of the token that follows it; the state is an argument of the next call.
 
     Attributes:
-        logits: for each input token, the logits of the token that follows it.
-        state: the state after the input tokens, an argument of the next call.
         patterns: the self-attention pattern of each block.
         cross: the cross-attention pattern of each block; empty for a language model. Each pattern has
             one batch item for each source; its queries are the tokens of all targets of this source, concatenated.

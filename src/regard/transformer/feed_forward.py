@@ -79,20 +79,13 @@ class FeedForward(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class ActivationNames:
-    """An activation function, and its names in regard's CPU kernel, Hugging Face and CTranslate2.
+    """An activation function, and its names in regard's CPU kernel, Hugging Face and CTranslate2."""
 
-    Attributes:
-        function: the elementwise activation; a gated network applies it to the gates.
-        kernel: the activation's number in `kernels/blocks.h`.
-        hugging_face: the activation's name in a Hugging Face config; None if it is gated or has no name there.
-        ctranslate2: the activation's name in `ctranslate2.specs.Activation`; None if CTranslate2 does not have it.
-    """
-
-    function: Callable[[Tensor], Tensor]
-    kernel: int
+    function: Callable[[Tensor], Tensor]  # elementwise; a gated network applies it to the gates
+    kernel: int  # its number in `kernels/blocks.h`
     gated: bool = False
-    hugging_face: str | None = None
-    ctranslate2: str | None = None
+    hugging_face: str | None = None  # None = it is gated or has no name there
+    ctranslate2: str | None = None  # None = CTranslate2 does not have it
 
 
 ACTIVATIONS: Mapping[Activation, ActivationNames] = {

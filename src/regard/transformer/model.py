@@ -24,13 +24,10 @@ from regard.transformer.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransformerOutput(Described):
-    """The output of `Transformer.forward`.
+    """For each target token, the logits of the token that follows it; for each block, the pattern of its attention.
 
     Attributes:
-        logits: for each target token, the logits of the token that follows it.
-        encoder: the self-attention pattern of each encoder block.
-        decoder: the self-attention pattern of each decoder block.
-        cross: the cross-attention pattern of each decoder block.
+        encoder, decoder, cross: the self-attention of the encoder and of the decoder, and the cross-attention.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -41,11 +38,9 @@ class TransformerOutput(Described):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransformerStep:
-    """The output of `Transformer.step`.
+    """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        logits: for each input token, the logits of the token that follows it.
-        state: the decoding state after the input tokens, an argument of the next step.
         cross: the cross-attention pattern of each decoder block; its queries are the input tokens.
     """
 

@@ -86,21 +86,14 @@ class Stack(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackParameters:
-    """An encoder or decoder as an argument of the C kernels.
-
-    Attributes:
-        memory_layers: in a decoder, the key layer and the value layer of each cross-attention.
-        projection: in a decoder, the output projection.
-        storages: the memory of parameters and buffers, stored here so that it is not freed if a module replaces one.
-        rotary: the rotary positions of self-attention; None = positions are not rotary.
-    """
+    """An encoder or decoder as an argument of the C kernels."""
 
     stack: Stack
     embedding: EmbeddingParameters
-    memory_layers: "ctypes.Array[LinearParameters]"
-    projection: LinearParameters
-    storages: tuple[torch.UntypedStorage, ...]
-    rotary: Rotary | None
+    memory_layers: "ctypes.Array[LinearParameters]"  # a decoder's layers to keys and values of cross-attention
+    projection: LinearParameters  # a decoder's output projection
+    storages: tuple[torch.UntypedStorage, ...]  # kept here, so that no memory is freed if a module replaces a tensor
+    rotary: Rotary | None  # None = positions are not rotary
 
     @classmethod
     def of(cls, module: nn.Module) -> "StackParameters | None":

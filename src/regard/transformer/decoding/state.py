@@ -11,16 +11,15 @@ from regard.attention.layers.key_value import KeyValue
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DecodingState:
-    """The state of a decoder for a batch of target texts, one row each.
+    """The state of a decoder for a batch of target texts, one row each. A decoding step returns a new state.
 
-    A decoding step returns a new state and does not change the old one. Consecutive rows that translate the same source
-    (the hypotheses of a beam) share the keys and values of this source.
+    Consecutive rows that translate the same source (the hypotheses of a beam) share its keys and values.
 
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
         memory: for each block, the source's cross-attention keys and values; None for a language model.
-        cache: for each block, the self-attention keys and values of the target tokens so far, so that no token is
-            projected twice; None before the first token.
+        cache: for each block, the self-attention keys and values of the target tokens so far; None before the first
+            token.
         rows_per_source: the number of consecutive rows that read each source.
     """
 
@@ -35,17 +34,14 @@ class DecodingState:
         return 0 if self.cache is None else self.cache[0].n_tokens
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
-        """Return the state of the target texts with the indices `rows`, in the order of `rows`.
-
-        An index may occur several times, as when a beam search continues a text in two ways.
-        """
+        """Return the state of the target texts with the indices `rows`; a beam search may repeat an index."""
         state = replace(self, cache=None if self.cache is None else tuple(block.select(rows) for block in self.cache))
         if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
             return state  # a language model; or one source with as many rows as before
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return a state with some of this state's sources; the target tokens and their cached keys and values stay.
+        """Return a state with some of this state's sources, and all of its target texts.
 
         Args:
             sources: the indices, in this state, of the sources of the new state.

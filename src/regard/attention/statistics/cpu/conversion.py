@@ -28,21 +28,15 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedHeads:
-    """Some heads of a call in float32, as the C kernel reads them.
+    """Some heads of a call in float32, as the C kernel reads them."""
 
-    Attributes:
-        block_numbers: the indices in `Plan.blocks` of the blocks of these heads.
-        value: None = no context is computed.
-        batch, head, key_head: the indices in the call of query[0, 0], and of key[0, 0] and value[0, 0].
-    """
-
-    block_numbers: slice
+    block_numbers: slice  # the blocks of these heads in `Plan.blocks`
     query: Float[Tensor, "_batch heads queries width"]
     key: Float[Tensor, "_batch key_heads keys d_key"]
-    value: Float[Tensor, "_batch key_heads keys d_value"] | None
-    batch: int = 0
-    head: int = 0
-    key_head: int = 0
+    value: Float[Tensor, "_batch key_heads keys d_value"] | None  # None = no context is computed
+    batch: int = 0  # the batch item of query[0, 0], key[0, 0] and value[0, 0] in the call
+    head: int = 0  # the head of query[0, 0]
+    key_head: int = 0  # the head of key[0, 0] and value[0, 0]
 
 
 def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:

@@ -73,11 +73,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call of `attend`, with autograd disabled, or on tensors that require no gradients.
-
-    Args:
-        share: a slice of `Plan.blocks`, the blocks of queries to compute; None = all blocks.
-    """
+    """Run the C kernel for a call, without gradients; `share` selects the blocks of `Plan.blocks`, None = all."""
     if torch.is_inference_mode_enabled():  # autograd could not use tensors that are created in inference mode
         with torch.inference_mode(False), torch.no_grad():
             return compute(call, ask, contexts=contexts, report=report, share=share)

@@ -73,15 +73,11 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1.
-
-    Attributes:
-        strides: the strides of the batch axis and of the heads axis; 0 for an axis of size 1, which is broadcast.
-    """
+    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]
-    strides: tuple[int, int]
+    strides: tuple[int, int]  # of the batch axis and of the heads axis; 0 for an axis of size 1, which is broadcast
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
@@ -116,22 +112,15 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The blocks into which the C kernel divides a call of `attend`.
+    """The blocks into which the C kernel divides a call of `attend`."""
 
-    Attributes:
-        limits: None = there is no mask, or it allows several ranges of keys.
-        bounds: for each block, the fields of the C struct `BlockBounds`.
-        size: the number of weights in all blocks together.
-        rows, width, n_scratch: of all blocks, the most queries, the largest `width` and the largest `n_scratch`.
-    """
-
-    limits: KeyLimits | None
+    limits: KeyLimits | None  # None = there is no mask, or it allows several ranges of keys
     blocks: tuple[HeadBlock, ...]
-    bounds: Int[Tensor, "blocks 8"]
-    size: int
-    rows: int
-    width: int
-    n_scratch: int
+    bounds: Int[Tensor, "blocks 8"]  # for each block, the fields of the C struct `BlockBounds`
+    size: int  # the number of weights in all blocks together
+    rows: int  # the most queries of a block
+    width: int  # the largest `width` of a block
+    n_scratch: int  # the largest `n_scratch` of a block
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":

@@ -57,17 +57,11 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """The division of queries and keys among the cells (entries) of a pooled map of the weights of a head.
-
-    Attributes:
-        row_of_query: for each query, its row in the map.
-        first_key_of_column: for each column of the map, its first key; the last entry is the number of keys.
-        sizes: for each cell of the map, the number of weights that are pooled.
-    """
+    """The division of queries and keys among the cells (entries) of a pooled map of the weights of a head."""
 
     row_of_query: Int[Tensor, " queries"]
-    first_key_of_column: Int[Tensor, " columns_and_end"]
-    sizes: Int[Tensor, "rows columns"]
+    first_key_of_column: Int[Tensor, " columns_and_end"]  # at the end the number of keys
+    sizes: Int[Tensor, "rows columns"]  # the number of weights that each cell pools
 
     @classmethod
     @lru_cache(4)
@@ -81,32 +75,21 @@ class MapCells:
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the C kernel writes the context and the statistics; None = not computed.
-
-    Attributes:
-        context: in memory, the heads of a token are adjacent, as in the contexts of PyTorch's kernel; a model then
-            concatenates them without a copy.
-        inverse: for each query, 1 / Σ exp(score - largest score), summed over its keys and the head's sink (an extra
-            score that belongs to no key).
-        rows: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
-        groups: for each query, the sum of its weights on the keys of each group.
-        members: 1 if the key is in the group, else 0; the kernel reads these numbers like values.
-        pooled: the sum, or the maximum, of the weights in each cell of the map.
-        doubtful: whether `finite.may_be_wrong` must check the context (`doubtful` in attention.h says when).
-    """
+    """The tensors into which the C kernel writes the context and the statistics; None = not computed."""
 
     grid: Grid
     ask: Ask
     context: Float[Tensor, "batch heads queries d_value"] | None
-    inverse: Float[Tensor, "batch heads queries"]
-    rows: dict[str, Float[Tensor, "batch heads queries"]]
-    groups: Float[Tensor, "batch heads queries groups"] | None
-    members: Float[Tensor, "1 1 keys groups"] | None
+    """In memory, a token's heads are adjacent, as in PyTorch's contexts: a model concatenates them without a copy."""
+    inverse: Float[Tensor, "batch heads queries"]  # 1 / Σ exp(score - largest score), sink included
+    rows: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
+    groups: Float[Tensor, "batch heads queries groups"] | None  # the sum of weights on the keys of each group
+    members: Float[Tensor, "1 1 keys groups"] | None  # 1 if the key is in the group, else 0; read like values
     top: Top | None
     received: CompensatedSum | None
-    pooled: CompensatedSum | None
+    pooled: CompensatedSum | None  # the sum, or the maximum, of the weights in each cell of the map
     cells: MapCells | None
-    doubtful: bool = False
+    doubtful: bool = False  # whether `finite.may_be_wrong` must check the context (`doubtful` in attention.h says when)
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":

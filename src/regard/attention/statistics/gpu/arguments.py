@@ -21,20 +21,12 @@ LOG2_E = math.log2(math.e)
 
 
 class Sizes(NamedTuple):
-    """The sizes of a call of `attend`, in the form that Triton kernels take.
-
-    Attributes:
-        group: the number of query heads that share a key head.
-        offset: the key position of query 0.
-        width: the width of queries and keys.
-    """
-
     heads: int
-    group: int
+    group: int  # query heads that share a key head
     queries: int
     keys: int
-    offset: int
-    width: int
+    offset: int  # the key position of query 0
+    width: int  # of queries and keys
     d_value: int
 
 
@@ -48,63 +40,34 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The key ranges of each query, or the borders of each tile, and the strides of the first four axes.
+    """Key ranges or borders (see `MaskRanges`), and the strides of the first four axes (0 for an axis of size 1)."""
 
-    The stride of an axis of size 1 is 0. The borders are described in schedule.py.
-
-    Attributes:
-        numbers: a contiguous tensor of integers: the start and the stop of each key range of each query, [ranges batch
-            heads queries 2], or the four borders of each tile, [ranges batch heads tiles 4].
-        row_stride: the stride of the axis of queries or tiles.
-    """
-
-    numbers: Any
+    numbers: Any  # a contiguous tensor of integers
     range_stride: int
     batch_stride: int
     head_stride: int
-    row_stride: int
+    row_stride: int  # of the axis of queries or tiles
 
 
 class MaskRanges(NamedTuple):
-    """A mask as ranges of keys, in the form that a Triton kernel takes.
-
-    Attributes:
-        limits: for each query, the start and the stop of each of its key ranges.
-        borders: for each key range and tile, the four borders (see schedule.py).
-    """
-
-    limits: Table
-    borders: Table
+    limits: Table  # [ranges batch heads queries 2]: the start and the stop of each key range of each query
+    borders: Table  # [ranges batch heads tiles 4]: the borders of each tile, which schedule.py describes
 
 
 class Rule(NamedTuple):
     """The parameters that turn dot products of queries and keys into scores · log₂ e / temperature.
 
     The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
-
-    Attributes:
-        product_factor: the factor of the dot products: scale · log₂ e / temperature. With a softcap, it is
-            scale / softcap · 2 · log₂ e, because the function `tanh` in scores.py returns tanh(x) for the argument
-            2 x / ln 2.
-        tanh_factor: the factor of the tanh: softcap · log₂ e / temperature; None = no softcap.
-        bias_factor: the factor of the bias: log₂ e / temperature.
-        slopes: for `Alibi`, the slope of each head; None = the bias is not `Alibi`.
-        by_distance: for `RelativeBias`, the bias [heads, 2 · max_distance + 1] at the distances -max_distance to
-            max_distance; None = the bias is not `RelativeBias`.
-        max_distance: the largest distance in `by_distance`; larger distances have the same bias.
-        first_position: for `Alibi` and `RelativeBias`, the key position of query 0.
-        biases: a bias tensor [batch heads queries keys], with the strides `bias_batch`, `bias_head`, `bias_query` and
-            `bias_key`; None = the bias is not a tensor.
     """
 
-    product_factor: float
-    tanh_factor: float | None = None
-    bias_factor: float = 1.0
-    slopes: Any = None
-    by_distance: Any = None
-    max_distance: int = 0
-    first_position: int = 0
-    biases: Any = None
+    product_factor: float  # scale · log₂ e / temperature, or with a softcap scale / softcap · 2 · log₂ e for `tanh`
+    tanh_factor: float | None = None  # softcap · log₂ e / temperature; None = no softcap
+    bias_factor: float = 1.0  # log₂ e / temperature
+    slopes: Any = None  # for `Alibi`, the slope of each head
+    by_distance: Any = None  # for `RelativeBias`, the bias [heads, 2 · max_distance + 1] at each distance
+    max_distance: int = 0  # keys farther away have the same bias
+    first_position: int = 0  # for `Alibi` and `RelativeBias`, the key position of query 0
+    biases: Any = None  # a bias tensor [batch heads queries keys], with the strides below
     bias_batch: int = 0
     bias_head: int = 0
     bias_query: int = 0
@@ -113,16 +76,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments of the Triton kernels, made from a call of `attend`.
-
-    Attributes:
-        sinks: an extra score in each head's softmax that belongs to no key, times log₂ e / temperature; -∞ = none.
-        tiles: (n, m). A program (instance of a kernel) of `forward` computes n queries and reads m keys at a time; a
-            program of `read_weights` computes n keys and reads m queries at a time.
-        stages: the number of blocks of vectors that a program has in shared memory at a time. While it computes with
-            one block, it loads the next ones.
-        widths: the widths of keys and of values, rounded up to powers of 2.
-    """
+    """The arguments of the Triton kernels, made from a call of `attend`."""
 
     grid: Grid
     query: StridedTensor
@@ -130,11 +84,13 @@ class KernelArguments:
     value: StridedTensor
     limits: Limits
     rule: Rule
-    sinks: Float[Tensor, " heads"]
+    sinks: Float[Tensor, " heads"]  # a score of each head that belongs to no key, times log₂ e / temperature; -∞ = none
     sizes: Sizes
     tiles: tuple[int, int]
+    """(n, m): `forward` computes n queries with m keys at a time, `read_weights` n keys with m queries at a time."""
     stages: int
-    widths: tuple[int, int]
+    """The number of blocks of vectors in shared memory: a program computes with one and loads the others."""
+    widths: tuple[int, int]  # of keys and of values, rounded up to powers of 2
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":

@@ -28,19 +28,12 @@ UNITS = tl.constexpr(2.0**40)
 
 
 class WeightSums(NamedTuple):
-    """The tensors to which the kernel `read_weights` adds sums of weights, all 0 at first; None = not computed.
+    """The tensors to which the kernel `read_weights` adds sums of weights, all 0 at first; None = not computed."""
 
-    Attributes:
-        sums: [items map_rows keys], the sum of each key's weights over the queries of each row of the pooled map.
-        maxima: [items map_rows keys], the maximum of the same weights.
-        entropy: [batch heads queries], Σ weight · log₂ weight over the keys, in units of 2^-40.
-        distance: [batch heads queries], Σ weight · distance over the keys, in units of 2^-40.
-    """
-
-    sums: Any = None
-    maxima: Any = None
-    entropy: Any = None
-    distance: Any = None
+    sums: Any = None  # [items map_rows keys], the sum of each key's weights over the queries of each row of the map
+    maxima: Any = None  # [items map_rows keys], the maximum of the same weights
+    entropy: Any = None  # [batch heads queries], Σ weight · log₂ weight over the keys, in units of 2^-40
+    distance: Any = None  # [batch heads queries], Σ weight · distance over the keys, in units of 2^-40
 
 
 def compute_sums(
@@ -110,7 +103,6 @@ def read_weights(
         ranges: the number of key ranges of a query.
         short_rows: whether a row of the pooled map may have fewer than `n_queries` queries.
         width: the width of keys, rounded up to a power of 2.
-        n_keys, n_queries: the number of keys in a block, and of queries that are read at a time.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.keys, n_keys), sizes.heads)
     number, key_number = tl.arange(0, n_queries), tl.arange(0, n_keys)
@@ -163,13 +155,11 @@ def read_weights(
 @no_type_check
 @triton.jit
 def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.constexpr):
-    """Return the weights of some queries on some keys, and the binary logarithms of the weights.
+    """Return the weights of some queries (rows) on some keys (columns), and their binary logarithms.
 
     If keys may be masked, each logarithm is at least -1e30, because the product of a weight of 0 and -∞ would be NaN.
 
     Args:
-        queries, keys: the query vectors as rows, and the key vectors as columns.
-        mask_ranges, rule: the arguments of the kernel `read_weights`.
         log_sums: for each query, log₂ Σ 2^score over its keys.
         where: the index of the key range, the batch item, the head, the indices of queries and keys, and whether each
             query and each key exists.
@@ -200,8 +190,6 @@ def distances(positions, j):
 @triton.jit
 def finish_row(to, state, in_row):
     """Add the sums of one row of the pooled map to the results, and begin the next row.
-
-    The row ends within a block of queries that the kernel has just read.
 
     Args:
         to: a tuple: the results (`WeightSums`); the item (head), counted from the first item of this run; the indices

@@ -73,7 +73,6 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
 
 
 def running_maximum(limits: OneSide) -> OneSide:
-    """Return, for each query, the maximum of the limits of this query and of all queries before it."""
     return limits.cummax(dim=-1).values
 
 

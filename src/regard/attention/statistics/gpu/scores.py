@@ -17,13 +17,11 @@ import triton.language as tl
 def tile_of_program(first_item, tiles, heads):
     """Return the indices of the tile, item, batch item and head that this Triton program computes.
 
-    A tile is a block of queries or keys. An item is one head of one batch item, counted over all batch items. The last
-    tiles are computed first, because under a causal mask they take longest.
+    The last tiles are computed first, because under a causal mask they take longest.
 
     Args:
-        first_item: the first item of this kernel run.
-        tiles: the number of tiles of a head.
-        heads: the number of heads of a batch item.
+        first_item: the first item of this kernel run; an item is a head, counted over all batch items.
+        tiles: the number of tiles (blocks of queries or keys) of a head.
     """
     number = tl.program_id(0)
     item = first_item + number // tiles
@@ -37,10 +35,8 @@ def vectors(rows, batch, head, first, tokens, exists, width, padded: tl.constexp
 
     Args:
         rows: a `StridedTensor` of queries, keys or values.
-        batch, head: the indices of the batch item and the head.
         first, tokens: a start and a range 0, 1, 2, …; the indices of the tokens are first + tokens.
-        width: the number of entries of a vector.
-        padded: `width` rounded up to a power of 2; the additional entries are 0.
+        padded: `width`, the size of a vector, rounded up to a power of 2; the additional numbers are 0.
     """
     start = rows.numbers + batch * rows.batch_stride + head * rows.head_stride
     start += tl.cast(first, tl.int64) * rows.token_stride
@@ -56,7 +52,6 @@ def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
 
     Args:
         exists: False where the query or the key does not exist; the bias tensor is not read there.
-        rule: a `Rule`, the parameters that turn dot products into scores.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
     scores = products * rule.product_factor

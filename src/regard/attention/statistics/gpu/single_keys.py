@@ -21,7 +21,7 @@ def read_single_keys(
 
     Args:
         log_sum: for each query, log₂ Σ 2^score over its keys.
-        weights: the outputs [batch heads queries] by name: "first", "own" and "previous".
+        weights: the outputs by name: "first", "own" and "previous".
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_queries, _ = arguments.tiles
@@ -63,13 +63,11 @@ def single_keys(
     Args:
         query, key, rule, sizes: two `StridedTensor`s, a `Rule` and a `Sizes`.
         limits: a `Table`, the start and the stop of each query's key ranges.
-        log_sum: for each query, log₂ Σ 2^score over its keys.
         first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
             position and on the key before it; None = not computed.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
         width: the width of keys, rounded up to a power of 2.
-        n_queries: the number of queries in a block.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
@@ -94,13 +92,11 @@ def single_keys(
 @no_type_check
 @triton.jit
 def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges):
-    """Return the attention weight of each query on one key; 0 if the key is masked or does not exist.
+    """Return the attention weight of each query on one key, j; 0 if the key is masked or does not exist.
 
     Args:
-        queries: the query vectors.
         key, limits, rule, sizes, ranges: the arguments of the kernel `single_keys`.
         where: the batch item, the head and the indices of the queries.
-        j: for each query, the index of the key.
         log_sums: for each query, log₂ Σ 2^score over its keys.
     """
     batch, head, i = where

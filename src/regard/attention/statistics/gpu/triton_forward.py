@@ -20,18 +20,12 @@ from regard.attention.statistics.gpu.scores import border, limits_of, scores_of,
 
 
 class ForwardResults(NamedTuple):
-    """The tensors into which the Triton kernel `forward` writes; None = not computed.
-
-    Attributes:
-        log_sum: [batch heads queries], log₂ Σ 2^score of each query, its sink included; +∞ for a query that may attend
-            to no key, so that its weights 2^(score - log_sum) are 0.
-        log_share: [batch heads queries], log₂ of the sum of each query's weights, which is below 1 because of the sink.
-        context: [batch heads queries d_value].
-    """
+    """The tensors into which the Triton kernel `forward` writes; None = not computed."""
 
     log_sum: Any
-    log_share: Any = None
-    context: Any = None
+    """[batch heads queries], log₂ Σ 2^score, sink included; +∞ without keys, so that 2^(score - log_sum) is 0."""
+    log_share: Any = None  # [batch heads queries], log₂ of the sum of each query's weights, below 1 because of the sink
+    context: Any = None  # [batch heads queries d_value]
 
 
 def compute_forward(arguments: KernelArguments, results: ForwardResults, items: range) -> None:
@@ -80,14 +74,12 @@ def forward(
     """Triton kernel: each program computes the context and the log-sum-exp of one block of queries.
 
     Args:
-        query, key, value, mask_ranges, rule, sizes: three `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
+        query, key, value, mask_ranges, rule, results, sizes: three `StridedTensor`s, a `MaskRanges`, a `Rule`, a
+            `ForwardResults` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
-        results: a `ForwardResults`, the tensors to write to.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
         width, d_value: the widths of keys and of values, rounded up to powers of 2.
-        n_queries: the number of queries in a block.
-        n_keys: the number of keys that are read at a time.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
@@ -143,7 +135,6 @@ def read_keys(
     """Add some more keys to the running sums of a block of queries; return the new sums.
 
     Args:
-        queries: the query vectors of the block.
         key, value, rule, results, sizes: the arguments of the kernel `forward`.
         where: the batch item, the head and the indices of the queries.
         limits: for each query, the start and the stop of the range of keys to which it may attend.
@@ -151,7 +142,6 @@ def read_keys(
         sums: for each query, from the keys so far: the largest score, the sum of e = 2^(score - largest), and the sum
             of e · value.
         masked: whether the mask must be applied.
-        n_keys: the number of keys that are read at a time.
     """
     batch, head, i = where
     start, stop = limits
