@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from regard import InputError
-from regard.by_hand.example_inputs import ExampleInputs, joined_names
-from regard.errors import counted
+from regard.by_hand.example_inputs import ExampleInputs
 from regard.tracing.tokens.readable_tokens import Token
 
 CHOOSE = "give x with W_q, W_k and W_v, or Q, K and V themselves"
@@ -72,9 +72,7 @@ DIRECT = {"Q": (3, 2), "K": (3, 2), "V": (3, 6)}
     ],
 )  # fmt: skip
 def test_matrices_that_do_not_fit_are_refused(sizes, message):
-    with pytest.raises(InputError) as refusal:
-        ExampleInputs(title="", matrices=zeros(**sizes))
-    assert str(refusal.value) == message
+    assert refusal(InputError, ExampleInputs, title="", matrices=zeros(**sizes)) == message
 
 
 @pytest.mark.parametrize(
@@ -98,33 +96,22 @@ def test_matrices_that_do_not_fit_are_refused(sizes, message):
     ],
 )
 def test_choices_that_do_not_fit_are_refused(choices, message):
-    with pytest.raises(InputError) as refusal:
-        ExampleInputs(title="", matrices=zeros(**DIRECT), **choices)
-    assert str(refusal.value) == message
+    assert refusal(InputError, ExampleInputs, title="", matrices=zeros(**DIRECT), **choices) == message
 
 
 def test_names_for_a_memory_that_is_not_there_are_refused():
-    with pytest.raises(InputError) as refusal:
-        ExampleInputs(title="", matrices=zeros(**PROJECTED), memory_tokens=named(3))
-    assert str(refusal.value) == (
+    assert refusal(InputError, ExampleInputs, title="", matrices=zeros(**PROJECTED), memory_tokens=named(3)) == (
         "memory_tokens names the rows of memory, but there is no memory; give it, or leave them out."
     )
 
 
 @pytest.mark.parametrize("temperature", [-0.5, float("inf"), float("nan")])
-def test_a_temperature_below_0_is_refused(temperature):
-    with pytest.raises(InputError) as refusal:
-        ExampleInputs(title="", matrices=zeros(**DIRECT)).changed(temperature=temperature)
-    assert str(refusal.value) == (
+def test_a_temperature_that_is_below_0_or_too_small_for_float32_is_refused(temperature):
+    numbers = ExampleInputs(title="", matrices=zeros(**DIRECT))
+    assert refusal(InputError, numbers.changed, temperature=temperature) == (
         f"temperature={temperature} divides the scores, so it must be 0 (all weight on the largest) or above."
     )
-
-
-def test_a_temperature_too_small_for_float32_is_refused():
-    numbers = ExampleInputs(title="", matrices=zeros(**DIRECT))
-    with pytest.raises(InputError) as refusal:
-        numbers.changed(temperature=1e-39)
-    assert str(refusal.value) == (
+    assert refusal(InputError, numbers.changed, temperature=1e-39) == (
         "temperature=1e-39 is so small that scores divided by it are infinite in float32; take 0 for all weight on the "
         "largest."
     )
@@ -142,9 +129,8 @@ def test_changes_keep_the_rest():
 
 
 def test_more_scores_than_can_be_read_are_refused_before_they_are_computed():
-    with pytest.raises(InputError) as refusal:
-        ExampleInputs(title="", matrices=zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2)), n_heads=2)
-    assert str(refusal.value) == (
+    matrices = zeros(Q=(100_000, 2), K=(100_000, 2), V=(100_000, 2))
+    assert refusal(InputError, ExampleInputs, title="", matrices=matrices, n_heads=2) == (
         "100,000 queries and 100,000 keys in 2 heads give 20,000,000,000 scores; a worked example has at most "
         "16,777,216 (4,096 x 4,096); give fewer tokens."
     )
@@ -158,12 +144,3 @@ def test_tokens_have_names_where_none_are_given():
         ExampleInputs(title="", matrices=zeros(**DIRECT)).keys
         == ExampleInputs(title="", matrices=zeros(**DIRECT)).queries
     )
-
-
-def test_words():
-    assert [counted(1, "column"), counted(2, "query"), counted(2, "key")] == ["1 column", "2 queries", "2 keys"]
-    assert [joined_names(["Q"]), joined_names(["Q", "K"]), joined_names(["Q", "K", "V"])] == [
-        "Q",
-        "Q and K",
-        "Q, K and V",
-    ]

@@ -97,17 +97,7 @@ def test_another_change_of_the_head_is_overwritten_and_of_another_head_stays(tok
 def test_tokens_named_by_text_are_looked_up_in_the_text_of_each_run(tokenizer):
     model, longer = bert(), "look : the snake has a venom"
     clean = traced(model, tokenizer, longer, "")
-    assert [token.text for token in clean.tokens] == [
-        "[CLS]",
-        "look",
-        ":",
-        "the",
-        "snake",
-        "has",
-        "a",
-        "venom",
-        "[SEP]",
-    ]
+    assert " ".join(token.text for token in clean.tokens) == f"[CLS] {longer} [SEP]"
     found = traced(model, tokenizer, CORRUPTED, "", Interchange("L2H0", clean, tokens={"horse": "snake", "has": "has"}))
     assert found.changes == (Interchange("L2H0", clean, tokens={2: 4, 3: 5}),)
     expected = by_hooks(model, tokenizer, "L2H0", MODELS["L2H0"][1], [(2, 4), (3, 5)], clean=longer)

@@ -20,19 +20,16 @@ from refusals import refusal
 from torch.testing import assert_close
 
 import regard
-from regard import InputError, Pattern
+from regard import InputError
 
 SNAKE = "The snake is very dangerous because it has a venom."
 ANIMAL = "The animal didn't cross the street because it was too tired."
 
 
-def test_it_looks_at_the_snake(snake):
-    assert f"{snake['L3H1']['it', 'snake']:.3f}" == "0.674"
-
-
-def test_it_looks_at_the_animal(minilm):
+def test_it_looks_at_the_animal(snake, minilm):
     animal = regard.trace(minilm.model, ANIMAL, tokenizer=minilm.tokenizer)
-    assert f"{animal['L3H1']['it', 'animal']:.3f}" == "0.677"
+    found = snake["L3H1"]["it", "snake"], animal["L3H1"]["it", "animal"]
+    assert found == pytest.approx((0.674, 0.677), abs=5e-4)
 
 
 def test_every_weight_equals_eagers(snake, minilm):
@@ -76,12 +73,6 @@ def test_the_model_is_left_as_it_was_when_the_forward_fails(minilm, monkeypatch,
     monkeypatch.setattr(minilm.model.encoder, "forward", lambda *args, **kwargs: 1 / 0)
     assert refused(minilm.model, SNAKE) == "BertModel could not read its input: ZeroDivisionError division by zero."
     assert minilm.model.config._attn_implementation == "sdpa"
-
-
-def test_chosen_layers_only(minilm):
-    trace = regard.trace(minilm.model, SNAKE, tokenizer=minilm.tokenizer, layers=[4, 1])
-    assert list(trace.encoder) == [1, 4]
-    assert isinstance(trace.encoder[4], Pattern)
 
 
 def test_the_default_model_is_known_by_name(snake):
@@ -234,7 +225,7 @@ def test_layers_that_are_not_there_are_refused(minilm, refused):
 
 
 def test_each_kind_keeps_those_of_the_chosen_layers_that_it_has(minilm):
-    trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer, layers=[0, 2])
+    trace = regard.trace(marian(), "the snake", target="it", tokenizer=minilm.tokenizer, layers=[2, 0])
     assert [list(layers) for layers in (trace.encoder, trace.decoder, trace.cross)] == [[0], [0, 2], [0, 2]]
 
 
@@ -315,9 +306,6 @@ def test_a_notebook_shows_the_page(snake, tmp_path):
     assert html.unescape(parts[1]) == repr(snake)
     assert base64.b64decode(parts[2]).startswith(b"\x89PNG")
     assert html.unescape(parts[3]) == snake.html(tmp_path / "snake.html").read_text(encoding="utf-8")
-
-
-def test_a_notebook_shows_a_head_as_a_picture(snake):
     assert snake["L3H1"]._repr_png_().startswith(b"\x89PNG")
 
 
