@@ -149,7 +149,7 @@ def test_a_text_in_another_script_is_refused(task, monkeypatch):
     extra = {
         "training_texts": asdict(TrainingTexts(longest=99, smallest_ratio=0.0, largest_ratio=99.0, scripts=("kana",)))
     }
-    monkeypatch.setattr(back_translation, "Translator", SimpleNamespace(load=lambda *_: foreign))
+    monkeypatch.setattr(back_translation, "Translator", SimpleNamespace(load=lambda *_, **__: foreign))
     foreign = replace(Translator.load(task.translator, "cpu"), extra=extra)
     assert refusal(InputError, task.run, "cpu", Watcher()) == (
         f"2 of the first 2 lines of {task.text} are written in Latin letters; the training texts are in kana; give a "
@@ -162,8 +162,7 @@ def test_lines_unlike_the_training_texts_are_counted(task, translator_folder, mo
     monkeypatch.setattr(Translation, "unlike_source", ("rare",))
     printed = output("back-translate", translator_folder, task.text, task.source, task.target, "--quiet")
     assert printed.splitlines()[-5] == (
-        f"remark      10 lines are unlike the training texts of {translator_folder}; is this the right translator for "
-        "them?"
+        f"remark      10 lines unlike the training texts of {translator_folder}; is this the right translator for them?"
     )
 
 
@@ -202,6 +201,20 @@ def test_the_verb(task, translator_folder):
     )
     task.run("cpu", Watcher())
     assert pairs(task) == found
+
+
+def test_the_verb_with_8_bit_integers(task, translator_folder, monkeypatch):
+    loaded, load = [], Translator.load
+
+    def note(folder, device, *, int8):
+        loaded.append(int8)
+        return load(folder, device, int8=int8)
+
+    monkeypatch.setattr(Translator, "load", note)
+    files = translator_folder, task.text, task.source, task.target
+    output("back-translate", *files, "--greedy", "--device", "cpu", "--quiet", "--int8")
+    assert loaded == [True]
+    assert task.description() != replace(task, int8=True).description()  # it does not continue a run in float32
 
 
 def test_a_stopped_verb_says_so(task, translator_folder, monkeypatch):

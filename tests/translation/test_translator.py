@@ -122,12 +122,12 @@ def test_prefixes_for_all_or_for_each(translator):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.translate("no dog"), "the text of each line must be in a list; got 'no dog'."),
+        (lambda t: t.translate("no dog"), "give a list with the text of each line; got 'no dog'."),
         (lambda t: t.translate(["no dog", None]), "the text of line 2 is None; it must be a str."),
-        (lambda t: t.translate(None), "the text of each line must be in a list; got None."),
-        (lambda t: t.translate(iter(["no dog"])), "the text of each line must be in a list; got a list_iterator."),
-        (lambda t: t.score("no dog", ["ein"]), "the text of each line must be in a list; got 'no dog'."),
-        (lambda t: t.score(["no dog"], "ein"), "the target of each line must be in a list; got 'ein'."),
+        (lambda t: t.translate(None), "give a list with the text of each line; got None."),
+        (lambda t: t.translate(iter(["no dog"])), "give a list with the text of each line; got a list_iterator."),
+        (lambda t: t.score("no dog", ["ein"]), "give a list with the text of each line; got 'no dog'."),
+        (lambda t: t.score(["no dog"], "ein"), "give a list with the target of each line; got 'ein'."),
         (lambda t: t.translate([b"no dog"], first=7), "the text of line 7 is a bytes; it must be a str."),
         (lambda t: t.translate(["a", "a"], prefix=["ein", 5]), "the prefix of line 2 is an int; it must be a str."),
         (lambda t: t.score([None], ["ein"]), "the text of line 1 is None; it must be a str."),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.search_options import Seed, Temperature, TopK, TopP, option_name, search_from_options
-from regard.cli.shared_options import Device
-from regard.errors import InputError
+from regard.cli.shared_options import Device, Int8
+from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def back_translate(
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
+    int8: Int8 = False,
     device: Device = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
@@ -59,7 +60,7 @@ def back_translate(
 
         sample = not greedy and beam is None
         search = search_from_options(greedy, sample, {"size": beam}, sampling_options)
-    task = BackTranslation(translator=folder, text=text, source=source, target=target, search=search)
+    task = BackTranslation(translator=folder, text=text, source=source, target=target, search=search, int8=int8)
     with Watcher() if quiet else Terminal() as watcher:
         counts = task.run(device, watcher)
     if counts is None:
@@ -90,7 +91,7 @@ def print_counts(task: "BackTranslation", counts: "Counts") -> None:
         print(f"left out    {left_out}")
     if counts.unlike:
         share = "; is this the right translator for them?" if 2 * counts.unlike > counts.lines else ""
-        print(f"remark      {counts.unlike:,} lines are unlike the training texts of {task.translator}{share}")
+        print(f"remark      {counted(counts.unlike, 'line')} unlike the training texts of {task.translator}{share}")
     print(f"sources     {source}")
     print(f"targets     {target}")
     print(f"\nnow         regard train …,{source} …,{target} --synthetic 2 --out …")

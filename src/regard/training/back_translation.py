@@ -79,6 +79,7 @@ class BackTranslation:
         translator: the folder of a translator from the language of the text into the language of the sources.
         text: the file with the text to translate, one sentence per line.
         source, target: the files to write. `source` gets the translations, `target` the lines of the text.
+        int8: translate with 8-bit integers as weights.
     """
 
     translator: Path
@@ -86,6 +87,7 @@ class BackTranslation:
     source: Path
     target: Path
     search: Search
+    int8: bool = False
 
     @property
     def folder(self) -> Path:
@@ -104,7 +106,7 @@ class BackTranslation:
         if n_lines == 0:
             raise InputError(f"{self.text} has no lines; give at least one.")
         watcher.busy("loading the translator")
-        translator = Translator.load(self.translator, device)
+        translator = Translator.load(self.translator, device, int8=self.int8)
         self.refuse_foreign(translator)
         try:
             state = self.earlier_state(watcher)
@@ -133,7 +135,7 @@ class BackTranslation:
         return {
             "text": checksum(self.text),
             "translator": {path.name: checksum(path) for path in files},
-            "search": repr(self.search),
+            "search": f"{self.search!r}{', int8' * self.int8}",
         }
 
     def earlier_state(self, watcher: Watcher) -> State:

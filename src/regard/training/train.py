@@ -122,8 +122,9 @@ def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watc
     chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
     watcher.busy("calibrating the scores of translations")
     chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
-    if chosen.alignment_rule.agreement is not None:
-        watcher.say(f"alignments come from {chosen.alignment_rule}")
+    rule = chosen.alignment_rule
+    unmeasured = "; they are unreliable: no target piece of the dev pairs depends on one source word"
+    watcher.say(f"alignments come from {rule}{unmeasured if rule.agreement is None else ''}")
 
 
 def prepare_together(

@@ -104,7 +104,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
     """Raise TypeError unless `texts` is a sequence of str; `first` is the number of the first line."""
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)
-        raise TypeError(f"{name} of each line must be in a list; got {given}.")
+        raise TypeError(f"give a list with {name} of each line; got {given}.")
     for number, text in enumerate(texts, first):
         if not isinstance(text, str):
             raise TypeError(f"{name} of line {number} is {type_name(text)}; it must be a str.")

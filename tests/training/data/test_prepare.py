@@ -33,7 +33,10 @@ def test_fewer_pieces_than_characters_are_remarked_on(texts, tmp_path, quick):
     ) in said
     said.clear()
     train(*texts, tmp_path / "enough", quick(max_steps=1, vocabulary={"n_tokens": 60}), watcher=watcher)
-    assert not any("fewer than the different" in line for line in said)
+    assert not any("fewer than the different" in line or "more than the texts" in line for line in said)
+    train(*texts, tmp_path / "few", quick(max_steps=1, vocabulary={"n_tokens": 9999}), watcher=watcher)
+    most = max(len(Vocabulary.load(tmp_path / "few" / "data" / f"{side}.spm")) for side in ("source", "target"))
+    assert f"vocabulary.n_tokens = 9999 is more than the texts allow: the vocabulary has {most} pieces" in said
 
 
 MACHINE = """

@@ -115,6 +115,9 @@ def write_missing(
     recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
     corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
     source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
+    asked, most = config.vocabulary.n_tokens, max(len(source), len(target))
+    if asked is not None and most < asked:
+        watcher.say(f"vocabulary.n_tokens = {asked} is more than the texts allow: the vocabulary has {most:,} pieces")
     if settled is not None:
         return settled
     # called only to raise InputError for settings that are not valid, before they are stored

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
 
-from regard.errors import InputError
+from regard.errors import InputError, counted
 from regard.text.parallel import CleanCopy, Pair, Parallel, Report
 from regard.text.vocabulary import Vocabulary
 from regard.training.data.corpora import TextFiles
@@ -57,10 +57,9 @@ class Split:
         if len(chosen) == n_pairs:
             names = [f"{path}" for corpus in genuine for path in (corpus.parallel.source, corpus.parallel.target)]
             raise InputError(
-                f"{', '.join(names[:-1])} and {names[-1]} have {n_pairs:,} pairs with {len(sources):,} different "
-                f"sources, and the pairs of {n_dev:,} sources are held out for evaluation, so no training pair is "
-                "left; give more pairs, a smaller data.dev_pairs, or separate dev pairs with --dev-source and "
-                "--dev-target."
+                f"{', '.join(names[:-1])} and {names[-1]} have {counted(n_pairs, 'pair')} with "
+                f"{counted(len(sources), 'different source')}; with data.dev_pairs = {n_dev} no training pair is left: "
+                "give more pairs, a smaller data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
             )
         others = (pair for pair in pairs() if pair[0] not in sources)
         held_out = sources_with_own_targets(chosen, others) or frozenset(sources)
