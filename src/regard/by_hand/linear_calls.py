@@ -50,7 +50,7 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Return the input of a linear layer and those of its columns that computed `part`; None if there are none.
+    """Return the input, and the parameters of the columns, of the linear layer that computed `part`; None if none did.
 
     `part` is the queries, keys or values of a head.
     """

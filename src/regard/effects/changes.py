@@ -128,7 +128,7 @@ class LayerChanges:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WithoutEdges(Mask):
-    """A mask that is False exactly on `edges`."""
+    """A mask that is False at each `Edge` (head, query, key) in `edges`, and True elsewhere."""
 
     edges: tuple[Edge, ...]
 
@@ -200,6 +200,13 @@ def heads_of(change: Change) -> list[HeadSet]:
     if isinstance(change, Cut):
         return [HeadSet()] if change.heads is None else [HeadSet.of(name) for name in change.heads]
     return [HeadSet.of(change.head)]
+
+
+def named_tokens(change: Change) -> list[int | str]:
+    if isinstance(change, Cut):
+        return [change.query, change.key]
+    pairs = (change.token_pairs or []) if isinstance(change, Interchange) else []
+    return [token for pair in pairs for token in pair]
 
 
 def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:

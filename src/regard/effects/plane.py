@@ -58,5 +58,5 @@ class Plane:
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the two coordinates of differences between vectors, which do not depend on `middle`."""
+        """Return the coordinates along the two axes of differences between vectors; `middle` is not subtracted."""
         return differences.to(self.axes) @ self.axes.T

@@ -51,7 +51,10 @@ class RoleSums:
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return the sums of a self-attention pattern with one batch item; `texts` and `special` describe its tokens."""
+    """Return how much each head attends to keys of each role, summed over the queries.
+
+    The pattern has one batch item.
+    """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)

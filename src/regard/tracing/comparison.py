@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.representation import type_name
 from regard.effects.distance import pattern_distance
 from regard.errors import InputError
-from regard.tracing.patterns_by_layer import layers_in_order
+from regard.tracing.patterns_by_layer import head_name, largest_cells, layers_in_order
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, reference_of
 from regard.tracing.trace import Trace
@@ -74,9 +74,8 @@ class Comparison:
 
         The head is number `head` of the layer `layers[row]`.
         """
-        kind, layer = self.layers[row]
-        prefix = f"{kind} " if len(self.tokens) > 1 else ""
-        return f"{prefix}L{layer}H{head}", reference_of(int(self.queries[row, head]), self.tokens[kind])
+        tokens = self.tokens[self.layers[row][0]]
+        return head_name(self.layers, row, head), reference_of(int(self.queries[row, head]), tokens)
 
     def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
         """Return, for the n heads that differ most, the name of the head, the query token and the total variation."""
@@ -84,9 +83,7 @@ class Comparison:
 
     def largest_cells(self, n: int) -> list[tuple[int, int]]:
         """Return, for the n heads that differ most, the index of the layer in `layers`, and the number of the head."""
-        distances = self.heads.nan_to_num(-1.0).flatten()
-        order = distances.sort(descending=True, stable=True).indices[:n].tolist()
-        return [divmod(cell, self.heads.shape[1]) for cell in order if distances[cell] >= 0]
+        return largest_cells(self.heads, n)
 
     def show(self) -> None:
         """Print where the two traces first differ, the heads that differ most, and a grid of all heads."""

@@ -25,7 +25,7 @@ from regard.attention.representation import type_name
 from regard.effects.changes import HeadSet
 from regard.effects.interchange import Interchange
 from regard.errors import InputError
-from regard.tracing.patterns_by_layer import layers_in_order
+from regard.tracing.patterns_by_layer import head_name, largest_cells, layers_in_order
 from regard.tracing.reading import read_text, with_positions
 from regard.tracing.run import evaluating, loaded_for_text, output_of, run_model, trace
 from regard.tracing.tokens.prompt import prompt_of
@@ -120,14 +120,11 @@ class IndirectEffects:
 
     def head_name(self, row: int, head: int) -> str:
         """Return the name of head number `head` of the layer `layers[row]`, such as "L3H1" or "cross L3H1"."""
-        kind, layer = self.layers[row]
-        return f"{kind} L{layer}H{head}" if len({kind for kind, _ in self.layers}) > 1 else f"L{layer}H{head}"
+        return head_name(self.layers, row, head)
 
     def largest(self, n: int = 5) -> list[tuple[str, float]]:
         """Return the names of the n heads with the largest effects, in absolute value, and their effects."""
-        sizes = self.heads.abs().nan_to_num(-1.0).flatten()
-        order = sizes.sort(descending=True, stable=True).indices[:n].tolist()
-        cells = [divmod(cell, self.heads.shape[1]) for cell in order if sizes[cell] >= 0]
+        cells = largest_cells(self.heads.abs(), n)
         return [(self.head_name(*cell), float(self.heads[cell])) for cell in cells]
 
     def show(self) -> None:

@@ -3,6 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from regard.attention.attend import Attended
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
@@ -27,6 +31,19 @@ def layers_in_order(attended: AttentionSteps) -> list[tuple[str, int]]:
     """Return the kind of attention and the number of each layer, in the order in which a model computes the layers."""
     layers = ((kind, layer) for kind in KINDS for layer in attended.get(kind, ()))
     return sorted(layers, key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])))
+
+
+def head_name(layers: Sequence[tuple[str, int]], row: int, head: int) -> str:
+    """Return the name of a head of the layer `layers[row]`: "L3H1", or "cross L3H1" if there are several kinds."""
+    kind, layer = layers[row]
+    return f"{kind} L{layer}H{head}" if len({kind for kind, _ in layers}) > 1 else f"L{layer}H{head}"
+
+
+def largest_cells(numbers: Float[Tensor, "layers heads"], n: int) -> list[tuple[int, int]]:
+    """Return the row and the column of the n largest numbers, largest first; NaN is left out."""
+    flat = numbers.nan_to_num(-torch.inf).flatten()
+    order = flat.sort(descending=True, stable=True).indices[:n].tolist()
+    return [divmod(cell, numbers.shape[1]) for cell in order if flat[cell] > -torch.inf]
 
 
 def counts_by_kind(attended: AttentionSteps) -> str:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.effects.changes import Change, Cut, heads_of
+from regard.effects.changes import Change, Cut, heads_of, named_tokens
 from regard.effects.interchange import Interchange
 from regard.errors import InputError
 from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
@@ -100,7 +100,7 @@ def read_medium(
 
     `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
     """
-    if any(map(names_tokens, changes)) and not medium.target:
+    if any(map(named_tokens, changes)) and not medium.target:
         raise InputError(
             "a change that names parts of a picture or a recording needs positions: use it in regard.changed(model, "
             "changes) around the model's own call."
@@ -176,7 +176,7 @@ def with_positions(
     change: Change, model: "PreTrainedModel", source: Sequence[Token], target: Sequence[Token]
 ) -> Change:
     """Return a copy of a change in which tokens given by their text are replaced by their positions."""
-    if not isinstance(change, Cut | Interchange) or not names_tokens(change):
+    if not isinstance(change, Cut | Interchange) or not named_tokens(change):
         return change
     only_kind = None
     if KindOfPath.of(model).only_kind is not None:
@@ -194,10 +194,6 @@ def with_positions(
     others = getattr(change.other, sides[0])
     pairs = [(token_position(here, queries), position_there(there, others)) for here, there in change.token_pairs or ()]
     return replace(change, tokens=dict(pairs))
-
-
-def names_tokens(change: Change) -> bool:
-    return isinstance(change, Cut) or (isinstance(change, Interchange) and change.tokens is not None)
 
 
 def position_there(token: TokenReference, others: Sequence[Token]) -> int:

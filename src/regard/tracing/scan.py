@@ -93,7 +93,7 @@ class Scan:
 
     @classmethod
     def load(cls, path: Path, model: str, source: str) -> "Scan | None":
-        """Return the scan that `save` wrote for the same model and `source`; None if the file has no such scan."""
+        """Return the scan that `save` wrote for the same model and `source` (see `save`); None if the file has none."""
         try:
             document = read_json(path)
             if (document["format"], document["model"], document["source"]) != (FORMAT, model, source):

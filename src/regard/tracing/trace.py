@@ -226,7 +226,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and their sums by role over the queries (see `RoleSums`).
+        """Return the names of all heads, and how much each attends to keys of each role (see `RoleSums`).
 
         The kind is not "cross".
         """

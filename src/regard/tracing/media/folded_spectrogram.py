@@ -35,7 +35,7 @@ def folded_tokens(
     n_tokens: int,
     grids: Grids | None,
 ) -> Tokens:
-    """Return the tokens of one layer of CLAP's audio encoder, row by row of the square.
+    """Return the tokens of one layer of CLAP's audio encoder, row by row of the square that the spectrogram becomes.
 
     `n_parts` parts of the time are below each other in the square; `seconds` is the whole time. `grids` is the rows and
     columns of patches of the square, and the same with padding; the numbers of sequences and tokens are not used.

@@ -38,8 +38,8 @@ class Media:
         inputs: the keyword arguments with which the model is called.
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
-        source_of: returns the tokens of the encoder, from the number of sequences that the encoder reads, the number of
-            tokens in each, and the grid of patches of the layer; None = all layers have the same grid, unlike those of
+        source_of: returns the tokens of the encoder, given the number of sequences that it reads, the number of tokens
+            in each, and the grid of patches of the layer; the grid is None if all layers have the same, unlike those of
             Swin.
         target: the tokens of the decoder, or of the language model; empty for a model with neither.
     """

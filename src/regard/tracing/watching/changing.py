@@ -18,7 +18,7 @@ from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
 from regard.attention.call import Call
 from regard.attention.representation import type_name
-from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of
+from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of, named_tokens
 from regard.effects.interchange import Interchange, interchanged
 from regard.errors import InputError
 from regard.tracing.watching.attention_kind import KindOfPath
@@ -73,7 +73,7 @@ def check_change(change: Change, only_kind: str | None) -> None:
     """
     if not isinstance(change, Change):
         raise TypeError(f"{change!r} is not a change; give Cut, Silence, Sharpen or Interchange objects.")
-    tokens = tokens_of(change)
+    tokens = named_tokens(change)
     if not all(isinstance(token, int) for token in tokens):
         raise InputError(
             f"{change} names a token by its text, and regard.changed has no text to find it in; give the token's "
@@ -87,13 +87,6 @@ def check_change(change: Change, only_kind: str | None) -> None:
             f"{change} must name the kind of its heads, since the model has several: 'encoder L0H1', "
             "'decoder L0H1', 'cross L0H1', or 'cross' alone for all heads of cross-attention."
         )
-
-
-def tokens_of(change: Change) -> list[int | str]:
-    if isinstance(change, Cut):
-        return [change.query, change.key]
-    pairs = (change.token_pairs or []) if isinstance(change, Interchange) else []
-    return [token for pair in pairs for token in pair]
 
 
 class AttentionChanger(TorchFunctionMode):

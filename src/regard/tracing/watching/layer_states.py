@@ -44,7 +44,8 @@ class LayerCall:
     """One forward call of a layer.
 
     Its input `before` and its output `after` are None if they were not found, or if the layer is still running.
-    `outputs` has the outputs of those shapes of linear layers inside the layer, by path, the latest last.
+    `outputs` has, by path, the outputs of the linear layers inside the layer that have the shape of `before`, the
+    latest last.
     """
 
     before: Tensor | None = None

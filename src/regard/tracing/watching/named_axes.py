@@ -122,7 +122,10 @@ def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, An
 
 
 def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> Move | None:
-    """Return the `Move` from a tensor to one with more numbers, to which it broadcasts; None if it does not."""
+    """Return the `Move` that repeats a tensor of shape `old` to the shape `new`.
+
+    None if it does not broadcast to it.
+    """
     n_more = len(new) - len(old)
     if n_more < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_more:], strict=True)):
         return None

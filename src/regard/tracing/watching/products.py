@@ -90,7 +90,7 @@ def multiplied(op: Operation, left: Any, right: Any) -> Multiplied | None:
 
 
 def shared_axes(axes: Axes, shape: torch.Size, full: torch.Size) -> Axes:
-    """Return the last of the axes `axes`, of sizes `full`, for a factor of another shape; None where it is repeated."""
+    """Return the names of a factor's axes, given the axes of the product and their sizes; None where it is repeated."""
     n = len(shape)
     return tuple([axis if old == new else None for axis, old, new in zip(axes[-n:], shape, full[-n:], strict=True)])
 

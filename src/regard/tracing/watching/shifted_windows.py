@@ -26,8 +26,8 @@ from regard.tracing.watching.joined_calls import in_one_sequence
 class ShiftedWindows:
     """The division of a grid of patches into windows in one layer.
 
-    `rows` and `columns` are those of patches, without padding. A window has side × side patches. The windows are
-    shifted by `shift` rows and columns; 0 = they are not shifted.
+    `rows` and `columns` count patches, without padding. A window has side × side patches. The windows are shifted by
+    `shift` rows and columns; 0 = they are not shifted.
     """
 
     rows: int

@@ -107,7 +107,7 @@ def projected(op: Operation) -> Projected | None:
 
 
 def scores_of(op: Operation, operand: Any) -> Product | None:
-    """Return the `Product` of scores, an operand, with the axes of the result, to which the scores may broadcast."""
+    """Return the `Product` of scores, with the axes of the result of `op`, to which the scores may broadcast."""
     product = op.origin_of(operand)
     if not isinstance(product, Product) or op.result.shape == operand.shape:
         return product if isinstance(product, Product) else None
@@ -248,7 +248,7 @@ def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) ->
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how a tensor was computed whose axes of size 1 are repeated."""
+    """Return how the result of expand, broadcast_to or repeat was computed, if that is known of `tensor`."""
     return moved(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 
