@@ -7,8 +7,8 @@ does not allow it):
     Causal() & Documents(ids)                       several texts in one sequence of a language model
     Window(256, 256) | Global([0])                  Longformer
 
-The queries are taken to be the *last* tokens, as when decoding with a cache of keys. If they are not, give masks that
-depend on positions the key position of query 0 as the argument `offset`.
+The queries are taken to be the *last* tokens, as when decoding with a cache of keys. For other queries, the argument
+`offset` of masks that depend on positions is the key position of query 0.
 
     python -m regard.attention.masks        draws each mask
 """

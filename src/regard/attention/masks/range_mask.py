@@ -84,7 +84,7 @@ class RangeMask(Mask):
             )
 
     def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        """Return the limits of the queries in a tile; tensors broadcast to [batch heads queries 1]."""
+        """Return (start, stop) for the queries of a tile; tensors broadcast to [batch heads queries 1]."""
         position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
         length: Number = self.item_lengths
         if isinstance(length, Tensor):
