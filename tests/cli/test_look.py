@@ -126,6 +126,16 @@ def test_of_a_translator_the_translation_and_its_alignment_come_first(translator
     assert rows == set(found.alignment.target_words)
 
 
+def test_the_picture_of_a_translation_is_its_alignment_unless_a_head_is_chosen(translator_folder, tmp_path):
+    found = Translator.load(translator_folder).translate(["a dog ran to the cat"])[0]
+    for name, options in {"plain": [], "head": ["--head", "L1H1"], "layer": ["--layer", "1"]}.items():
+        look("a dog ran to the cat", "--model", translator_folder, *options, "--png", tmp_path / f"{name}.png")
+    plain, head, layer = ((tmp_path / f"{name}.png").read_bytes() for name in ("plain", "head", "layer"))
+    assert plain == found.figure(tmp_path / "alignment.png").read_bytes()
+    assert head == found.trace.figure(tmp_path / "trace.png", head="cross L1H1").read_bytes()
+    assert layer != plain
+
+
 def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
     assert refused("look", "no dog", "--model", translator_folder, "--new-tokens", "3") == (
         f"{translator_folder} is a translator, which always writes its whole translation; leave --new-tokens out."

@@ -212,6 +212,17 @@ def test_a_translation_as_a_picture_and_as_a_page(translator, tmp_path):
     assert "cat.gif" in refusal(InputError, one.figure, tmp_path / "cat.gif")
 
 
+def test_a_notebook_shows_a_list_of_translations_as_a_table(translator):
+    texts = ["no dog", "<b> & the cat", ""] * 40
+    found = translator.translate(texts)
+    rows = re.findall("<tr>(.*?)</tr>", found._repr_html_())
+    cells = [[unescape(cell) for cell in re.findall("<td [^>]*>(.*?)</td>", row)] for row in rows]
+    assert [row[:2] for row in cells[1:101]] == [[one.source, one.text] for one in found[:100]]
+    assert cells[1][2:] == ["-", "; ".join(found[0].unlike)]
+    assert cells[101:] == [["… and 20 more", "", "", ""]]
+    assert translator.score(texts[:1], ["ein"])._repr_html_().count("<tr>") == 2
+
+
 def test_the_trace_of_a_translation(translator, capsys):
     (one,) = translator.translate(TEXTS[:1])
     trace = one.trace

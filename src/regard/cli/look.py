@@ -68,7 +68,8 @@ def look(
 
     Without --token and --head, regard shows the head and the query token with a large weight on a distant word; a word
     at which all tokens of a head look counts less. If the model is a translator made by regard train, its translation
-    is shown too, or the text of --target in place of the translation.
+    is shown too, or the text of --target in place of the translation. The picture of a translation is its word
+    alignment; with --token, --head or --layer, it is a head.
 
     [bold]Examples[/bold]
 
@@ -141,7 +142,10 @@ def look(
             else:
                 translation.html(html, token=query, head=name)
         for picture in pictures:
-            seen.figure(picture, token=query, head=name, padding=padding)
+            if translation is None or token or head or layer is not None or not translation.alignment.pairs:
+                seen.figure(picture, token=query, head=name, padding=padding)
+            else:
+                translation.figure(picture)
         if heads:
             seen.heads_figure(heads, layer, focus.head.kind, padding=padding)
         if json:

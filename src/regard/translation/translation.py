@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,6 +19,9 @@ from regard.translation.usual import UsualLimits
 
 DIGITS = 6
 """Numbers in the JSON record of a translation are rounded to this many decimals, about as many as float32 has."""
+
+MOST_ROWS = 100
+"""A notebook shows at most this many translations of a list."""
 
 
 @runtime_checkable
@@ -213,6 +217,21 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"Translation({self.source!r} → {self.text!r}, log_probability={self.log_probability:.3f})"
+
+
+class Translations(list[Translation]):
+    """A list of translations; a notebook shows the first `MOST_ROWS` of them as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [["source", "translation", "expected chrF", "remarks"]]
+        for one in self[:MOST_ROWS]:
+            chrf = rounded_chrf(one)
+            missing = [f"the translation lacks {', '.join(one.missing)}"] if one.missing else []
+            rows.append([one.source, one.text, "-" if chrf is None else str(chrf), "; ".join([*missing, *one.unlike])])
+        if len(self) > MOST_ROWS:
+            rows.append([f"… and {len(self) - MOST_ROWS:,} more", "", "", ""])
+        cells = [[f'<td dir="auto" style="text-align: start">{escape(text)}</td>' for text in row] for row in rows]
+        return f"<table>{''.join('<tr>' + ''.join(row) + '</tr>' for row in cells)}</table>"
 
 
 def candidate_record(translation: Translation) -> dict[str, Any]:

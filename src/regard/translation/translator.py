@@ -29,7 +29,7 @@ from regard.translation.search.beam import Beam
 from regard.translation.search.interface import Hypothesis, Search, SourceBatch
 from regard.translation.traced_translation import trace_translation
 from regard.translation.training_texts import UNKNOWN_LONGEST, TrainingTexts
-from regard.translation.translation import Translation
+from regard.translation.translation import Translation, Translations
 from regard.translation.translator_folder import write_translator
 from regard.translation.usual import UsualLimits
 
@@ -162,7 +162,7 @@ class Translator:
                     batch = [same_prefix_length[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
                         found[one.index] = self._translation(one, hypotheses)
-        return [found[index] for index in range(len(texts))]
+        return Translations(found[index] for index in range(len(texts)))
 
     def score(
         self,
@@ -202,9 +202,9 @@ class Translator:
         ]
         found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
         totals = [float(tokens.sum()) for tokens in found]
-        return [
+        return Translations(
             replace(one, score=total, log_probability=total) for one, total in zip(translations, totals, strict=True)
-        ]
+        )
 
     def piece_log_probabilities(
         self, translations: Sequence[Translation], batch_tokens: int = BATCH_TOKENS
