@@ -102,7 +102,3 @@ def test_computed_again_for_the_backward_pass_it_drops_the_same(normal):
     output = checkpoint(lambda x: layer(x, x).square(), x, use_reentrant=False)
     (by_x,) = torch.autograd.grad(output.sum(), x)
     assert_close(by_x * x, 2 * output)
-
-
-def test_it_says_its_chance():
-    assert repr(Dropout(0.3)) == "Dropout(p=0.3, inplace=False)"

@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) void add_product(int rows, int regi
   } while (start < depth);
 }
 
-/* Transpose up to PANEL vectors into a panel: row i of the panel has number i of every vector, followed by zeros. */
+/* Transpose n vectors into a panel: row i has number i of every vector, and 0 in the columns from n on. */
 static void pack_panel(const float *vectors, int64_t step, int n, int width, float *panel) {
   int j = 0;
   for (; j + 4 <= n; j += 4) {

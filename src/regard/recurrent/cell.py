@@ -11,8 +11,6 @@ from regard.recurrent.config import Cell
 Hidden = tuple[Float[Tensor, "layers batch d_state"], ...]
 """The hidden states of all layers after a token: (state,) for a GRU, and (state, memory cell) for an LSTM."""
 
-LAYER_CLASSES: dict[Cell, type[nn.LSTM | nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-
 
 class Cells(nn.Module):
     """Layers of LSTM or GRU cells.
@@ -27,7 +25,7 @@ class Cells(nn.Module):
     def __init__(self, kind: Cell, d_input: int, d_state: int, n_layers: int, dropout: float, directions: int = 1):
         super().__init__()
         self.kind, self.d_state = kind, d_state
-        self.layers = LAYER_CLASSES[kind](
+        self.layers = (nn.LSTM if kind == "lstm" else nn.GRU)(
             d_input,
             d_state,
             n_layers,

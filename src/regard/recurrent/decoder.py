@@ -139,7 +139,7 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return the attention vector s̃ of each token after dropout, the state after all tokens, and the pattern.
+        """Return each token's vector s̃ after dropout (see the equations), the state after all tokens, and the pattern.
 
         `forward` has the same arguments and returns the output projection of s̃.
         """
@@ -156,11 +156,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token of each batch item: compute the state s_t, the context vector and the attention vector s̃_t.
-
-        Args:
-            embedded: the embeddings e(y_{t-1}) of the tokens.
-        """
+        """Read one token of each batch item, given the embeddings e(y_{t-1}) of the tokens (equations of this file)."""
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
             context, weights = self.attend(query, state)
@@ -188,7 +184,7 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def attention_vector(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return s̃ = tanh(W_c v + b_c), given the context a, the state s and the embedding e(y)."""
+        """Return s̃ = tanh(W_c v + b_c); v joins the context vector, s and, in Bahdanau's form, the embedding."""
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
@@ -215,7 +211,6 @@ class Decoder(nn.Module):
         memory cell each have their own.
 
         Args:
-            encoded: the output of the encoder.
             lengths: the number of tokens of each source before its padding.
 
         Source: Bahdanau, Cho & Bengio 2015, appendix A.2.2.

@@ -72,56 +72,23 @@ class Widen(nn.Linear):
     """A linear layer of the user's own class."""
 
 
-def with_hook(model):
-    model.decoder.blocks[1].feed_forward.widen.register_forward_hook(lambda module, given, output: 2 * output)
-
-
-def with_hook_before(model):
-    model.decoder.blocks[0].cross_attention.register_forward_pre_hook(lambda module, given: (2 * given[0], given[1]))
-
-
-def with_a_hook_on_all(model):
-    model.decoder.register_forward_hook(lambda module, given, output: None)
-
-
-def with_another_module(model):
-    model.decoder.blocks[0].feed_forward.widen = Widen(96, 48)
-
-
-def with_another_forward(model):
-    model.decoder.blocks[0].feed_forward.forward = lambda x: x
-
-
-def without_a_bias(model):
-    model.decoder.blocks[0].self_attention.to_key = nn.Linear(96, 96, bias=False)
-
-
-def with_another_score(model):
-    model.decoder.blocks[2].cross_attention.score = ScaledDot(softcap=3.0)
-
-
-def with_another_temperature(model):
-    model.decoder.blocks[2].self_attention.normalise = Softmax(temperature=2.0)
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        with_hook,
-        with_hook_before,
-        with_a_hook_on_all,
-        with_another_module,
-        with_another_forward,
-        without_a_bias,
-        with_another_score,
-        with_another_temperature,
+        lambda blocks: blocks[1].feed_forward.widen.register_forward_hook(lambda layer, given, output: 2 * output),
+        lambda blocks: blocks[0].cross_attention.register_forward_pre_hook(lambda layer, given: (-given[0], given[1])),
+        lambda blocks: setattr(blocks[0].feed_forward, "widen", Widen(96, 48)),
+        lambda blocks: setattr(blocks[0].feed_forward, "forward", lambda x: x),
+        lambda blocks: setattr(blocks[0].self_attention, "to_key", nn.Linear(96, 96, bias=False)),
+        lambda blocks: setattr(blocks[2].cross_attention, "score", ScaledDot(softcap=3.0)),
+        lambda blocks: setattr(blocks[2].self_attention, "normalise", Softmax(temperature=2.0)),
     ],
 )
 def test_a_changed_decoder_is_left_to_its_modules(change):
     model = new_model(**KERNEL)
     with torch.no_grad():
         assert by_kernel(model) is not None
-        change(model)
+        change(model.decoder.blocks)
         assert by_kernel(model) is None
         state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
         step = model.step(TARGET[:, 2:3], state)
@@ -139,11 +106,13 @@ def test_with_gradients_or_another_backend_or_autocast_the_kernel_is_not_used(wi
         assert by_kernel(model) is None
 
 
-def test_positions_in_the_source_are_left_to_the_decoder():
-    model = new_model(**KERNEL)
-    model.decoder.blocks[1].cross_attention.positions = Rotary()
+def test_positions_in_the_source_and_hooks_of_the_decoder_are_left_to_its_modules():
+    rotary, hooked = new_model(**KERNEL), new_model(**KERNEL)
+    rotary.decoder.blocks[1].cross_attention.positions = Rotary()
+    hooked.decoder.register_forward_hook(lambda module, given, output: None)
     with torch.no_grad():
-        assert by_kernel(model) is None
+        assert by_kernel(rotary) is None
+        assert by_kernel(hooked) is None
 
 
 @pytest.mark.parametrize("fields", [{}, KERNEL], ids=["without kernel", "kernel"])

@@ -48,7 +48,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each sum by the number in `least` if that is larger: here the sums are maxima, of a pooled map."""
+        """Replace each number by that in `least` if that is larger; used for the maxima of a pooled map."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:

@@ -40,7 +40,7 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Key ranges or borders (see `MaskRanges`), and the strides of the first four axes (0 for an axis of size 1)."""
+    """Key ranges of queries, or borders of tiles (see `MaskRanges`), with strides (0 for an axis of size 1)."""
 
     numbers: Any  # a contiguous tensor of integers
     range_stride: int

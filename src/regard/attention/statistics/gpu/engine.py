@@ -114,15 +114,11 @@ def read(
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the engine writes the context and the statistics; None = not computed.
-
-    Attributes:
-        per_query: the statistics with one number for each query; the keys of the dict are field names of `Ask`.
-    """
+    """The tensors into which the engine writes the context and the statistics; None = not computed."""
 
     grid: Grid
     ask: Ask
-    per_query: dict[str, Float[Tensor, "batch heads queries"]]
+    per_query: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
     received: Float[Tensor, "batch heads keys"] | None
     pooled: Float[Tensor, "batch heads rows columns"] | None
     context: Float[Tensor, "batch heads queries d_value"] | None = None
@@ -182,13 +178,10 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads.
+        """Compute the received attention and the pooled map of some heads (item n: head n % heads of item n // heads).
 
         Args:
-            items: the heads: item n is head n % heads of batch item n // heads.
-            sums: for each row of the map, the sum of each key's weights over the queries of the row; None = neither
-                statistic is requested.
-            maxima: for each row of the map, the maximum of the same weights; None = the map has no maxima.
+            sums, maxima: for each row of the map, the sum and the maximum of each key's weights over the row's queries.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys
 

@@ -24,7 +24,7 @@ OneSide = Int[Tensor, "ranges #batch #heads queries"]
 """For each query, the starts of its key ranges, or else the stops."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""For each key range and tile, the four borders."""
+"""For each key range and tile, the four borders that the docstring of this file describes."""
 
 
 def limits_of(ranges: Ranges, grid: Grid) -> Limits:
