@@ -240,6 +240,7 @@ def kernel(
     # An exported program is excepted: it must not depend on the number of keys, and other kernels run it.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
+    # For vectors whose numbers lie apart, PyTorch would store the whole matrix of weights.
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
         query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
@@ -267,7 +268,7 @@ def cuda_kernel(
         more_queries = rearrange(query, f"{by_head} -> {by_group}", group=group)
         context = cuda_kernel(more_queries, key, value, None, scale, dropout, causal)
         return rearrange(context, f"{by_group} -> {by_head}", group=group)
-    if attn_mask is not None:
+    if attn_mask is not None:  # the fused kernels take no mask that is broadcast over the keys
         attn_mask = contiguous_rows(attn_mask.expand(-1, -1, -1, key.shape[2]))
     if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > LARGEST_GROUPED_WIDTH):
         key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False

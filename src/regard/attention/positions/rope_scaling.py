@@ -134,7 +134,7 @@ class Yarn(Stretch):
 
     @property
     def size(self) -> float:
-        return 0.1 * math.log(self.factor) + 1
+        return 0.1 * math.log(self.factor) + 1  # so that attention stays sharp over more keys
 
 
 @dataclass(frozen=True, slots=True, repr=False)
