@@ -5,8 +5,8 @@ import torch
 from refusals import refusal
 from torch.testing import assert_close
 
-from regard import Causal, Cut, InputError, ScaledDot, Sharpen, Silence, Softmax, attend
-from regard.effects.changes import HeadSet, changes_of_layer
+from regard import Causal, Cut, InputError, Sharpen, Silence, Softmax, attend
+from regard.effects.changes import HeadSet, changed_call
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,9 @@ def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
     changes = [
         Cut(3, 1, ["L2H0", "L1H2"]), Cut(4, 0), Silence("L2H1"), Sharpen("L2H2", 0.5), Sharpen("L2", 2.0), Silence("L0")
     ]  # fmt: skip
-    layer = changes_of_layer(changes, "decoder", 2)
     plain = attend(query, key, value, mask=Causal(), normalise=Softmax(sinks=sinks))
-    grid = plain.pattern.grid
-    score, mask, normalise = layer.applied(ScaledDot(), Causal(), Softmax(sinks=sinks), grid, first_query=0)
-    seen = attend(query, key, value, score=score, mask=mask, normalise=normalise)
+    call = changed_call(plain.pattern.call, changes, "decoder", 2, first_query=0)
+    seen = attend(query, key, value, score=call.score, mask=call.mask, normalise=call.normalise)
 
     scores = query.double() @ key.double().mT / 7**0.5 / torch.tensor([2.0, 2.0, 1.0]).double()[:, None, None]
     scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
@@ -62,16 +60,14 @@ def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
 
 def test_queries_are_counted_in_the_whole_text(normal):
     query, key = normal(1, 2, 1, 7), normal(1, 2, 6, 7)
-    layer = changes_of_layer([Cut(5, 2)], "decoder", 0)
-    grid = attend(query, key, key).pattern.grid
-    _, mask, _ = layer.applied(ScaledDot(), None, Softmax(), grid, first_query=grid.offset)
+    call = attend(query, key, key).pattern.call
+    mask = changed_call(call, [Cut(5, 2)], "decoder", 0, first_query=call.grid.offset).mask
     weights = attend(query, key, key, mask=mask).pattern.dense()
     assert (weights == 0).nonzero().tolist() == [[0, head, 0, 2] for head in range(2)]
 
 
 def test_a_head_that_the_layer_lacks_is_refused(normal):
-    grid = attend(*[normal(1, 2, 5, 7)] * 3).pattern.grid
-    layer = changes_of_layer([Silence("L0H2")], "encoder", 0)
-    assert refusal(InputError, layer.applied, ScaledDot(), None, Softmax(), grid, 0) == (
+    call = attend(*[normal(1, 2, 5, 7)] * 3).pattern.call
+    assert refusal(InputError, changed_call, call, [Silence("L0H2")], "encoder", 0, 0) == (
         "no head H2: the layer has 2 heads, H0 to H1."
     )

@@ -5,16 +5,16 @@ Masks and scores are changed before the softmax, so the weights on the remaining
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.call import Call
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks import Mask
-from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.score import Score
 from regard.effects.interchange import Interchange
@@ -86,44 +86,6 @@ Edge = tuple[int | None, int | None, int | None]
 
 None in place of an index means every head, every query or every key.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class LayerChanges:
-    """The changes to the attention of one layer.
-
-    Attributes:
-        edges: see `Edge`; queries and keys are positions in the whole text.
-        temperatures: the divisors of the scores, by the number of the head; that under the key None is for every head,
-            in addition to the head's own.
-        interchanges: each with the number of its head; None = all heads.
-    """
-
-    edges: tuple[Edge, ...]
-    temperatures: Mapping[int | None, float]
-    interchanges: tuple[tuple[int | None, Interchange], ...] = ()
-
-    def applied(
-        self, score: Score, mask: Mask | None, normalise: Normaliser, grid: Grid, first_query: int
-    ) -> tuple[Score, Mask | None, Normaliser]:
-        """Return the score, mask and normaliser of an attention call, with the changes of this layer applied.
-
-        `first_query` is the position in the text of the first query of the call; it is above 0 if the model generates
-        token by token, since a call then has only the newest query.
-        """
-        for head in (*(edge[0] for edge in self.edges), *self.temperatures, *(head for head, _ in self.interchanges)):
-            if head is not None and head >= grid.heads:
-                raise InputError(f"no head H{head}: the layer has {grid.heads} heads, H0 to H{grid.heads - 1}.")
-        if self.edges:
-            cut = WithoutEdges(tuple((h, None if q is None else q - first_query, k) for h, q, k in self.edges))
-            mask = cut if mask is None else mask & cut
-        if self.temperatures:
-            everywhere = self.temperatures.get(None, 1.0)
-            temperatures = torch.tensor([everywhere * self.temperatures.get(h, 1.0) for h in range(grid.heads)])
-            score = SharpenedScore(score, temperatures)
-            if isinstance(normalise, Softmax) and normalise.sinks is not None:
-                normalise = replace(normalise, sinks=normalise.sinks / temperatures.to(normalise.sinks))
-        return score, mask, normalise
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -209,20 +171,33 @@ def named_tokens(change: Change) -> list[int | str]:
     return [token for pair in pairs for token in pair]
 
 
-def changes_of_layer(changes: Sequence[Change], kind: str, layer: int) -> LayerChanges:
-    edges: list[Edge] = []
-    temperatures: dict[int | None, float] = {}
-    interchanges: list[tuple[int | None, Interchange]] = []
+def changed_call(call: Call, changes: Sequence[Change], kind: str, layer: int, first_query: int) -> Call:
+    """Return an attention call of a layer with changes applied to its mask, score and normaliser.
+
+    Tokens are given by position. `first_query` is the position in the text of the first query of the call; it is above
+    0 if the model generates token by token, since a call then has only the newest query. An `Interchange` changes the
+    result of the call, and not the call.
+    """
+    edges, temperatures = list[Edge](), torch.ones(call.grid.heads, dtype=torch.float64)
     for change in changes:
         for heads in heads_of(change):
             if not heads.has_heads_in(kind, layer):
                 continue
-            if isinstance(change, Cut):
-                edges.append((heads.head, int(change.query), int(change.key)))
+            if heads.head is not None and heads.head >= call.grid.heads:
+                n_heads = call.grid.heads
+                raise InputError(f"no head H{heads.head}: the layer has {n_heads} heads, H0 to H{n_heads - 1}.")
+            if isinstance(change, Cut):  # has no effect if a token is outside of this call
+                edges.append((heads.head, int(change.query) - first_query, int(change.key)))
             elif isinstance(change, Silence):
                 edges.append((heads.head, None, None))
-            elif isinstance(change, Interchange):
-                interchanges.append((heads.head, change))
-            else:
-                temperatures[heads.head] = temperatures.get(heads.head, 1.0) * change.temperature
-    return LayerChanges(tuple(edges), temperatures, tuple(interchanges))
+            elif isinstance(change, Sharpen):
+                temperatures[slice(None) if heads.head is None else heads.head] *= change.temperature
+    score, mask, normalise = call.score, call.mask, call.normalise
+    if edges:
+        cut = WithoutEdges(tuple(edges))
+        mask = cut if mask is None else mask & cut
+    if bool((temperatures != 1).any()):
+        score = SharpenedScore(score, temperatures)
+        if isinstance(normalise, Softmax) and normalise.sinks is not None:
+            normalise = replace(normalise, sinks=normalise.sinks / temperatures.to(normalise.sinks))
+    return call.changed(score=score, mask=mask, normalise=normalise)

@@ -131,25 +131,6 @@ def test_a_rollout_by_lengths_takes_the_vectors_that_tokens_add(trace, minilm):
     assert_close(trace.rollout("it", flow=regard.HeadMean()), trace.rollout("it"))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_rollout_by_lengths_of_one_layer_is_that_of_its_contributions(minilm, name):
-    _, trace = traced(minilm, MODELS[name], layers=[1])
-    (kind,) = trace.kinds
-    for token in (3, 9):
-        vectors = trace.contributions(token, 1).vectors.sum(dim=0)
-        vectors[token] += trace.states[kind][1].before[token]
-        lengths = vectors.norm(dim=-1)
-        shares = trace.rollout(token, flow=regard.VectorLengths())
-        assert_close(shares, lengths / lengths.sum(), rtol=1e-4, atol=1e-5)
-        assert shares[token + 1 :].abs().max() == 0
-
-
-def test_a_rollout_sums_to_one_where_rows_do_not(minilm):
-    changes = [regard.Silence("L2"), regard.Silence("L4H3")]
-    shares = regard.trace("MiniLM", TEXT, changes=changes).rollout("it")
-    assert float(shares.sum()) == pytest.approx(1.0, abs=1e-6)
-
-
 def test_what_was_not_kept_is_refused(minilm, snake):
     for what, call in (
         ("movement", lambda: snake.movement("it")),

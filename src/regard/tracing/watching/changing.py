@@ -18,7 +18,7 @@ from regard.attention.ask import Ask
 from regard.attention.attend import Attended, attend
 from regard.attention.call import Call
 from regard.attention.representation import type_name
-from regard.effects.changes import Change, Cut, changes_of_layer, check_list_of_changes, heads_of, named_tokens
+from regard.effects.changes import Change, Cut, HeadSet, changed_call, check_list_of_changes, heads_of, named_tokens
 from regard.effects.interchange import Interchange, interchanged
 from regard.errors import InputError
 from regard.tracing.watching.attention_kind import KindOfPath
@@ -151,12 +151,11 @@ class AttentionChanger(TorchFunctionMode):
             if (not isinstance(change, Cut) or has_edge(call, change, self.first_query))
             and (not isinstance(change, Interchange) or change.last_token(n_tokens) < n_tokens)
         ]
-        changes = changes_of_layer(for_layer, kind, layer)  # a Cut of tokens outside of this call has no effect
-        score, mask, normalise = changes.applied(call.score, call.mask, call.normalise, call.grid, self.first_query)
-        attended = attend(
-            call.query, call.key, call.value, score=score, mask=mask, normalise=normalise, dropout=dropout, ask=ask
-        )
-        return interchanged(attended, changes.interchanges, kind, layer, self.first_query)
+        call = changed_call(call, for_layer, kind, layer, self.first_query)
+        rules: dict[str, Any] = {"score": call.score, "mask": call.mask, "normalise": call.normalise}
+        attended = attend(call.query, call.key, call.value, **rules, dropout=dropout, ask=ask)
+        interchanges = [(HeadSet.of(one.head).head, one) for one in for_layer if isinstance(one, Interchange)]
+        return interchanged(attended, interchanges, kind, layer, self.first_query)
 
     def enter(self, n_running: int) -> None:
         """When a forward pass starts (the model itself is the only running module), forget the layers in `called`."""
