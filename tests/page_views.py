@@ -43,6 +43,23 @@ def columns(tables: Locator) -> dict[str, list[str]]:
     return {name: [row[place].replace("−", "-") for row in rows] for place, name in enumerate(names)}
 
 
+def boxes(found: Locator) -> list[tuple[float, float, float, float]]:
+    """Left, top, right and bottom of each element."""
+    found.first.wait_for()
+    script = "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.top, at.right, at.bottom])"
+    return [tuple(sides) for sides in found.evaluate_all(script)]
+
+
+def overlaps(places: list[tuple[float, ...]], across: float = 0, down: float = 0) -> list[tuple[int, int]]:
+    """The pairs of places that overlap by more than some pixels."""
+
+    def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        width, height = (min(one[side + 2], other[side + 2]) - max(one[side], other[side]) for side in (0, 1))
+        return width > across and height > down
+
+    return [(i, j) for i in range(len(places)) for j in range(i) if overlap(places[i], places[j])]
+
+
 def saved(page: Page, name: str, ending: str, folder: Path) -> Path:
     """Save a view as a picture, "svg" or "png"; return the file, which has the name that the page proposes."""
     menu = view(page, name).locator("details.save")

@@ -1,10 +1,15 @@
-"""The worker of a site, asked about texts without its page."""
+"""The worker of a site, asked about texts without its page; its tokens and translations, compared with Python's."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page
+
+from regard.tracing.tokens.readable_tokens import readable_tokens
+from regard.views.page.data import token_records
+from regard.visible_text import escape_controls
 
 ASK = """async ({ texts, shown, kept, ...start }) => {
   const script = await (await fetch(new URL("worker.js", start.address))).text();
@@ -44,3 +49,41 @@ def answers(page: Page, address: str, texts: Sequence[str], kept: Sequence[str],
     asked = site | {"address": address, "texts": list(texts), "shown": shown, "kept": list(kept)}
     found: list[dict[str, Any]] = page.evaluate(ASK, asked)
     return found
+
+
+def check_tokens(page: Page, address: str, tokenizer: Any, texts: list[str], most: int, kind: str) -> int:
+    """Compare the tokens of texts in a site with Python's; return the number of texts that are short enough.
+
+    Args:
+        most: the largest number of tokens that the model reads.
+        kind: the kind of the model's attention, "encoder" or "decoder".
+    """
+    side, compared = "source" if kind == "encoder" else "target", 0
+    found = answers(page, address, texts, ("text", side, "reason", "tokens"), kind=kind, layer=0, head=0)
+    for text, answer in zip(texts, found, strict=True):
+        encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        ids = encoded["input_ids"][0].tolist()
+        if len(ids) > most:
+            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
+            continue
+        pieces = [token.get("piece", token["text"]) for token in answer[side]]
+        assert pieces == list(map(escape_controls, tokenizer.convert_ids_to_tokens(ids))), ascii(text)
+        assert answer[side] == token_records(readable_tokens(tokenizer, encoded, text)), ascii(text)
+        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
+        compared += 1
+    return compared
+
+
+def check_alignment(found: dict[str, Any], wanted: dict[str, Any], text: str) -> None:
+    """Compare the candidate translations of a text, and their alignments, in a site with those that Python computes."""
+    assert found["rule"] == wanted["rule"]
+    for one, exact in zip(found["candidates"], wanted["candidates"], strict=True):
+        for name in ("text", "source_words", "target_words", "source_word_of", "target_word_of"):
+            assert one[name] == exact[name], (name, text)
+        for name in ("score", "log_probability"):
+            assert one[name] == pytest.approx(exact[name], abs=1e-4), (name, text)
+        for side in ("source", "target"):
+            assert one["pieces"][side] == exact["pieces"][side], text
+        for own, other in ((one, exact), (one["pieces"], exact["pieces"])):
+            for row, exact_row in zip(own["weights"], other["weights"], strict=True):
+                assert row == pytest.approx(exact_row, abs=1e-4), text

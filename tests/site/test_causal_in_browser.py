@@ -15,14 +15,12 @@ from page_views import cells, table, weights
 from pictures import readable
 from playwright.sync_api import Page, Route, expect
 from site_texts import TEXTS, random_texts
-from site_worker import answers
+from site_worker import check_tokens
 
 import regard
 from regard.site.check import run_graph
 from regard.tracing.generation import next_tokens
-from regard.tracing.tokens.readable_tokens import readable_tokens
 from regard.tracing.trace import Trace
-from regard.views.page.data import token_records
 from regard.visible_text import escape_controls
 
 pytestmark = pytest.mark.slow
@@ -235,20 +233,7 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(tab: Page, request, model
     hard += ["a\x85b \x85c\ufeffd \ufeffe", "\u088f\ua7cf1 \U00033479x \U00011de01 x", "!", "뱀"]
     parts = [text[i : i + 40] for text in [*TEXTS, *hard] for i in range(0, len(text), 40)]
     texts = [text for text in [*parts, *random_texts()] if text.strip()]
-    found = answers(tab, served.address, texts, ("text", "target", "reason", "tokens"), kind="decoder", layer=0, head=0)
-    compared = 0
-    for text, answer in zip(texts, found, strict=True):
-        encoded = loaded.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
-        ids = encoded["input_ids"][0].tolist()
-        if len(ids) > MOST:
-            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
-            continue
-        pieces = [token.get("piece", token["text"]) for token in answer["target"]]
-        assert pieces == list(map(escape_controls, loaded.tokenizer.convert_ids_to_tokens(ids))), ascii(text)
-        assert answer["target"] == token_records(readable_tokens(loaded.tokenizer, encoded, text)), ascii(text)
-        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
-        compared += 1
-    assert compared > 250
+    assert check_tokens(tab, served.address, loaded.tokenizer, texts, MOST, "decoder") > 250
 
 
 def test_the_first_page_goes_on_with_a_token_before_a_text_is_typed(tab: Page, gpt2) -> None:

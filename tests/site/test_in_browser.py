@@ -12,16 +12,13 @@ from output_steps import check_output
 from page_views import cells, table, weights
 from playwright.sync_api import Page, Request, expect
 from site_texts import TEXTS, random_texts
-from site_worker import answers
+from site_worker import check_tokens
 from steady_movement import check_steady
 
 import regard
 from regard.lessons.lesson import lesson
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
-from regard.tracing.tokens.readable_tokens import readable_tokens
-from regard.views.page.data import token_records
-from regard.visible_text import escape_controls
 
 RAIN = "It rains today, and the old man looks at the river."
 
@@ -151,21 +148,8 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
 def test_tokens_are_those_of_the_model_s_own_tokenizer(page: Page, served, minilm: LoadedModel) -> None:
     texts = [*TEXTS, *random_texts()]
     site = json.loads(page.locator("#site").text_content() or "")
-    shown = {"kind": "encoder", "layer": 0, "head": 0}
-    found = answers(page, served.address, texts, ("text", "source", "reason", "tokens"), **shown)
-    compared = 0
-    for text, answer in zip(texts, found, strict=True):
-        encoded = minilm.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
-        ids = encoded["input_ids"][0].tolist()
-        if len(ids) > site["models"][0]["most"]:
-            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
-            continue
-        pieces = [token.get("piece", token["text"]) for token in answer["source"]]
-        assert pieces == list(map(escape_controls, minilm.tokenizer.convert_ids_to_tokens(ids))), ascii(text)
-        assert answer["source"] == token_records(readable_tokens(minilm.tokenizer, encoded, text)), ascii(text)
-        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
-        compared += 1
-    assert compared > 280
+    most = site["models"][0]["most"]
+    assert check_tokens(page, served.address, minilm.tokenizer, texts, most, "encoder") > 280
 
 
 def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> None:

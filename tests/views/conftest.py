@@ -1,11 +1,11 @@
-"""A trace whose layers have different numbers of heads."""
+"""Traces for the tests of several views."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from regard import Trace
+from regard import Causal, Trace
 
 
 @pytest.fixture
@@ -14,3 +14,10 @@ def uneven(handmade: Callable[..., Trace]) -> Trace:
     small, large = (handmade("a b c", n_layers=1, n_heads=heads) for heads in (2, 4))
     steps = {number: trace.attended["encoder"][0] for number, trace in ((1, small), (4, large))}
     return replace(small, attended={"encoder": steps})
+
+
+@pytest.fixture
+def encoder_decoder(handmade: Callable[..., Trace]) -> Trace:
+    """A trace with the attention of an encoder and of a causal decoder."""
+    source, target = handmade("a b"), handmade("x y", mask=Causal(), kind="decoder")
+    return replace(source, target_text="x y", target=target.target, attended={**source.attended, **target.attended})

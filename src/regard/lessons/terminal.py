@@ -51,8 +51,8 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
 def show_sentence(seen: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
-    `lesson.terminal` is "heads" = the query's largest weight in every head; "cut" = its weights with and without the
-    edge to the key on which it has the largest weight; any other value = its largest weights.
+    `lesson.terminal` is "heads" = the query's largest weight in every head; "cut" = its weights, as they are and if it
+    may not attend to the key with the largest weight; any other value = its largest weights.
     """
     from regard.tracing.focus import focus_on
     from regard.views.shared_text import CAUTION
@@ -71,7 +71,7 @@ def show_sentence(seen: "Trace", lesson: Lesson) -> None:
 
 
 def show_cut(seen: "Trace", lesson: Lesson, key: int, console: Console) -> None:
-    """Print the weights of a lesson's query as the model has them and with the edge to `key` cut."""
+    """Print the weights of a lesson's query, as they are and if the query may not attend to the key `key`."""
     from rich.table import Table
 
     from regard.effects.changes import Cut

@@ -124,7 +124,7 @@ def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -
 def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return a JSON record that names the hidden vectors of a layer; empty if the trace has none.
 
-    The record of cross-attention is empty, too: that of self-attention in the same decoder layer has the names.
+    The record is empty for cross-attention, too: the record of the self-attention in the same layer has the names.
     """
     if first.states is None or kind == "cross":
         return {}

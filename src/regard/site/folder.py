@@ -1,4 +1,4 @@
-"""The folder of a site: the page, and models that are exported and checked."""
+"""Write the folder of a site: a page, and the exported models that it runs."""
 
 from dataclasses import dataclass
 from pathlib import Path

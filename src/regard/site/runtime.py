@@ -16,7 +16,7 @@ VERSION = "1.30.0"
 """The version of onnxruntime-web, as in front/package.json."""
 
 FILE = "ort-wasm-simd-threaded.wasm"
-"""The file in the folder `dist` of the package."""
+"""The file in the folder `dist` of npm's package onnxruntime-web."""
 
 SHA256 = "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2"
 

@@ -1,4 +1,4 @@
-"""Check that the page of a site, which splits texts by its own program, gets the same pieces as SentencePiece."""
+"""Check that the page of a site can split texts into the same pieces as a SentencePiece model."""
 
 from regard.errors import InputError
 from regard.text.piece_table import protobuf_fields
@@ -7,9 +7,8 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""The numbers of the protobuf fields of the algorithm and of three settings. In TRAINING, `SUFFIX`: whether ▁ is
-written after a word instead of before. In DENORMALISER, `LETTERS`: the letters that are replaced. In NORMALISER,
-`ESCAPES`: whether a space is written as ▁."""
+"""The numbers of protobuf fields: the algorithm; in TRAINING, whether ▁ is written after a word instead of before; in
+DENORMALISER, the letters that are replaced; in NORMALISER, whether a space is written as ▁."""
 
 UNIGRAM, BPE = 1, 2
 """The values of the field `ALGORITHM` for the kinds of SentencePiece models that a site supports."""

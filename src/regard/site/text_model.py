@@ -41,7 +41,10 @@ MOST_BYTES = 2**31 - 2**24
 
 
 def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
-    """Write the files of a model into a folder, and check them; `text` is the text that the page shows first."""
+    """Write the files of a model into a folder, and check that its attention and output are those of the model.
+
+    `text` is the text that the page shows first.
+    """
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)

@@ -45,11 +45,11 @@ FILES = {
 """The names of the files by their content: "source" and "target" are vocabularies, "outputs" output projections."""
 
 N_TRACED = 5
-"""The number of random texts on which vectors and weights are compared."""
+"""The number of random texts on which the vectors and weights of the exported and the original model are compared."""
 
 
 def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
-    """Write the files of a translator into a folder, and check them.
+    """Write the files of a translator into a folder, and check that it translates and attends as the translator does.
 
     `text` is the text that the page shows first; if it is too long, its beginning.
     """
@@ -106,7 +106,7 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Return the largest differences of vectors and weights on random lines and their greedy translations."""
+    """Return the largest differences between graphs and model on random lines and their greedy translations."""
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
     if isinstance(translator.model, Recurrent):
@@ -118,7 +118,7 @@ def check_translator(exported: LoadedExport, translator: Translator) -> Differen
 
 @torch.no_grad()
 def weights_difference(exported: LoadedExport, translation: Translation) -> float:
-    """Return the largest difference of a weight of a recurrent model on a source and its translation."""
+    """Return the largest difference between the weights of a recurrent model and of its graphs on one translation."""
     name = block_name("cross", 0, WEIGHTS)
     weights = torch.cat([torch.from_numpy(step[name]) for step in outputs_of(exported, translation)], dim=2)
     return float((weights - translation.trace.attended["cross"][0].pattern.dense()).abs().max())

@@ -1,8 +1,10 @@
-"""Pages of one sentence that many tests open: with the movement of its tokens, and without."""
+"""Pages that many tests open: of a trace, and of one sentence with the movement of its tokens and without."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
 import regard
 from regard import Trace
@@ -25,3 +27,15 @@ def kept_page(kept: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def snake_page(snake: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of `snake`, which shows what "it" attends to in head L3H1."""
     return snake.html(tmp_path_factory.mktemp("snake") / "page.html", token="it", head="L3H1")
+
+
+@pytest.fixture
+def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
+    """shown(trace, token="it", head="L3H1") is the trace's page in the browser."""
+
+    def show(trace: Trace, token: str | int | None = None, head: str | None = None) -> Page:
+        page = opened(trace.html(tmp_path / "page.html", token=token, head=head))
+        expect(page.locator(".top li")).not_to_have_count(0)
+        return page
+
+    return show

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,23 +22,10 @@ from regard.tracing.model_loading import LoadedModel
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.page import weights as stored
-from regard.views.page import write_page
 from regard.views.page.notebook import notebook_frame
 
 CLOSE = 1.6e-5
 """1e-5 for the weights of the page, and half a unit of the fifth decimal for the way they are written."""
-
-
-@pytest.fixture
-def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
-    """shown(trace, token="it", head="L3H1") is the trace's page in the browser."""
-
-    def show(trace: Trace, token: Any = None, head: str | None = None) -> Page:
-        page = opened(write_page(trace, tmp_path / "page.html", token=token, head=head))
-        expect(page.locator(".top li")).not_to_have_count(0)
-        return page
-
-    return show
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from page_views import number, table, view
+from page_views import boxes, number, overlaps, table, view
 from playwright.sync_api import Locator, Page, expect
 
 import regard
@@ -15,18 +15,6 @@ from regard import Trace
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
-
-
-@pytest.fixture
-def shown(opened: Callable[..., Page], tmp_path: Path) -> Callable[..., Page]:
-    """shown(trace, token="it", head="L3H1") is the trace's page in the browser."""
-
-    def show(trace: Trace, token: str, head: str) -> Page:
-        page = opened(trace.html(tmp_path / "page.html", token=token, head=head))
-        expect(view(page, "sentence").locator("h2")).to_contain_text(head)
-        return page
-
-    return show
 
 
 @pytest.fixture
@@ -40,22 +28,6 @@ def picture(handmade: Callable[..., Trace]) -> Trace:
 def box(found: Locator) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of an element."""
     return boxes(found)[0]
-
-
-def boxes(found: Locator) -> list[tuple[float, float, float, float]]:
-    """Left, top, right and bottom of each element."""
-    found.first.wait_for()
-    script = "all => all.map(one => one.getBoundingClientRect()).map(at => [at.left, at.top, at.right, at.bottom])"
-    return [tuple(sides) for sides in found.evaluate_all(script)]
-
-
-def overlaps(places: list[tuple[float, ...]]) -> list[tuple[int, int]]:
-    """The pairs of places that overlap."""
-
-    def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-        return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-    return [(i, j) for i in range(len(places)) for j in range(i) if overlap(places[i], places[j])]
 
 
 def test_no_panel_and_no_tool_lies_over_another(opened: Callable[..., Page], kept_page: Path) -> None:

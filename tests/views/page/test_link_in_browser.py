@@ -65,19 +65,9 @@ def translated(translator: Translator, tmp_path_factory: pytest.TempPathFactory)
     return found.html(tmp_path_factory.mktemp("link") / "page.html")
 
 
-@pytest.mark.parametrize("choices", CHOICES.values(), ids=CHOICES)
-def test_a_link_restores_what_was_chosen(tab: Page, kept_page: Path, choices: list[Callable[[Page], object]]) -> None:
+@pytest.mark.parametrize("name", [*CHOICES, *CHOICES_OF_A_TRANSLATION])
+def test_a_link_restores_what_was_chosen(tab: Page, kept_page: Path, translated: Path, name: str) -> None:
     tab.set_viewport_size({"width": 1280, "height": 900})
     tab.goto("about:blank")
-    tab.goto(kept_page.as_uri())
-    assert_link_restores(tab, choices)
-
-
-@pytest.mark.parametrize("choices", CHOICES_OF_A_TRANSLATION.values(), ids=CHOICES_OF_A_TRANSLATION)
-def test_a_link_restores_what_was_chosen_of_a_translation(
-    tab: Page, translated: Path, choices: list[Callable[[Page], object]]
-) -> None:
-    tab.set_viewport_size({"width": 1280, "height": 900})
-    tab.goto("about:blank")
-    tab.goto(translated.as_uri())
-    assert_link_restores(tab, choices)
+    tab.goto((kept_page if name in CHOICES else translated).as_uri())
+    assert_link_restores(tab, (CHOICES | CHOICES_OF_A_TRANSLATION)[name])

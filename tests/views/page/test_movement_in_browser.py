@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from axe import violations
-from page_views import cells, saved, table, view
+from page_views import boxes, cells, overlaps, saved, table, view
 from playwright.sync_api import Page, expect
 
 from regard import Trace
@@ -94,37 +94,13 @@ def test_names_do_not_overlap_and_arrows_fill_the_picture(
     for layer in range(6):
         view(page, "movement").get_by_role("button", name=f"L{layer}", exact=True).click()
         expect(view(page, "movement").locator("h2")).to_contain_text(f"L{layer}")
-        boxes = (
-            view(page, "movement")
-            .locator("svg.plane text")
-            .evaluate_all(
-                """names => names.map(name => {
-                    const { left, top, right, bottom } = name.getBoundingClientRect();
-                    return [left, top, right, bottom];
-                })"""
-            )
+        names = boxes(view(page, "movement").locator("svg.plane text"))
+        assert len(names) > 10
+        assert overlaps(names, across=1, down=4) == []  # a line of text is a little higher than its letters
+        lefts, tops, rights, bottoms = zip(
+            *boxes(view(page, "movement").locator(".arrow path >> visible=true")), strict=True
         )
-        assert len(boxes) > 10
-        overlaps = [
-            (one, other)
-            for i, one in enumerate(boxes)
-            for other in boxes[:i]
-            if min(one[2], other[2]) - max(one[0], other[0]) > 1 and min(one[3], other[3]) - max(one[1], other[1]) > 4
-        ]  # a line of text is a little higher than its letters
-        assert overlaps == []
-        sides = (
-            view(page, "movement")
-            .locator(".arrow")
-            .evaluate_all(
-                """arrows => {
-                const boxes = arrows.map(arrow => arrow.querySelector("path")?.getBoundingClientRect()).filter(Boolean);
-                const from = name => Math.min(...boxes.map(box => box[name]));
-                const to = name => Math.max(...boxes.map(box => box[name]));
-                return [to("right") - from("left"), to("bottom") - from("top")];
-            }"""
-            )
-        )
-        assert max(sides) > 180  # pixels
+        assert max(max(rights) - min(lefts), max(bottoms) - min(tops)) > 180  # pixels
 
 
 def test_the_tokens_of_a_translator_move(opened: Callable[..., Page], translator: Translator, tmp_path: Path) -> None:

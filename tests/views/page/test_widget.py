@@ -16,6 +16,7 @@ from urllib.error import URLError
 import pytest
 import torch
 from playwright.sync_api import FrameLocator, Page, expect
+from refusals import refusal
 
 from regard import Trace, attend
 from regard.errors import InputError
@@ -102,9 +103,7 @@ def test_a_widget_of_an_encoder_decoder_names_the_kind(handmade: Callable[..., T
 
 
 def test_a_widget_of_no_such_token_is_refused(snake: Trace) -> None:
-    with pytest.raises(InputError) as refusal:
-        snake.widget(token="dog")
-    assert str(refusal.value) == "no token 'dog' in the text; nearest: [CLS], The, snake."
+    assert refusal(InputError, snake.widget, token="dog") == "no token 'dog' in the text; nearest: [CLS], The, snake."
 
 
 def test_where_no_widget_can_be_shown_there_is_a_picture(snake: Trace) -> None:

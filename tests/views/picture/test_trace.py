@@ -9,7 +9,8 @@ import torch
 from matplotlib.colors import to_rgba
 from matplotlib.image import imread
 from numpy.testing import assert_allclose
-from pictures import caption, texts
+from pictures import assert_inside, caption, texts
+from refusals import refusal
 
 from regard import Causal, InputError, Trace, attend
 from regard.tracing.focus import focus_on, strongest_other_words
@@ -294,14 +295,7 @@ WORDS = ["a", "interdisciplinarity " * 23, " ".join(f"w{i}" for i in range(83)),
 
 @pytest.mark.parametrize("words", WORDS, ids=["one", "long", "many", "endless"])
 def test_nothing_is_cut_off_at_the_edge(handmade, words):
-    picture = drawn(handmade(words, n_layers=3, n_heads=5))
-    renderer = picture.canvas.get_renderer()
-    for text in (text for axes in picture.axes for text in axes.texts):
-        box = text.get_window_extent(renderer)
-        assert box.x0 >= 0, text
-        assert box.y0 >= 0, text
-        assert box.x1 <= picture.bbox.width, text
-        assert box.y1 <= picture.bbox.height, text
+    assert_inside(drawn(handmade(words, n_layers=3, n_heads=5)))
 
 
 def test_tokens_of_a_text_do_not_overlap(handmade):
@@ -352,26 +346,23 @@ def test_the_ending_names_the_kind_of_file_and_the_same_trace_gives_the_same_byt
 
 @pytest.mark.parametrize("name", ["snake.jpg", "snake"])
 def test_another_ending(handmade, tmp_path, name):
-    with pytest.raises(InputError) as refusal:
-        write_figure(handmade("a b"), tmp_path / name)
     message = f"cannot tell what kind of picture {tmp_path / name} is; its name must end in .png, .svg or .pdf."
-    assert str(refusal.value) == message
+    assert refusal(InputError, write_figure, handmade("a b"), tmp_path / name) == message
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_no_folder(handmade, tmp_path):
     path = tmp_path / "none" / "a.png"
-    with pytest.raises(InputError) as refusal:
-        write_figure(handmade("a b"), path)
     message = f"cannot write {path}: there is no folder {path.parent}; make it first or name another file."
-    assert str(refusal.value) == message
+    assert refusal(InputError, write_figure, handmade("a b"), path) == message
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_no_such_token_leaves_no_file(handmade, tmp_path):
-    with pytest.raises(InputError) as refusal:
-        write_figure(handmade("the snake"), tmp_path / "a.png", token="snakes")
-    assert str(refusal.value) == "no token 'snakes' in the text; nearest: snake."
+    assert (
+        refusal(InputError, write_figure, handmade("the snake"), tmp_path / "a.png", token="snakes")
+        == "no token 'snakes' in the text; nearest: snake."
+    )
     assert [path.name for path in tmp_path.iterdir()] == []
 
 

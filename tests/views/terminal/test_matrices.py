@@ -12,7 +12,6 @@ from rich.console import Console
 from regard.by_hand import examples
 from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import work_out, worked_example
-from regard.by_hand.worked_attention import Stage
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.terminal.matrices import BLUE, Tint, show, standard_output
 
@@ -20,13 +19,10 @@ SNAKE = ["[CLS]", "The", "snake", "is", "very", "dangerous", "because", "it", "h
 
 
 def printed(worked, width=80, colour=False, digits=None):
-    file = io.StringIO()
-    show(
-        worked,
-        Console(file=file, width=width, force_terminal=colour, color_system="truecolor" if colour else None),
-        digits,
-    )
-    return file.getvalue()
+    system = "truecolor" if colour else None
+    console = Console(file=io.StringIO(), width=width, force_terminal=colour, color_system=system)
+    show(worked, console, digits)
+    return console.file.getvalue()
 
 
 def wide(normal, n_tokens, words=None, query=None, **choices):
@@ -171,9 +167,7 @@ def test_weights_go_from_white_to_blue_and_what_is_masked_is_grey():
     red, green, blue = Tint.of(worked["masked"]).style(-math.inf).bgcolor.triplet
     assert red == green == blue < 255
 
-
-def test_what_was_given_is_not_tinted():
-    worked = worked_example("self-attention")
+    worked = worked_example("self-attention")  # what was given is not tinted
     assert Tint.of(worked["x"]).style(2.0).bgcolor is None
     assert Tint.of(worked["Q"]).style(2.0).bgcolor is not None
 
@@ -189,10 +183,9 @@ def test_colour_only_on_a_terminal_and_the_same_text_without_it():
 
 def test_no_color_is_respected(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    file = io.StringIO()
-    show(worked_example("causal"), Console(file=file, width=80, force_terminal=True, color_system="truecolor"))
-    assert "48;" not in file.getvalue()
-    assert "38;" not in file.getvalue()
+    text = printed(worked_example("causal"), colour=True)
+    assert "48;" not in text
+    assert "38;" not in text
 
 
 def test_a_pipe_is_120_columns_wide_unless_columns_says_otherwise(monkeypatch):
@@ -237,9 +230,6 @@ def test_each_head_says_where_the_token_looks():
 def test_one_number_and_a_flat_pattern():
     one = np.ones((1, 1))
     worked = work_out(ExampleInputs(title="", matrices={"Q": one, "K": one, "V": one}, temperature=0.0))
-    assert "weights = all on the largest of scores, shared by equal ones" in printed(worked)
-    assert (
-        repr(worked["weights"])
-        == "Stage(weights = all on the largest of scores, shared by equal ones, 1 token × 1 token)"
-    )
-    assert isinstance(worked["weights"], Stage)
+    formula = "weights = all on the largest of scores, shared by equal ones"
+    assert formula in printed(worked)
+    assert repr(worked["weights"]) == f"Stage({formula}, 1 token × 1 token)"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from regard import Causal, Trace
+from regard import Causal
 from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens.places import Frame
 from regard.tracing.tokens.readable_tokens import Token
@@ -64,11 +64,8 @@ def test_the_grid_has_a_cell_for_every_head_and_marks_the_chosen_one(snake):
     assert [cell for _, row in rows for cell in re.findall(r"\[..\]", row)] == ["[▓▓]"]
 
 
-def test_plain_output_has_no_colour(snake):
+def test_tokens_are_coloured_by_weight_on_a_terminal_only(snake):
     assert "\x1b" not in printed(snake, token="it")
-
-
-def test_tokens_are_coloured_by_weight_on_a_terminal(snake):
     text = printed(snake, token="it", head="L3H1", colour=True)
     colour = tint(float(snake["L3H1"]["it", "snake"])).bgcolor.triplet
     assert f"48;2;{colour.red};{colour.green};{colour.blue}msnake" in text
@@ -79,11 +76,6 @@ def test_no_color_is_respected(snake, monkeypatch):
     file = io.StringIO()
     show(snake, token="it", console=Console(file=file, force_terminal=True, highlight=False))
     assert not re.search(r"\x1b\[[0-9;]*[34]8;", file.getvalue())
-
-
-def test_which_of_several_is_said(handmade):
-    trace = handmade("it is it")
-    assert "it looks, in L0H0, at   ('it' occurs twice; this is it:2)" in printed(trace, token="it:2", head="L0H0")
 
 
 def test_markup_is_text(handmade):
@@ -126,18 +118,15 @@ def test_every_head_is_in_the_grid_however_narrow_the_terminal(handmade, n_heads
     assert "…" not in grid
 
 
-def test_which_of_several_is_said_in_every_list(handmade):
-    trace = handmade("it was it and it")
-    text = printed(trace, token="it:2", head="L0H0")
+def test_which_of_several_is_said_in_the_title_and_in_every_list(handmade):
+    text = printed(handmade("it is it"), token="it:2", head="L0H0")
+    assert "it looks, in L0H0, at   ('it' occurs twice; this is it:2)" in text
+    text = printed(handmade("it was it and it"), token="it:2", head="L0H0")
     listed = re.findall(r"^  (\S+) +\d\.\d{3}", text, re.MULTILINE)
     assert sorted(listed) == ["and", "it:1", "it:2", "it:3", "was"]
     assert "heads in which it:2 looks most sharply at another word" in text
-    assert {name for _, name in re.findall(r"^  (L\dH\d)  (\S+) ", text, re.MULTILINE)} <= {
-        "it:1",
-        "it:3",
-        "was",
-        "and",
-    }
+    names = {name for _, name in re.findall(r"^  (L\dH\d)  (\S+) ", text, re.MULTILINE)}
+    assert names <= {"it:1", "it:3", "was", "and"}
 
 
 def test_where_no_other_word_is_looked_at_it_is_said_and_nothing_is_listed(handmade):
@@ -147,16 +136,11 @@ def test_where_no_other_word_is_looked_at_it_is_said_and_nothing_is_listed(handm
     assert "every head" not in text
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_the_target_s_side_is_explained(handmade, kind):
-    source, target = handmade("a b"), handmade("x y", mask=Causal(), kind="decoder")
-    attended = {**source.attended, **target.attended}
-    both = Trace(
-        model="m", text="a b", target_text="x y", source=source.source, target=target.target, attended=attended
-    )
+def test_the_target_s_side_is_explained(encoder_decoder, handmade):
     said = "A query is a token just read; its weights help to predict the token after it."
-    assert (said in printed(both, head=f"{kind} L0H0")) == (kind == "decoder")
-    assert said not in printed(target, head="L0H0")
+    for kind in ("encoder", "decoder"):
+        assert (said in printed(encoder_decoder, head=f"{kind} L0H0")) == (kind == "decoder")
+    assert said not in printed(handmade("x y", mask=Causal(), kind="decoder"), head="L0H0")
 
 
 def test_layers_of_different_numbers_of_heads(uneven):
@@ -164,11 +148,7 @@ def test_layers_of_different_numbers_of_heads(uneven):
     assert lines[0] == "handmade · 2 layers of 2 to 4 heads · 3 tokens"
     assert [line.split()[0] for line in lines[-5:-3]] == ["L1", "L4"]
     assert "[" in lines[-4]
-    assert [line.rstrip() for line in lines[-3:]] == [
-        "  ·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1",
-        "",
-        CAUTION,
-    ]
+    assert [line.strip() for line in lines[-3:]] == ["·· to 0.2  ░░ to 0.4  ▒▒ to 0.6  ▓▓ to 0.8  ██ to 1", "", CAUTION]
 
 
 def test_the_tokens_are_those_of_the_kind(translated):
@@ -181,8 +161,4 @@ def test_control_characters_are_seen_and_do_nothing(handmade):
     assert "a ‹1B›[31mred ‹1B›[31mred b‹07›" in text
     assert "‹1B›[31mred:2)" in text
     assert not set(text) & set(map(chr, (*range(10), *range(11, 32))))
-    named = handmade("a b")
-    other = Trace(
-        model="\x1b[2J", text="a", target_text="", source=(Token("a", "a"),) * 2, target=(), attended=named.attended
-    )
-    assert printed(other).startswith("‹1B›[2J · 2 layers")
+    assert printed(replace(handmade("a b"), model="\x1b[2J")).startswith("‹1B›[2J · 2 layers")

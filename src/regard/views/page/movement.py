@@ -15,7 +15,7 @@ from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
 """For each token and layer, at most this many heads, and at most this many source tokens, have an arrow of their own.
-One more arrow is the sum of the others."""
+One more arrow is the sum of the other heads, or of the other source tokens."""
 
 MAX_MOVES = 6_000
 """A page contains the changes of hidden vectors only if layers × tokens is at most this, about two megabytes."""

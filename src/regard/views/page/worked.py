@@ -104,7 +104,7 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
 def vectors_record(
     name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
 ) -> dict[str, Any]:
-    """Add Q, K or V, in which the columns of head 0 come first, to `blocks`, and return its JSON record."""
+    """Add Q, K or V to `blocks` as `name`, and return its JSON record; the columns of head 0 come first in `matrix`."""
     heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
     step = step_of(heads, BITS)
     blocks[name] = encode_integers(integers_of(heads, step))

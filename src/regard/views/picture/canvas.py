@@ -62,9 +62,10 @@ class Page:
     fonts: Fonts
 
     def area(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Add a rectangle without frame and ticks to the page, and return its axes.
+        """Add a rectangle without frame and ticks to the page, and return its axes. All numbers are in inches.
 
-        Positions on the page, sizes, and the coordinates of the axes are in inches; both count from the top left.
+        `left` and `top` count from the top left of the page, the coordinates of the axes from the top left of the
+        rectangle.
         """
         page_width, page_height = self.figure.get_size_inches()
         box = (left / page_width, 1 - (top + height) / page_height, width / page_width, height / page_height)

@@ -24,7 +24,7 @@ def every_head_figure(
     label: str,
     signed: bool = False,
 ) -> tuple[Figure, Axes]:
-    """Return the figure, and the axes of its grid, in which a head has the square from (head, row of its layer).
+    """Return the figure and the axes of its grid, in which the cell of a head begins at (head, row of its layer).
 
     Args:
         numbers: the number of each head; NaN = the layer has no such head.

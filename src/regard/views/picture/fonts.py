@@ -106,7 +106,7 @@ class Fonts:
 
 
 def fonts_for(text: str) -> Fonts:
-    """Return matplotlib's own font, and fonts with the letters of a text that it lacks."""
+    """Return matplotlib's own font, and fonts for those letters of a text that matplotlib's font lacks."""
     text = escape_controls(text)
     missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
     if not missing:
@@ -129,8 +129,9 @@ def fonts_with(letters: set[str]) -> Fonts:
 
 
 def add_own_font() -> None:
-    """Add the font that comes with regard to matplotlib's list: as bold, too, since matplotlib warns if bold is
-    missing.
+    """Add the font that comes with regard to matplotlib's list, as a regular and as a bold font.
+
+    matplotlib warns if there is no bold font for a bold text.
     """
     if all(entry.name != OWN_FONT for entry in fontManager.ttflist):
         fontManager.addfont(OWN_FONT_FILE)

@@ -31,8 +31,8 @@ from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.shared_text import CAUTION, token_label
 
 TITLE_HEIGHT, GAP, LIST_WIDTH, BAR_WIDTH = 0.72, 0.3, 4.0, 3.0
-"""In inches: the height of the title, the space between two drawings, and the widths of the list of other keys and
-of the colour bar."""
+"""In inches: the height of the title, the space between two drawings, and the widths of the list of keys that are no
+patches and of the colour bar."""
 
 NAME_HEIGHT = 0.22
 """The height of the line above a picture with its name, in inches."""

@@ -154,7 +154,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the query's box to a key's: between their tops, or, on other lines, the facing edges."""
+        """Return the arc from the query's box to a key's: between their tops or, on two lines, between facing edges."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))

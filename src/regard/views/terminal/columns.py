@@ -13,8 +13,7 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table whose columns need not fit side by side. A label or header wider than half the terminal is cut off with
-    ….
+    """A table whose columns need not fit side by side. Labels and headers wider than half the terminal are cut off.
 
     Attributes:
         labels: the label of each row, which is printed in each of the tables.

@@ -61,8 +61,7 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     """Yield the lines of the table of steps.
 
     The strongest keys have a row each, in the order of the text. Below are a row for all other keys, a row for the sink
-    (an
-    extra score in the softmax) if there is one, and a row for the sums.
+    (an extra score in the softmax) if there is one, and a row for the sums.
     """
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     others = [key for key in range(len(steps.weights)) if key not in keys]

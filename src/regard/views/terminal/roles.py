@@ -58,12 +58,10 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role, with the heads that have the largest share of attention on keys of this
-    role.
+    """Return a table with a row for each role, such as the previous token: the heads that attend to such keys most.
 
-    The rows of "distance" and "entropy" have means instead of shares. A role is left out if no text has a key of this
-    role,
-    or if no head attends to such keys.
+    Each head has the share of its attention on these keys; in the rows "distance" and "entropy", its mean distance and
+    entropy. A role is left out if no text has such keys, or if no head attends to them.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:

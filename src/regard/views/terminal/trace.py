@@ -128,10 +128,10 @@ def sentence(focus: Focus) -> Text:
 
 
 def patch_map(trace: Trace, focus: Focus) -> Text | None:
-    """Return the weights on image patches as rows of block characters, for each picture; None if no key is an image
-    patch.
+    """Return the weights on image patches as rows of block characters; None if no key is an image patch.
 
-    The blocks are scaled from the smallest to the largest weight, which are written below.
+    Each picture has rows of its own. The blocks are scaled from the smallest to the largest weight, which are written
+    below.
     """
     panels = patch_panels(focus, len(trace.images))
     if not panels:
@@ -166,8 +166,7 @@ def time_map(focus: Focus) -> Text | None:
     """Return the weights on the frames of a recording as a row of block characters; None if no key is a frame.
 
     Each block is the largest weight in an equal part of the time; the largest weight of all is a full block. Below the
-    row
-    are an axis of the time, and the weight on the silence after the recording, if it is one token.
+    row are an axis of the time, and the weight on the silence after the recording, if it is one token.
     """
     frames, weights = zip(*frame_weights(focus), strict=True) if frame_weights(focus) else ((), ())
     if not frames:
