@@ -52,7 +52,7 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
             query, key = call.formula.vectors(query.float(), key.float())
     value = call.value if contexts else None
     adjacent = call.grid.queries >= MIN_QUERIES
-    if are_readable((query, key) if value is None else (query, key, value), adjacent):
+    if all(vectors is None or has_readable_layout(vectors, adjacent) for vectors in (query, key, value)):
         yield ConvertedHeads(slice(0, len(blocks)), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
@@ -81,23 +81,16 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
     return vectors if len(vectors) == 1 else vectors[number : number + 1]
 
 
-def are_readable(tensors: tuple[Float[Tensor, "_batch _heads _tokens _"], ...], adjacent: bool) -> bool:
-    """Return whether the C kernel can read queries, keys and values from memory.
-
-    Args:
-        adjacent: whether the tokens of a head must be adjacent in memory.
-    """
-    for vectors in tensors:
-        has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
-        if vectors.dtype != torch.float32 or not has_strides:
-            return False
-    return True
+def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjacent: bool) -> bool:
+    """Return whether the C kernel can read queries, keys or values; `adjacent`: a head's tokens must be adjacent."""
+    has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
+    return vectors.dtype == torch.float32 and has_strides
 
 
 def readable_vectors(
     vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool
 ) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return the vectors unchanged if the kernel can read them (see `are_readable`), else a copy."""
-    if are_readable((vectors,), adjacent):
+    """Return the vectors unchanged if the kernel can read them, else a contiguous float32 copy."""
+    if has_readable_layout(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -85,8 +85,8 @@ class KeyLimits:
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
-        limits = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in (ranges.starts, ranges.stops))
-        starts, stops = limits
+        limits = ranges.starts, ranges.stops
+        starts, stops = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in limits)
         by_batch, by_head, _ = strides(starts)
         return cls(starts, stops, (by_batch, by_head))
 
