@@ -125,7 +125,10 @@ def test_beyond_this_machine_a_token_is_needed(serving: Callable[..., Running], 
     status, reason, _ = service.ask("/translate", {"texts": []})
     assert (status, reason) == (
         401,
-        {"error": "the request has no valid token; open the address that this service printed."},
+        {
+            "error": "the request has no valid token; open the address that this service printed, or send its token as "
+            "Authorization: Bearer TOKEN."
+        },
     )
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer wrong")[0] == 401
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer secret")[:2] == (200, {"translations": []})

@@ -76,7 +76,8 @@ class Guard:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         given = request.query_params.get("token"), request.cookies.get(COOKIE), bearer
         if self.token is not None and not any(map(self.is_token, given)):
-            return 401, f"the request has no valid token; open the address that this {self.name} printed."
+            how = f"open the address that this {self.name} printed, or send its token as Authorization: Bearer TOKEN"
+            return 401, f"the request has no valid token; {how}."
         if request.method == "POST":
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != host:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import counted
 from regard.text.corpus import Corpus
 from regard.text.joined_corpus import JoinedCorpus
 from regard.text.vocabulary import Vocabulary
@@ -116,8 +117,8 @@ class TrainingTexts:
         else:
             much, limit = "longer", f"at most {math.floor(self.largest_ratio * n_source):,}"
         return (
-            f"the translation is much {much} than usual: {n_target:,} pieces for the {n_source:,} of the source; 999 "
-            f"of 1,000 training pairs have {limit} for as many"
+            f"the translation is much {much} than usual: {counted(n_target, 'piece')} for the {n_source:,} of the "
+            f"source; 999 of 1,000 training pairs have {limit} for as many"
         )
 
 

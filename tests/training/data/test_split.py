@@ -42,6 +42,19 @@ def test_where_every_target_is_also_trained_on_the_sources_alone_are_held_out(sp
     assert (len(list(split.dev())), len(list(split.train()))) == (7, 24)
 
 
+def test_dev_pairs_of_a_file_that_are_trained_on_are_counted(tmp_path, settled):
+    pairs = {"train": [(f"source {n}", f"target {n}") for n in range(31)]}
+    pairs["dev"] = [*pairs["train"][:3], *pairs["train"][:1], ("source 4", "another"), ("another", "target 4")]
+    for name, of in pairs.items():
+        for side in range(2):
+            (tmp_path / f"{name}{side}").write_text("".join(f"  {pair[side]}\r\n" for pair in of))
+    corpus = CleanCopy(Parallel(tmp_path / "train0", tmp_path / "train1"), tmp_path / "clean.tsv")
+    assert list(corpus.write()) == pairs["train"]
+    split = Split.of([corpus], {"dev source": tmp_path / "dev0", "dev target": tmp_path / "dev1"}, settled())
+    assert split.trained_dev_pairs() == "dev pairs that are training pairs, too: 3 of 5; new texts get worse scores"
+    assert replace(split, corpora=()).trained_dev_pairs() == ""
+
+
 @pytest.mark.parametrize("at_once", [7, 100_000])
 def test_dev_pairs_are_as_many_as_wanted_and_equal_texts_stay_together(at_once, monkeypatch):
     monkeypatch.setattr("regard.training.data.split.RANKS_AT_ONCE", at_once)

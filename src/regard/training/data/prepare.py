@@ -181,6 +181,8 @@ def write_data(
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
+    if split.dev_files is not None and (remark := split.trained_dev_pairs()):
+        watcher.say(remark)
     vocabularies = user_models.vocabularies
     if vocabularies is None:
         watcher.busy("making the vocabulary")
