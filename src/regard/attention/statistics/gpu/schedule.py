@@ -20,9 +20,6 @@ from regard.attention.masks.ranges import Ranges
 Limits = Int[Tensor, "ranges #batch #heads queries 2"]
 """For each query, the start and the stop of each of its key ranges."""
 
-OneSide = Int[Tensor, "ranges #batch #heads queries"]
-"""For each query, the starts of its key ranges, or else the stops."""
-
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
 """For each key range and tile, the four borders that the docstring of this file describes."""
 
@@ -66,17 +63,13 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
-    begin, end = queries_before(running_maximum(stops), first), queries_before(remaining_minimum(starts), last)
+    begin, end = queries_before(stops.cummax(dim=-1).values, first), queries_before(remaining_minimum(starts), last)
     whole_from = queries_before(remaining_minimum(stops), last)
-    whole_to = queries_before(running_maximum(starts), first)
+    whole_to = queries_before(starts.cummax(dim=-1).values, first)
     return borders(begin, whole_from, whole_to, end)
 
 
-def running_maximum(limits: OneSide) -> OneSide:
-    return limits.cummax(dim=-1).values
-
-
-def remaining_minimum(limits: OneSide) -> OneSide:
+def remaining_minimum(limits: Int[Tensor, "*axes queries"]) -> Int[Tensor, "*axes queries"]:
     """Return, for each query, the minimum of the limits of this query and of all queries after it."""
     return limits.flip(-1).cummin(dim=-1).values.flip(-1)
 
