@@ -237,6 +237,7 @@ def test_the_pattern_is_what_the_context_was_read_with(case, number):
     same(pattern[b, h, i], weights[b, h, i], case)
     same(pattern[:, [h, 0], i:, ::2], weights[:, [h, 0], i:, ::2], case)
     same(pattern[b, ..., [-1, 0]], weights[b, ..., [-1, 0]], case)
+    same(pattern.scores(b, h, slice(i, None), slice(1, None, 2)), pattern.scores()[b, h, i:, 1::2], case)
     same(pattern.received(), weights.sum(2), case)
     same(pattern.pooled(1, 1, "sum")[..., 0, 0], weights.sum((2, 3)), case)
     same(pattern.pooled(grid.queries, grid.keys), weights, case)
