@@ -1,4 +1,4 @@
-"""The worker of a site, asked about texts without its page; its tokens and translations, compared with Python's."""
+"""The worker of a site, asked about texts without its page; its translations, compared with Python's."""
 
 import json
 from collections.abc import Sequence
@@ -6,10 +6,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page
-
-from regard.tracing.tokens.readable_tokens import readable_tokens
-from regard.views.page.data import token_records
-from regard.visible_text import escape_controls
 
 ASK = """async ({ texts, shown, kept, ...start }) => {
   const script = await (await fetch(new URL("worker.js", start.address))).text();
@@ -49,29 +45,6 @@ def answers(page: Page, address: str, texts: Sequence[str], kept: Sequence[str],
     asked = site | {"address": address, "texts": list(texts), "shown": shown, "kept": list(kept)}
     found: list[dict[str, Any]] = page.evaluate(ASK, asked)
     return found
-
-
-def check_tokens(page: Page, address: str, tokenizer: Any, texts: list[str], most: int, kind: str) -> int:
-    """Compare the tokens of texts in a site with Python's; return the number of texts that are short enough.
-
-    Args:
-        most: the largest number of tokens that the model reads.
-        kind: the kind of the model's attention, "encoder" or "decoder".
-    """
-    side, compared = "source" if kind == "encoder" else "target", 0
-    found = answers(page, address, texts, ("text", side, "reason", "tokens"), kind=kind, layer=0, head=0)
-    for text, answer in zip(texts, found, strict=True):
-        encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
-        ids = encoded["input_ids"][0].tolist()
-        if len(ids) > most:
-            assert answer == {"reason": "long", "tokens": len(ids)}, ascii(text)
-            continue
-        pieces = [token.get("piece", token["text"]) for token in answer[side]]
-        assert pieces == list(map(escape_controls, tokenizer.convert_ids_to_tokens(ids))), ascii(text)
-        assert answer[side] == token_records(readable_tokens(tokenizer, encoded, text)), ascii(text)
-        assert answer["text"] == escape_controls(text, keep=" \t\n\r\x0b\x0c")
-        compared += 1
-    return compared
 
 
 def check_alignment(found: dict[str, Any], wanted: dict[str, Any], text: str) -> None:

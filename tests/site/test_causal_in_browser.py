@@ -1,4 +1,4 @@
-"""Tests of the site of a causal language model in a browser: tokens, weights and probabilities equal Python's."""
+"""Tests of the site of a causal language model in a browser: weights and probabilities equal Python's."""
 
 import re
 import unicodedata
@@ -14,8 +14,6 @@ from output_steps import check_output
 from page_views import cells, table, weights
 from pictures import readable
 from playwright.sync_api import Page, Route, expect
-from site_texts import TEXTS, random_texts
-from site_worker import check_tokens
 
 import regard
 from regard.site.check import run_graph
@@ -218,22 +216,6 @@ def test_changed_heads_have_the_effect_that_they_have_in_python(page: Page, gpt2
     assert len(wanted) > 2
     assert [row[0] for row in heads] == [name for name, _ in wanted]
     assert [float(row[2]) for row in heads] == pytest.approx([moved for _, moved in wanted], abs=1e-4)
-
-
-@pytest.mark.parametrize("model", ["gpt2", "llama"])
-def test_tokens_are_those_of_the_model_s_own_tokenizer(tab: Page, request, model: str) -> None:
-    served, loaded = request.getfixturevalue(model)
-    tab.goto(served.address)
-    hard = [
-        "  a   b\n\n\nc  \n d\t\te",
-        "it's IT'S don'T we'll you\u017fe '\u017f",
-        "12345 6789 ٣٤٥ Ⅷ½²",
-        "<|endoftext|>a <|endoftext|>",
-    ]
-    hard += ["a\x85b \x85c\ufeffd \ufeffe", "\u088f\ua7cf1 \U00033479x \U00011de01 x", "!", "뱀"]
-    parts = [text[i : i + 40] for text in [*TEXTS, *hard] for i in range(0, len(text), 40)]
-    texts = [text for text in [*parts, *random_texts()] if text.strip()]
-    assert check_tokens(tab, served.address, loaded.tokenizer, texts, MOST, "decoder") > 250
 
 
 def test_the_first_page_goes_on_with_a_token_before_a_text_is_typed(tab: Page, gpt2) -> None:

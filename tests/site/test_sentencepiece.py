@@ -1,10 +1,7 @@
-"""The pieces, words and signs of a translator's texts in a real browser: they are Python's, for many scripts."""
+"""The pieces, words and signs of a translator's texts on a site: they are Python's, for many scripts."""
 
 import base64
-import os
 import random
-import shutil
-import subprocess
 import unicodedata
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -12,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from playwright.sync_api import Page
+from front_code import in_node
 from site_texts import TEXTS, random_texts
 
 from regard.site.unicode_tables import unassigned_code_points
@@ -23,10 +20,6 @@ from regard.text.placeholders import Placeholders, with_items, with_signs
 from regard.text.vocabulary import EOS, UNK, Vocabulary
 from regard.translation.pieces import UNKNOWN, text_of_pieces, words_and_pieces
 
-FRONT = Path(__file__).parents[2] / "front"
-ESBUILD = FRONT / "node_modules" / ".bin" / "esbuild"
-SOURCES = FRONT / "src" / "site" / "translator"
-
 LINES = [line for text in TEXTS[:18] for line in (text, text[::2], text.lower())]
 """The lines on which the vocabularies are trained: many scripts, so that only some letters have a piece."""
 
@@ -36,35 +29,26 @@ DECOMPOSED = ["뱀은", "한국어 글", "Ångström naïve", "e\u0327\u0301", "
 LIKE_PIECES = ["<s> </s> <unk> ▁ <2de> <synthetic>", ">>fra<< the  snake", "𠀀𪜀 งู 뱀 뱀은"]
 """Texts that look like special pieces, or have pieces of Marian's other language."""
 
-IN_PAGE = """({ model, texts, ids, pieces, unassigned }) => {
-  const bytes = Uint8Array.from(atob(model), (letter) => letter.charCodeAt(0));
-  const [vocabulary, clean] = [new pieceCode.Vocabulary(bytes), pieceCode.cleaner(unassigned)];
+CUT = """
+import { cleaner } from "./translator/clean";
+import { Vocabulary } from "./translator/sentencepiece";
+import { textOfPieces, wordsAndPieces } from "./translator/words";
+
+function answer({ model, texts, ids, pieces, unassigned }) {
+  const [vocabulary, clean] = [new Vocabulary(Uint8Array.from(Buffer.from(model, "base64"))), cleaner(unassigned)];
   return {
     found: texts.map((text) => {
       const cleaned = clean(text);
       const pieces = vocabulary.encode(cleaned);
-      const words = pieceCode.wordsAndPieces(text, pieces.map((one) => one.text), clean);
+      const words = wordsAndPieces(text, pieces.map((one) => one.text), clean);
       return { cleaned, ids: pieces.map((one) => one.id), pieces: pieces.map((one) => one.text), ...words };
     }),
     decoded: ids.map((some) => vocabulary.decode(some)),
-    joined: pieces.map((some) => pieceCode.textOfPieces(some)),
+    joined: pieces.map((some) => textOfPieces(some)),
   };
-}"""
-"""A JavaScript function that cuts texts into pieces, joins pieces, and divides texts into words."""
-
-
-@pytest.fixture(scope="module")
-def page(tab: Page) -> Page:
-    """A page with the front end's own code for pieces."""
-    if not (ESBUILD.exists() and shutil.which("node")):
-        assert "CI" not in os.environ, "`make front` installs esbuild"
-        pytest.skip("the code for pieces is bundled with esbuild, which `make front` installs; CI always does")
-    entry = "".join(f"export * from './{name}';" for name in ("sentencepiece", "clean", "words", "placeholders"))
-    command = [ESBUILD, "--bundle", "--format=iife", "--global-name=pieceCode", f"--sourcefile={SOURCES / 'test.ts'}"]
-    bundled = subprocess.run(command, input=entry.encode(), stdout=subprocess.PIPE, cwd=SOURCES, check=True)
-    tab.goto("about:blank")
-    tab.add_script_tag(content=bundled.stdout.decode())
-    return tab
+}
+"""
+"""Cuts texts into pieces, joins pieces, and divides texts into words."""
 
 
 def trained(**settings: object) -> bytes:
@@ -136,18 +120,9 @@ def some_pieces(vocabulary: Vocabulary, chance: random.Random) -> Sequence[list[
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path: Path, name: str) -> None:
+def test_every_text_has_the_pieces_and_the_words_of_python(tmp_path: Path, name: str) -> None:
     vocabulary = VOCABULARIES[name](tmp_path)
-    texts = [
-        *TEXTS,
-        *DECOMPOSED,
-        "𠀀𪜀 งู 뱀 뱀은",
-        *random_texts(),
-        "<s> </s> <unk> ▁ <2de> <synthetic>",
-        ">>fra<< the  snake",
-        "",
-        " ",
-    ]
+    texts = [*TEXTS, *DECOMPOSED, *LIKE_PIECES, *random_texts(), "", " "]
     ids = some_pieces(vocabulary, random.Random(1))
     pieces = [[UNKNOWN, *vocabulary.pieces(some)] for some in ids]
     given = {
@@ -157,7 +132,7 @@ def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path:
         "pieces": pieces,
         "unassigned": unassigned_code_points(),
     }
-    answer = page.evaluate(IN_PAGE, given)
+    answer = in_node(CUT, given, tmp_path)
     for text, found in zip(texts, answer["found"], strict=True):
         surfaces = vocabulary.surfaces(text)
         assert found["cleaned"] == clean_text(text), ascii(text)
@@ -167,6 +142,19 @@ def test_every_text_has_the_pieces_and_the_words_of_python(page: Page, tmp_path:
     assert answer["decoded"] == [vocabulary.decode(some) for some in ids]
     assert answer["joined"] == [text_of_pieces(some) for some in pieces]
 
+
+SIGN = """
+import { signsOf, withItems, withSigns } from "./translator/placeholders";
+
+function answer({ texts, latin }) {
+  return texts.map((text) => {
+    const signs = signsOf(text, latin);
+    const signed = withSigns(text, signs);
+    return [[...signs], signed, withItems(`${signed} ⟐⟡⟢`, signs)];
+  });
+}
+"""
+"""Replaces names and numbers by signs, and signs by names and numbers."""
 
 WITH_ITEMS = [
     "Kotanu는 1,051원과 150만원을 냈다.",
@@ -178,19 +166,12 @@ WITH_ITEMS = [
 
 
 @pytest.mark.parametrize("latin", [True, False])
-def test_signs_replace_the_names_and_numbers_that_they_replace_in_python(page: Page, latin: bool) -> None:
+def test_signs_replace_the_names_and_numbers_that_they_replace_in_python(tmp_path: Path, latin: bool) -> None:
     texts = [clean_text(text) for text in (*WITH_ITEMS, *TEXTS, *random_texts())]
-    # a newer browser knows letters that Python's version of Unicode does not define
+    # a newer node knows letters that Python's version of Unicode does not define
     texts = [text for text in texts if all(unicodedata.category(letter) != "Cn" for letter in text)]
     assert len(texts) > 100
-    found = page.evaluate(
-        """({ texts, latin }) => texts.map((text) => {
-          const signs = pieceCode.signsOf(text, latin);
-          const signed = pieceCode.withSigns(text, signs);
-          return [[...signs], signed, pieceCode.withItems(`${signed} ⟐⟡⟢`, signs)];
-        })""",
-        {"texts": texts, "latin": latin},
-    )
+    found = in_node(SIGN, {"texts": texts, "latin": latin}, tmp_path)
     for text, (shown, signed, back) in zip(texts, found, strict=True):
         signs = Placeholders(latin=latin).signs(text)
         assert shown == [list(pair) for pair in signs.items()], ascii(text)
