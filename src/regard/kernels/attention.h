@@ -50,7 +50,7 @@ typedef struct {
 
 /* A weighted sum to compute: for each query, the sum over all keys of weight * vector of the key. */
 typedef struct {
-  Vectors keys, queries; /* the vectors of the keys, and the sums to write */
+  Vectors keys, queries; /* the vector of each key, and the sum to write for each query */
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 

@@ -228,7 +228,10 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw matrices uniformly from [-0.1, 0.1] or as Glorot & Bengio 2010, except those of cells and attention."""
+        """Draw all matrices but those of cells and attention, and set biases to 0.
+
+        Embeddings and output projection are uniform in [-0.1, 0.1], the others as in Glorot & Bengio 2010.
+        """
         for matrix in (self.embedding.weight, self.to_logits.weight):
             nn.init.uniform_(matrix, -0.1, 0.1)
         for layer in (*self.bridges, self.combine):

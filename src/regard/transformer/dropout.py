@@ -45,7 +45,7 @@ class Residual(Dropout):
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
-    """Return whether `draw_kept` draws the dropout of x; p must be between 1/2^16 and 1 - 1/2^16."""
+    """Return whether `draw_kept`, which is faster than torch's dropout, can be used for x and p."""
     is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
     return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
 

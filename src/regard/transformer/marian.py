@@ -205,7 +205,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's name in `Transformer`, its name in Marian, and the index of its d_model axis (or None)."""
+    """Yield each parameter's name in `Transformer`, its name in Marian, and its d_model axis (None = it has none)."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -233,5 +233,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter with the numbers along `axis` in another order; unchanged if `axis` is None."""
+    """Return a parameter with the numbers along `axis` at the indices `order`; unchanged if `axis` is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -39,7 +39,7 @@ class Engine(Protocol):
 
 
 ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""In the order of preference."""
+"""The engines in the order of preference."""
 
 
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
