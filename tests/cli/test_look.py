@@ -2,6 +2,7 @@
 
 import json
 import wave
+from dataclasses import replace
 
 import pytest
 from cli_runner import invoke, output, refused
@@ -134,6 +135,17 @@ def test_the_picture_of_a_translation_is_its_alignment_unless_a_head_is_chosen(t
     assert plain == found.figure(tmp_path / "alignment.png").read_bytes()
     assert head == found.trace.figure(tmp_path / "trace.png", head="cross L1H1").read_bytes()
     assert layer != plain
+
+
+def test_the_remarks_on_a_translation_are_printed(translator, tmp_path):
+    texts = {"longest": 2, "smallest_ratio": 0.0, "largest_ratio": 99.0, "scripts": ["kana"]}
+    folder = replace(translator, extra={"training_texts": texts}).save(tmp_path / "folder")
+    result = invoke("look", "a dog ẞ", "--model", folder)
+    (found,) = Translator.load(folder).translate(["a dog ẞ"])
+    assert len(found.unlike) == 2
+    assert result.stderr.splitlines() == [
+        f"regard: {remark}" for remark in ("the translator does not know 'ẞ'", *found.unlike)
+    ]
 
 
 def test_a_translator_is_not_asked_for_new_tokens(translator_folder):

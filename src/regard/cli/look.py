@@ -7,6 +7,7 @@ import typer
 
 from regard.cli.remarks import (
     letters_of,
+    print_remark,
     remark_on_file_name,
     remark_on_fonts,
     remark_on_silence,
@@ -131,6 +132,11 @@ def look(
     remark_on_stages(full_trace, seen)
     remark_on_silence(full_trace, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
+    if translation is not None:
+        from regard.cli.translate import remarks
+
+        for remark in (*remarks(translation), *translation.unlike):
+            print_remark(remark)
     if json != STDOUT:
         if translation is not None:
             show_alignment(translation)
