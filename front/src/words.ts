@@ -52,6 +52,8 @@ const texts = {
     "쿼리는 디코더가 방금 읽은 토큰이며, 그 가중치는 다음 토큰을 예측하는 데 쓰입니다."],
   hardlyKnown: both((model: string, known: number, all: number) => `${model} knows ${known} of the ${all} tokens of this text; the others are unknown words, single jamo (parts of Korean syllables) or bytes, so attention says little about the text. Choose a model for its language.`,
     (model, known, all) => `이 글의 토큰 ${all}개 가운데 ${model} 모델의 어휘로 읽은 것은 ${known}개뿐입니다. 나머지는 모르는 단어이거나 자모, 바이트로 쪼개져서, 어텐션을 보아도 알 수 있는 것이 거의 없습니다. 이 글의 언어로 학습한 모델을 고르세요.`),
+  rareCharacters: both((letters: string) => `The translator has no piece for these characters and hardly knows them: ${letters}. Do not rely on their translation.`,
+    (letters) => `번역기의 어휘에 없어 제대로 읽지 못하는 글자가 있습니다: ${letters}. 이 부분의 번역은 믿을 수 없습니다.`),
   queries: ["queries", "쿼리"],
   keysWeights: ["keys, weights", "키와 가중치"],
   targetQueries: ["target (queries)", "출력 (쿼리)"],
@@ -298,6 +300,7 @@ const texts = {
     (word, other, weight) => `“${word}”에 가장 강하게 정렬된 단어: “${other}” (${weight})`),
   alignedBy: both((layer: number, head: number | null, reads: boolean, agreement: number | null) => `The weights are those of cross-attention in layer ${layer}, ${head === null ? "the mean over heads" : `head ${head}`}, at the decoder step that ${reads ? "reads" : "predicts"} the piece${agreement === null ? "" : `; for ${agreement} % of the pieces measured, the largest weight is on the source word without which the model predicts the piece worst`}.`,
     (layer, head, reads, agreement) => `디코더가 각 서브워드를 ${reads ? "읽는" : "예측하는"} 단계의 크로스 어텐션 ${layer}층 가중치(${head === null ? "헤드 평균" : `헤드 ${head}`})입니다.${agreement === null ? "" : ` 측정한 서브워드의 ${agreement}%에서 가중치가 가장 큰 원문 단어가, 그 단어를 뺐을 때 예측이 가장 나빠지는 단어와 같았습니다.`}`),
+  unreliable: ["The alignments are unreliable.", "이 정렬은 신뢰하기 어렵습니다."],
   showHead: ["show these weights in the other views", "이 가중치를 다른 패널에서도 보기"],
 
   // Movement
@@ -335,6 +338,17 @@ const texts = {
   turnedBy: ["turned by (°)", "회전한 각 (°)"],
   nearestAfter: both((layer: string) => `Nearest tokens after ${layer}:`, (layer) => `${layer} 통과 후 가장 가까운 토큰:`),
 
+  // Blocks of the Transformer
+  blocks: ["A block of the encoder and one of the decoder", "인코더 블록과 디코더 블록"],
+  blocksCaption: ["From bottom to top. A dashed frame is a block; N blocks are stacked, 6 in MiniLM, which is an encoder. An arrow that goes around a box is a residual connection: the vector is added to what the box computes.",
+    "아래에서 위로 읽습니다. 점선 테두리가 블록 하나이며, 블록을 N번 쌓습니다(인코더인 MiniLM은 6번). 상자를 돌아가는 화살표는 잔차 연결로, 벡터를 상자의 계산 결과에 더합니다."],
+  embedded: ["embedding + position", "임베딩 + 위치"],
+  selfAttention: ["self-attention", "셀프 어텐션"],
+  causalAttention: ["causal self-attention", "인과 셀프 어텐션"],
+  crossAttention: ["cross-attention", "크로스 어텐션"],
+  addNormalise: ["add and normalise", "더하고 정규화"],
+  nextToken: ["linear, softmax", "선형 변환, 소프트맥스"],
+
   // Pictures and recordings
   medium: ["What the model saw", "모델이 본 것"],
   mediumPicture: ["the query’s weight on each patch of the picture", "그림의 패치마다 쿼리가 주는 가중치"],
@@ -348,6 +362,7 @@ const texts = {
   mediumSound: ["the query’s weight on each frame of the recording", "녹음의 프레임마다 쿼리가 주는 가중치"],
   mediumOthers: ["largest weights on other tokens", "그 밖의 토큰 가운데 가중치가 큰 것"],
   mediumChoose: ["click a part to make it the query", "부분을 누르면 쿼리가 됩니다"],
+  second: both((time: string) => `${time} s`, (time) => `${time}초`),
   seconds: both((from: string, to: string) => `${from} to ${to} s`, (from, to) => `${from}~${to}초`),
 
   // The page, its messages, and the field for a text
@@ -384,6 +399,8 @@ const texts = {
   looking: ["the model is running …", "모델을 실행하는 중 …"],
   linkedModel: both((name: string) => `The link asks for the model “${name}”, which is not loaded; press “look” to load it and to read the text.`,
     (name) => `링크에 적힌 “${name}” 모델을 아직 불러오지 않았습니다. ‘보기’를 누르면 모델을 불러와 글을 읽습니다.`),
+  linkIgnored: both((settings: string) => `The link has settings that this page does not have; they are ignored: ${settings}`,
+    (settings) => `링크에 이 페이지에 없는 설정이 있어 적용하지 않았습니다: ${settings}`),
   loadingModel: both((loaded: string, total: string) => `loading the model into this page: ${loaded} of ${total} MB …`,
     (loaded, total) => `모델을 이 페이지로 불러오는 중: ${total}MB 가운데 ${loaded}MB …`),
   preciseHere: both((difference: string) => `The page computes the weights, with ONNX Runtime in float32; when this site was made, none differed from Python’s by more than ${difference}.`,
@@ -392,8 +409,8 @@ const texts = {
   brokenText: ["The text has half of a character (a lone surrogate), which no model can read; remove it.",
     "깨진 글자(짝이 없는 서로게이트)가 있어 모델이 글을 읽을 수 없습니다. 그 글자를 지워 주세요."],
   emptyText: ["The text is empty; type at least one word.", "글이 비어 있습니다. 단어를 하나 이상 입력하세요."],
-  longText: both((tokens: number, most: number) => `The text is ${tokens} tokens long and the model reads at most ${most}; shorten it.`,
-    (tokens, most) => `글이 토큰 ${tokens}개인데 모델은 ${most}개까지만 읽습니다. 글을 줄이세요.`),
+  longText: both((tokens: number, most: number) => `The text is ${tokens.toLocaleString("en")} tokens long and the model reads at most ${most.toLocaleString("en")}; shorten it.`,
+    (tokens, most) => `글이 토큰 ${tokens.toLocaleString("en")}개인데 모델은 ${most.toLocaleString("en")}개까지만 읽습니다. 글을 줄이세요.`),
   readBeginning: ["read only its beginning", "앞부분만 읽기"],
   notLoaded: both((file: string, reason: string) => `${file} of this site could not be loaded (${reason}); check that the file is in the site’s folder, and press “look” again.`,
     (file, reason) => `이 사이트의 ${file} 파일을 불러올 수 없습니다(${reason}). 파일이 사이트 폴더에 있는지 확인하고 ‘보기’를 다시 누르세요.`),

@@ -32,10 +32,13 @@ class TooLongError(InputError):
     Args:
         problem: how long the text is, and how long it may be.
         remedy: what to do, other than to pass truncate=True.
+        n_tokens: how many tokens or pieces the text has.
+        limit: how many the model reads.
     """
 
-    def __init__(self, problem: str, remedy: str) -> None:
+    def __init__(self, problem: str, remedy: str, n_tokens: int, limit: int) -> None:
         super().__init__(f"{problem}; {remedy}, or read only its beginning with truncate=True.")
+        self.n_tokens, self.limit = n_tokens, limit
         self.remedy_only = f"{problem}; {remedy}."
         """The message for callers without an argument `truncate`, such as `regard explore`."""
 

@@ -74,6 +74,17 @@ def test_a_link_restores_a_silenced_head(page: Page) -> None:
     assert_link_restores(page, [lambda page: page.get_by_label("silence this head").check()])
 
 
+def test_an_empty_and_a_long_text_are_refused_in_the_language_of_the_page(page: Page) -> None:
+    page.get_by_label("Language").select_option("ko")
+    for text, reason in (
+        (" ", "글이 비어 있습니다"),
+        ("snake " * 600, "글이 토큰 602개인데 모델은 512개까지만 읽습니다"),
+    ):
+        page.get_by_label("글", exact=True).fill(text)
+        page.get_by_role("button", name="보기", exact=True).click()
+        expect(page.locator("[role=alert]")).to_contain_text(reason)
+
+
 def test_a_refusal_is_shown_and_a_question_can_be_cancelled(page: Page) -> None:
     page.get_by_label("Model").fill("/no/such/model")
     page.get_by_role("button", name="look").click()

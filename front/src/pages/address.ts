@@ -4,12 +4,14 @@
 import { batch, effect } from "@preact/signals";
 import { linked } from "../state/linked-signals";
 import { answered, type Question } from "../state/questions";
-import { candidate, chooseHead, colourScale, compared, cut, head, type HeadPlace, keptUnit, key, keyTokens, kindName, layerNumber, layerOf, locked, query, queryTokens, second, silenced, trace } from "../state/state";
+import { candidate, chooseHead, colourScale, compared, complaint, cut, head, type HeadPlace, keptUnit, key, keyTokens, kindName, layerNumber, layerOf, locked, query, queryTokens, second, silenced, trace } from "../state/state";
 import type { Side } from "../trace/data";
-import { browserLanguage, language, LANGUAGES, type Language } from "../words";
+import { browserLanguage, language, LANGUAGES, type Language, words } from "../words";
 import { MOST_LINKED, propose, proposed, proposeSecond } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
+const OTHERS = ["kind", "head", "query", "locked", "compared", "scale", "language", "candidate", "kept", "cut", "silenced", "key", "write", "continuation", "model", "text", "second-text"]; // the parameters that are in no linked signal
+const NAME = /^[a-z-]{1,20}$/; // of a parameter
 const PAUSE_MILLISECONDS = 100; // the address changes after the page has shown the same for this long: browsers block pages that change it at each move of the pointer
 const MOST_COMPARED = 16; // of the heads that the reader compares, a link restores at most this many
 
@@ -30,7 +32,7 @@ function parametersOf(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
   const number = (name: string, end: number) => (/^\d+$/.test(text(name)) && Number(text(name)) < end ? Number(text(name)) : null);
-  return { has: (name: string) => wanted.has(name), text, number };
+  return { has: (name: string) => wanted.has(name), text, number, names: [...wanted.keys()] };
 }
 
 /** Show the head and the token that an address names. */
@@ -47,7 +49,7 @@ function restoreHeadAndQuery(address: string): void {
 /** Show what an address names, except for the text, which the model must read first: see `followAddress`. */
 function restore(address: string): void {
   restoreHeadAndQuery(address);
-  const { has, text, number } = parametersOf(address);
+  const { has, text, number, names } = parametersOf(address);
   if (has("compared")) {
     const names = [...new Set(text("compared").split(" "))].slice(0, MOST_COMPARED);
     compared.value = names.map(headNamed).filter((one) => one !== null);
@@ -60,7 +62,8 @@ function restore(address: string): void {
   if (has("cut")) cut.value = new Set(text("cut").split(" ").filter(isEdge));
   if (has("silenced") && trace.value.live) silenced.value = true;
   key.value = number("key", keyTokens.value.length) ?? key.value;
-  for (const [name, { read }] of linked) if (has(name)) read(text(name));
+  const refused = names.filter((name) => !(linked.get(name)?.read(text(name)) ?? OTHERS.includes(name)));
+  if (refused.length) complaint.value = words().linkIgnored(refused.map((name) => (NAME.test(name) ? name : "?")).join(", ")); // a link must not write its own sentences on the page
 }
 
 /** Whether a string such as "7,2" holds the positions of a query and a key that exist in the text shown. */

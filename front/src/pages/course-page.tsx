@@ -3,6 +3,7 @@
 import type { ComponentType } from "preact";
 import { course, lessonNumber, openLesson, type Lesson } from "../state/course";
 import { complaint, trace } from "../state/state";
+import { Blocks } from "../views/blocks";
 import { Heads } from "../views/heads/heads";
 import { MovementView } from "../views/movement/movement";
 import { Pattern } from "../views/pattern/pattern";
@@ -18,6 +19,7 @@ const VIEWS: Record<string, ComponentType> = {
   pattern: Pattern,
   strongest: Strongest,
   steps: StepByStep,
+  blocks: Blocks,
   heads: Heads,
   movement: MovementView,
   "what-if": WhatIf,

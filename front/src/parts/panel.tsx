@@ -3,6 +3,7 @@
 import { batch, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { course, lessonNumber } from "../state/course";
 import { linkedChoice } from "../state/linked-signals";
 import { second, trace, traceName, weightsChanged } from "../state/state";
 import { words } from "../words";
@@ -64,9 +65,10 @@ export function Caution() {
     view.scrollIntoView({ block: "center" });
     view.querySelector("input")?.focus({ preventScroll: true });
   };
+  const offered = !trace.value.map && (!course.value || course.value.lessons[lessonNumber()].views.includes("what-if"));
   return (
     <p class="caption caution">
-      {say.caution} {!trace.value.map && <button type="button" onClick={go}>{say.tryChange}</button>}
+      {say.caution} {offered && <button type="button" onClick={go}>{say.tryChange}</button>}
     </p>
   );
 }

@@ -5,7 +5,7 @@ import { signal, type Signal } from "@preact/signals";
 /** How the value of one signal is written into the address of the page and read from it. */
 interface Linked {
   write: () => string; // returns the value as text; "" = the initial value, which is left out of the address
-  read: (text: string) => void; // sets the signal to the value that a text stands for; ignores a text that stands for none
+  read: (text: string) => boolean; // sets the signal to the value that a text stands for; false = the text stands for none
 }
 
 /** How to write and read each signal that is in the address, by its name there. */
@@ -19,6 +19,7 @@ export function linkedSignal<Value>(name: string, first: Value, write: (value: V
     read: (text) => {
       const found = read(text);
       if (found !== undefined) chosen.value = found;
+      return found !== undefined;
     },
   });
   return chosen;

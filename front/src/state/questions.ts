@@ -131,7 +131,10 @@ export async function send(address: string, content: unknown, stopped: AbortSign
   const reason = await answer.text();
   if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(reason);
   const { error, too_long: long } = JSON.parse(reason);
-  throw long ? new TooLong(error) : new Error(error);
+  throw long ? new TooLong(words().longText(long.tokens, long.most)) : new Error(error);
 }
 
-const post = async (address: string, question: Question, stopped: AbortSignal): Promise<unknown> => (await send(address, question, stopped)).json();
+async function post(address: string, question: Question, stopped: AbortSignal): Promise<unknown> {
+  if (!question.text.trim()) throw new Error(words().emptyText);
+  return (await send(address, question, stopped)).json();
+}

@@ -137,7 +137,7 @@ export interface Alignment {
   // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the decoder step whose weights
   // count for a target piece, "predicts" = the step that predicts the piece, "reads" = the step that reads it. agreement: the fraction
   // of target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
-  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null };
+  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null; reliable: boolean };
   candidates: Candidate[];
 }
 

@@ -23,6 +23,7 @@ const OTHERS = 6; // how many tokens that are no part of the medium are listed w
  */
 interface Scene {
   name: string; // the caption; "" if there is only one drawing
+  seconds?: number; // the length of a recording
   load: () => Promise<ImageData>;
   rectangle: (token: Token) => Rectangle | null; // null = the token is no part of this drawing
 }
@@ -123,6 +124,9 @@ function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; widt
         onPointerLeave={() => (key.value = null)}
         onClick={(event) => choose(tokenAt(event, scene))}
       />
+      {scene.seconds !== undefined && (
+        <p class="times">{[0, 0.25, 0.5, 0.75, 1].map((share) => <span key={share}>{words().second((share * scene.seconds!).toFixed(2))}</span>)}</p>
+      )}
     </figure>
   );
 }
@@ -169,7 +173,7 @@ function soundScenes(tokens: Token[]): Scene[] {
   const end = Math.max(...frames.map((one) => one.place.end));
   const rectangle = (token: Token): Rectangle | null =>
     isFrame(token) ? [token.place.start / end, 0, (token.place.end - token.place.start) / end, 1] : null;
-  return [{ name: "", load: () => soundOf(spectrogram), rectangle }];
+  return [{ name: "", seconds: end, load: () => soundOf(spectrogram), rectangle }];
 }
 
 function placeText(token: Token): string {

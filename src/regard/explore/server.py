@@ -82,7 +82,8 @@ class Explorer:
                     return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))
         except TooLongError as error:
-            return JSONResponse({"error": error.remedy_only, "too_long": True}, status_code=400)
+            long = {"tokens": error.n_tokens, "most": error.limit}
+            return JSONResponse({"error": error.remedy_only, "too_long": long}, status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         finally:

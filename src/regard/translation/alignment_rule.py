@@ -71,6 +71,11 @@ class AlignmentRule:
         return self.layer % n_layers
 
     @property
+    def reliable(self) -> bool:
+        """False if the agreement was measured and is below `RELIABLE`."""
+        return self.agreement is None or self.agreement >= RELIABLE
+
+    @property
     def source(self) -> str:
         """The layer, the head or heads, and the step whose weights the rule chooses, as a phrase."""
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
@@ -87,7 +92,7 @@ class AlignmentRule:
         if self.agreement is None:
             return self.source
         measured = f"{100 * self.agreement:.0f} % of the target pieces measured have their largest weight on"
-        unreliable = "" if self.agreement >= RELIABLE else "; the alignments are unreliable"
+        unreliable = "" if self.reliable else "; the alignments are unreliable"
         return f"{self.source}; {measured} the source word without which the model predicts the piece worst{unreliable}"
 
 

@@ -90,9 +90,8 @@ def check_lengths(
     for one in requests:
         line, n_pieces = first + one.index, len(one.ids) - 1 + one.left_out
         if one.left_out and not may_be_long:
-            raise TooLongError(
-                f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}", "divide it"
-            )
+            problem = f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}"
+            raise TooLongError(problem, "divide it", n_pieces, limit)
         if len(one.prefix) > limit:
             raise InputError(
                 f"the {target_name} of line {line} has {len(one.prefix):,} pieces and the translator writes at "

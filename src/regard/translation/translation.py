@@ -185,6 +185,7 @@ class Translation:
                 "head": rule.head,
                 "step": rule.step,
                 "agreement": rule.agreement,
+                "reliable": rule.reliable,
             },
             "candidates": [
                 candidate_record(candidate)

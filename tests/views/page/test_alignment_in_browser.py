@@ -135,3 +135,15 @@ def test_axe_finds_nothing_and_it_fits_a_narrow_window(page: Page) -> None:
     for drawn in ("lines", "matrix"):
         alignment(page).get_by_role("button", name=drawn).click()
         assert violations(page, "[data-view=alignment]") == []
+
+
+def test_the_page_warns_of_unknown_characters_and_of_an_unreliable_alignment(
+    opened: Callable[..., Page], page: Page, translator: Translator, tmp_path: Path
+) -> None:
+    rule = view(page, "alignment").locator(".rule")
+    expect(rule).not_to_contain_text("unreliable")
+    expect(alignment(page).locator(".note")).to_have_count(0)
+    ruled = replace(translator, alignment_rule=AlignmentRule(layer=2, head=1, agreement=0.45))
+    unknown = opened(ruled.translate(["the cat 뷁쀍 sat 뷁"])[0].html(tmp_path / "unknown.html"))
+    expect(rule).to_contain_text("The alignments are unreliable.")
+    expect(alignment(unknown).locator(".note")).to_contain_text("뷁, 쀍.")

@@ -416,6 +416,7 @@ def test_pictures_and_a_recording_lie_under_the_weights(
     frames = tuple(Token(f"f{i}", f"f{i}", place=Frame(i / 2, (i + 1) / 2)) for i in range(4))
     page = shown(replace(trace, source=frames, spectrogram=torch.rand(5, 40)), token="f0", head="L0H0")
     assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
+    expect(view(page, "medium").locator(".times span")).to_have_text(["0.00 s", "0.50 s", "1.00 s", "1.50 s", "2.00 s"])
 
 
 def test_the_colours_of_a_picture_are_scaled_to_its_weights(

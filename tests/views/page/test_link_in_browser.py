@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from page_state import assert_link_restores
 from page_views import view
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from regard.translation.search.beam import Beam
 from regard.translation.translator import Translator
@@ -71,3 +71,10 @@ def test_a_link_restores_what_was_chosen(tab: Page, kept_page: Path, translated:
     tab.goto("about:blank")
     tab.goto((kept_page if name in CHOICES else translated).as_uri())
     assert_link_restores(tab, (CHOICES | CHOICES_OF_A_TRANSLATION)[name])
+
+
+def test_a_link_says_which_settings_this_page_does_not_have(opened: Callable[..., Page], kept_page: Path) -> None:
+    page = opened(kept_page, address="#head=L3H1&movement=layer&sentence=columns&alignment=tree&Call+1234=5")
+    expect(page.get_by_role("alert")).to_have_text(
+        "The link has settings that this page does not have; they are ignored: movement, alignment, ?"
+    )

@@ -10,6 +10,7 @@ import { linkedChoice } from "../../state/linked-signals";
 import { keptUnit, trace } from "../../state/state";
 import type { Side } from "../../trace/data";
 import { directionOf, isolated } from "../../trace/items";
+import { unknownCharacters } from "../../trace/unknown";
 import { words } from "../../words";
 import { alignedUnits, candidate, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
 
@@ -26,7 +27,8 @@ const hue = computed(() => {
 export function AlignmentView() {
   const say = words();
   if (!trace.value.alignment) return null;
-  const { layer, head, step, agreement } = trace.value.alignment.rule;
+  const { layer, head, step, agreement, reliable } = trace.value.alignment.rule;
+  const rare = unknownCharacters(trace.value.source);
   const shown = candidates()[candidate.value];
   const at = chosenUnit.value;
   return (
@@ -42,8 +44,9 @@ export function AlignmentView() {
       }
     >
       {drawnAs.value === "lines" ? <Lines key={candidate.value} /> : <Matrix />}
+      {rare.length > 0 && <p class="caption note">{say.rareCharacters(rare.join(", "))}</p>}
       <p class="caption rule">
-        {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{" "}
+        {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{reliable ? "" : ` ${say.unreliable}`}{" "}
         <button type="button" onClick={showRule}>{say.showHead}</button>
       </p>
       <Caution />

@@ -9,6 +9,7 @@ import { pairedRows, shownTexts, showAllQueries, unlockQuery } from "../../state
 import { words } from "../../words";
 import { Arcs } from "./arcs";
 import { Columns } from "./columns";
+import { FRAGMENT } from "../../trace/unknown";
 import { type DrawnHead, drawings, FAINTEST_LINE, headsDrawn } from "./drawn-heads";
 
 const drawnAs = linkedChoice("sentence", "arcs", "columns");
@@ -114,10 +115,6 @@ function ComparedHeads() {
     </>
   );
 }
-
-// Matches a token of which the model knows little: an unknown piece, [UNK:뱀]; one jamo (a part of a Korean syllable); or some bytes
-// of a letter, ‹EB›‹80›. Python's tracing/tokens/readable_tokens.py writes such tokens.
-const FRAGMENT = /^(\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+)$/s;
 
 /**
  * If the model knows less than half of the tokens: how many it knows, and how many there are. Else null. A token is known if it does

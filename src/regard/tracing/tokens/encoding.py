@@ -53,7 +53,8 @@ def encode_text(
         encoded = tokenized(tokenizer, prompt, limit if truncate else None, as_target)
     n_tokens = encoded["input_ids"].shape[1]
     if limit and n_tokens > limit:
-        raise TooLongError(f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}", "shorten it")
+        problem = f"the text is {n_tokens:,} tokens long and the model reads at most {limit:,}"
+        raise TooLongError(problem, "shorten it", n_tokens, limit)
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target, were_given=prompt.ids is not None)
     tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
     inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}

@@ -1,0 +1,76 @@
+// A diagram of the Transformer: a block of the encoder beside a block of the decoder, and how vectors flow through them
+
+import { Panel } from "../parts/panel";
+import { words } from "../words";
+
+const [WIDTH, HIGH, GAP, BETWEEN] = [152, 34, 16, 40]; // of a box, between boxes, and between encoder and decoder
+const MARGIN = 18; // beside a box, for the arrows that go past it
+const [UP, RIGHT] = ["m-4 6 l4 -6 l4 6", "m-6 -4 l6 4 l-6 4"]; // the head of an arrow, at the end of its path
+const COLUMN = WIDTH + 2 * MARGIN;
+
+/** A box of the diagram; `around`: the vectors also go past it and are added to what it computes. */
+interface Part {
+  name: string;
+  around?: boolean;
+}
+
+export function Blocks() {
+  const say = words();
+  const feed = { name: say.byFeedForward, around: true };
+  const encoder: Part[] = [{ name: say.embedded }, { name: say.selfAttention, around: true }, feed];
+  const decoder: Part[] = [{ name: say.embedded }, { name: say.causalAttention, around: true }, { name: say.crossAttention, around: true }, feed, { name: say.nextToken }];
+  const height = topOf(decoder, decoder.length - 1) + HIGH + 4;
+  const shown = { height, cross: height - topOf(decoder, 2) - HIGH / 2, out: height - topOf(encoder, 2) - HIGH - GAP - HIGH };
+  return (
+    <Panel view="blocks" title={say.blocks} caption={say.blocksCaption}>
+      <svg class="blocks" viewBox={`0 0 ${2 * COLUMN + BETWEEN} ${height}`} style={{ maxWidth: `${2 * COLUMN + BETWEEN}px` }} role="img" aria-label={say.blocks}>
+        <Stack parts={encoder} name={say.encoder} x={0} height={height} />
+        <Stack parts={decoder} name={say.decoder} x={COLUMN + BETWEEN} height={height} />
+        <path class="flow" d={`M${COLUMN / 2} ${shown.out} v-14 H${COLUMN + BETWEEN / 2} V${shown.cross} H${COLUMN + BETWEEN + MARGIN} ${RIGHT}`} />
+      </svg>
+    </Panel>
+  );
+}
+
+/** The distance of a part's bottom edge from the bottom of the diagram. A part with an arrow around it has a box for the sum above it. */
+const topOf = (parts: Part[], index: number) => 28 + parts.slice(0, index).reduce((sum, { around }) => sum + (HIGH + GAP) * (around ? 2 : 1) + (around ? 0 : 14), 0);
+
+function Stack({ parts, name, x, height }: { parts: Part[]; name: string; x: number; height: number }) {
+  const say = words();
+  const left = x + MARGIN;
+  const middle = x + COLUMN / 2;
+  const repeated = parts.flatMap(({ around }, i) => (around ? [i] : []));
+  const bottom = height - topOf(parts, repeated[0]) + 13;
+  const top = height - topOf(parts, repeated.at(-1)!) - 2 * HIGH - GAP - 10;
+  return (
+    <g>
+      <rect class="block" x={x} y={top} width={COLUMN} height={bottom - top} rx="10" />
+      <text class="name" x={x} y={bottom + 14}>{name} × N</text>
+      {parts.map((part, i) => {
+        const edge = height - topOf(parts, i);
+        return (
+          <g key={i}>
+            <path class="flow" d={`M${middle} ${edge + (i ? GAP + (part.around && !parts[i - 1].around ? 14 : 0) : 22)} V${edge} ${UP}`} />
+            <Box x={left} bottom={edge} text={part.name} strong={part.around} />
+            {part.around && (
+              <>
+                <path class="flow" d={`M${middle} ${edge - HIGH} v${-GAP} ${UP}`} />
+                <path class="flow" d={`M${middle} ${edge + 7} H${x + 10} V${edge - HIGH - GAP - HIGH / 2} H${left} ${RIGHT}`} />
+                <Box x={left} bottom={edge - HIGH - GAP} text={say.addNormalise} />
+              </>
+            )}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+function Box({ x, bottom, text, strong = false }: { x: number; bottom: number; text: string; strong?: boolean }) {
+  return (
+    <>
+      <rect class={strong ? "strong" : ""} x={x} y={bottom - HIGH} width={WIDTH} height={HIGH} rx="7" />
+      <text x={x + WIDTH / 2} y={bottom - HIGH / 2}>{text}</text>
+    </>
+  );
+}
