@@ -154,7 +154,7 @@ class WeightedSum:
         value: [... keys width]. context: [... queries width].
         product: how the scores were computed; None = this is unknown.
         of_parameters: whether the weights may be those of a gate or a classifier (see `Normalised`).
-        one_query: whether the weights had no axis of queries, so that each has keys and values of its own.
+        one_query: whether the weights have no axis of queries, as for one query in each item of a batch.
     """
 
     scores: Tensor
