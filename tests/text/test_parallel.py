@@ -102,6 +102,11 @@ def test_a_line_that_is_not_utf8_is_refused_by_its_number(files, source, line, b
         f"{parallel.source}, line {line}: not UTF-8 (byte {byte}); convert the file first, for instance with iconv -f "
         f"{encoding} -t UTF-8."
     )
+    parallel = files("뱀\none\n".encode() + source, b"a\n" * 9)
+    assert refusal(parallel) == (
+        f"{parallel.source}, line {line + 2}: not UTF-8 (byte {byte}); convert only the lines that are not UTF-8, as "
+        f"earlier lines are, for instance with iconv -f {encoding} -t UTF-8."
+    )
     parallel = files(b"ein\n", b"\xed\xa0\x80\n")  # half of a surrogate pair
     assert refusal(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at position 1)")
 

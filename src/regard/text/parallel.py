@@ -167,12 +167,13 @@ class CleanCopy:
 
 def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
     """Yield the lines of a file as clean text; count the changes in `report`."""
-    report = report or Report()
+    report, has_utf8 = report or Report(), False
     for number, line in enumerate(raw_lines(path), start=1):
         if number == 1 and line.startswith(BYTE_ORDER_MARK):
             report.byte_order_marks += 1
             line = line.removeprefix(BYTE_ORDER_MARK)
-        text = decode_line(line.removesuffix(b"\n"), path, number)
+        text = decode_line(line.removesuffix(b"\n"), path, number, has_utf8)
+        has_utf8 = has_utf8 or not text.isascii()
         report.carriage_returns += text.endswith("\r")
         text = text.removesuffix("\r")
         printable = without_control_characters(text)
@@ -184,7 +185,8 @@ def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
         yield clean
 
 
-def decode_line(line: bytes, path: Path | str, number: int) -> str:
+def decode_line(line: bytes, path: Path | str, number: int, has_utf8: bool = False) -> str:
+    """Decode a line, or raise InputError; `has_utf8` = an earlier line has letters outside ASCII, in UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -193,9 +195,10 @@ def decode_line(line: bytes, path: Path | str, number: int) -> str:
                 f"{path}, line {number}: ends in the middle of a character, so a part of the text is missing; copy it "
                 "again."
             ) from error
+        what = "only the lines that are not UTF-8, as earlier lines are" if has_utf8 else "the file first"
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
-            f"convert the file first, for instance with iconv -f {likely_encoding(line)} -t UTF-8."
+            f"convert {what}, for instance with iconv -f {likely_encoding(line)} -t UTF-8."
         ) from error
 
 
