@@ -133,6 +133,7 @@ def test_beyond_this_machine_a_token_is_needed(serving: Callable[..., Running], 
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer wrong")[0] == 401
     assert service.ask("/translate", {"texts": []}, Authorization="Bearer secret")[:2] == (200, {"translations": []})
     assert service.ask("/health?token=secret", method="GET")[0] == 200
+    assert "-H &#x27;Authorization: Bearer secret&#x27;" in service.ask("/?token=secret", method="GET")[1]
 
 
 def test_what_the_service_says_of_itself(service: Running, translator: Translator) -> None:
@@ -142,7 +143,7 @@ def test_what_the_service_says_of_itself(service: Running, translator: Translato
     described = description["paths"]["/translate"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert described["properties"]["translations"]["items"]["required"] == list(answer)
     _, page, _ = service.ask("/", method="GET")
-    assert f"http://{service.host}/translate" in page
+    assert f"http://{service.host}/translate -H &#x27;Content-Type" in page
 
 
 def waiting_of(*sizes: int) -> list[Waiting]:

@@ -83,8 +83,9 @@ def json_content(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def page(name: str, address: str) -> str:
-    command = f"curl {address}translate -H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
+def page(name: str, address: str, token: str | None) -> str:
+    bearer = f"-H 'Authorization: Bearer {token}' " if token else ""
+    command = f"curl {address}translate {bearer}-H 'Content-Type: application/json' -d '{{\"texts\": [\"…\"]}}'"
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

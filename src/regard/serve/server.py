@@ -24,8 +24,8 @@ from regard.serve.question import texts_of
 class Service:
     """The handlers of the service's endpoints."""
 
-    def __init__(self, batching: Batching) -> None:
-        self.name, self.batching = batching.translator.name, batching
+    def __init__(self, batching: Batching, token: str | None) -> None:
+        self.name, self.batching, self.token = batching.translator.name, batching, token
 
     async def translate(self, request: Request) -> Response:
         try:
@@ -47,7 +47,7 @@ class Service:
         return JSONResponse(description(self.name))
 
     async def page(self, request: Request) -> Response:
-        return HTMLResponse(page(self.name, str(request.base_url)))
+        return HTMLResponse(page(self.name, str(request.base_url), self.token))
 
     @asynccontextmanager
     async def working(self, application: Starlette) -> AsyncIterator[None]:
@@ -61,7 +61,7 @@ class Service:
 
 def application(batching: Batching, hosts: Collection[str] = (), token: str | None = None) -> Guard:
     """Return the translation service as an ASGI application; `hosts` and `token` are those of `Guard`."""
-    service = Service(batching)
+    service = Service(batching, token)
     routes = [
         Route("/", service.page),
         Route("/translate", service.translate, methods=["POST"]),
