@@ -93,7 +93,7 @@ def page(name: str, address: str, token: str | None) -> str:
 <title>Translation by {escape(name)}</title>
 <style>
 body {{ font: 1rem/1.6 sans-serif; max-width: 45rem; margin: 2rem auto; padding: 0 1rem }}
-pre {{ overflow: auto }}
+pre {{ white-space: pre-wrap; overflow-wrap: anywhere }}
 </style>
 <h1>Translation by {escape(name)}</h1>
 <p>Send texts, and get a translation of each, with its score and its word alignment:</p>
