@@ -12,23 +12,25 @@ from regard.errors import InputError
 
 
 def compare(
-    model: Annotated[str, typer.Argument(help="A Hugging Face model by name or folder, a translator, or MiniLM.")],
+    model: Annotated[
+        str, typer.Argument(help="A Hugging Face model, by name or folder, the folder of a translator, or MiniLM.")
+    ],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     text: Annotated[str, typer.Argument(help="The text that both models read; - reads it from standard input.")],
     target: Target = None,
     at_most: Annotated[
         float | None,
         typer.Option(
-            "--at-most", help="Exit with status 1 if a query's attention differs by more than this, from 0 to 1."
+            "--at-most", help="Exit with status 1 if the attention of a query differs by more than this, from 0 to 1."
         ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with the patterns of both models side by side.")
     ] = None,
-    png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a PNG picture.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write an SVG picture.")] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", help="Write the numbers; - writes them to stdout, and nothing else.")
+        Path | None, typer.Option("--json", help="Write the numbers as JSON; - writes only them, to stdout.")
     ] = None,
     words: Words = False,
     truncate: Truncate = False,

@@ -47,10 +47,11 @@ def evaluate(
     worst: Annotated[int, typer.Option("--worst", "-n", min=0, help="How many of the worst lines to print.")] = 5,
     html: Annotated[Path | None, typer.Option("--html", help="Write the results as a page for any browser.")] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", help="Write every number and every line; - writes to standard output.")
+        Path | None,
+        typer.Option("--json", help="Write every number and every line as JSON; - writes only them, to stdout."),
     ] = None,
 ) -> None:
-    """Score translations: BLEU, chrF and TER with signatures, also by length, and the worst lines.
+    """Score translations against references: BLEU, chrF and TER, also by length, and the worst lines.
 
     --comet MODEL adds COMET, computed by the package unbabel-comet with the first reference.
     --against adds the scores of another system, and p-values of the differences (paired bootstrap).

@@ -32,24 +32,25 @@ def explain(
     temperature: Annotated[
         float | None,
         typer.Option(
-            "--temperature", help="Divide the scores by this; 0 = all weight on the largest, shared if equal."
+            "--temperature",
+            help="Divide the scores by this; 0 = all weight on the largest score, shared if several are equal.",
         ),
     ] = None,
     mask: Annotated[str | None, typer.Option("--mask", help="causal: no token attends to later tokens.")] = None,
     digits: Annotated[
         int | None,
-        typer.Option("--digits", help="The number of decimals.", show_default="4, or fewer in wide matrices"),
+        typer.Option("--digits", help="The number of decimals shown.", show_default="4, or fewer in wide matrices"),
     ] = None,
     json: Annotated[
         Path | None,
-        typer.Option("--json", help="Write all numbers with all digits; - writes them to stdout, and nothing else."),
+        typer.Option("--json", help="Write all numbers with all digits; - writes only them, to stdout."),
     ] = None,
     every_matrix: Annotated[
         bool, typer.Option("--all", help="With --text, show every matrix of the head, not only the steps of one token.")
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write a page with the computation step by step; its ⤓ saves PNG or SVG."),
+        typer.Option("--html", help="Write a page that shows the computation step by step."),
     ] = None,
 ) -> None:
     """Show attention by hand: every matrix of every step, with its formula and its shape.

@@ -30,21 +30,26 @@ def look(
     ] = None,
     token: Token = None,
     head: HeadName = None,
-    layer: Annotated[int | None, typer.Option("--layer", help="Use only the heads of this layer.")] = None,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="Use only the heads of this layer, counted from 0.")
+    ] = None,
     model: Model = None,
     target: Target = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page for any browser, with every head.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", help="Write a picture.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
-    pdf: Annotated[Path | None, typer.Option("--pdf", help="Write a picture.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a PNG picture.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write an SVG picture.")] = None,
+    pdf: Annotated[Path | None, typer.Option("--pdf", help="Write a PDF picture.")] = None,
     heads: Annotated[
         Path | None,
-        typer.Option("--heads", help="Write a picture of the weights of every head, or of --layer: .png .svg .pdf."),
+        typer.Option(
+            "--heads", help="Write a picture of all heads, or of the heads of --layer: a .png, .svg or .pdf file."
+        ),
     ] = None,
     json: Annotated[
         Path | None,
         typer.Option(
-            "--json", help="Write the weights: all, or of --head or --layer; - writes them to stdout, and nothing else."
+            "--json",
+            help="Write the weights of all heads, or of --head or --layer, as JSON; - writes only them, to stdout.",
         ),
     ] = None,
     words: Words = False,
@@ -62,15 +67,17 @@ def look(
         int | None, typer.Option("--new-tokens", help="Let the model generate up to this many tokens after the text.")
     ] = None,
     padding: Annotated[
-        bool, typer.Option("--padding", help="Show each frame of the silence after a recording, not one token for all.")
+        bool,
+        typer.Option(
+            "--padding", help="Show every frame of the silence after a recording, not one token for all of it."
+        ),
     ] = False,
 ) -> None:
     """Run a model on a text and show which tokens attend to which.
 
-    Without --token and --head, regard shows the head and the query token with a large weight on a distant word; a word
-    at which all tokens of a head look counts less. If the model is a translator made by regard train, its translation
-    is shown too, or the text of --target in place of the translation. The picture of a translation is its word
-    alignment; with --token, --head or --layer, it is a head.
+    Without --token and --head, regard chooses a query token and a head that give a large weight to a distant word at
+    which not all tokens of the head look. A translator translates the text, or reads --target as the translation. The
+    picture of a translation is its word alignment; with --token, --head or --layer, it is a picture of one head.
 
     [bold]Examples[/bold]
 

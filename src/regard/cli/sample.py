@@ -10,16 +10,16 @@ def sample(
     source: Annotated[str, typer.Option("--source", "-s", help="The source language, a num2words code such as en.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The target language, a num2words code such as ko.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the files.")],
-    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Training pairs.")] = 6_000,
-    dev: Annotated[int, typer.Option(min=1, help="Pairs for evaluations during the training.")] = 500,
-    test: Annotated[int, typer.Option(min=1, help="Pairs for the final evaluation.")] = 500,
+    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="The number of training pairs.")] = 6_000,
+    dev: Annotated[int, typer.Option(min=1, help="The number of pairs for evaluations during the training.")] = 500,
+    test: Annotated[int, typer.Option(min=1, help="The number of pairs for the final evaluation.")] = 500,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 1,
     below: Annotated[int, typer.Option(min=1, help="Every number is smaller than this.")] = 1_000_000,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write sample parallel text: the names of numbers in two languages.
 
-    The numbers of 1, 2, 3, … digits are about equally many. No number occurs twice, so no test number is in the
+    Numbers of 1, 2, 3, … digits are about equally frequent. No number occurs twice, so no test number is in the
     training text. Source and target are any two languages of num2words.
 
     [bold]Example[/bold]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.remarks import print_remark, remark_on_fonts
-from regard.cli.shared_options import Model
 from regard.cli.written_files import check_outputs, checked_outputs, print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
@@ -22,18 +21,22 @@ SAVE_SECONDS = 20
 
 def scan(
     file: Annotated[Path, typer.Argument(help="A file with a text on each line; - reads standard input.")],
-    model: Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A Hugging Face model, by name or folder.", show_default="MiniLM"),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write a row for each head: .csv or .parquet. A stopped scan can be continued."),
+        typer.Option(
+            "--out", help="Write a table of the heads: .csv or .parquet. The same command continues a stopped scan."
+        ),
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a picture of what the heads attend to.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write a picture.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write an SVG picture.")] = None,
 ) -> None:
     """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.
 
-    Blank lines are left out, and of a text that is too long for the model, only the beginning is read. Remarks say how
-    many there are.
+    Blank lines are left out. Of a text that is too long for the model, only the beginning is read. Remarks count both.
 
     [bold]Examples[/bold]
 

@@ -26,7 +26,10 @@ Model = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", help="The text that the decoder of an encoder-decoder model reads.")
+    str | None,
+    typer.Option(
+        "--target", help="Of an encoder-decoder model: the text that the decoder reads, such as a translation."
+    ),
 ]
 Device = Annotated[
     str | None,
@@ -35,16 +38,18 @@ Device = Annotated[
 Int8 = Annotated[
     bool,
     typer.Option(
-        "--int8", help="Decode with 8-bit integers as weights, on the CPU: faster, with slightly other scores."
+        "--int8", help="On a CPU, compute with 8-bit integers as weights: faster, but scores differ slightly."
     ),
 ]
 Words = Annotated[
     bool,
-    typer.Option("--words", help="Join each word's tokens: the weights on them are added, weights from them averaged."),
+    typer.Option(
+        "--words", help="Join the tokens of each word: weights on a word are summed, weights from a word averaged."
+    ),
 ]
 Span = Annotated[
     list[str] | None,
-    typer.Option("--span", help='Join these words as if they were one word: --span "Eiffel Tower". May be repeated.'),
+    typer.Option("--span", help='Join these words to one: --span "Eiffel Tower"; may be repeated.'),
 ]
 Truncate = Annotated[
     bool, typer.Option("--truncate", help="Of a text that is too long for the model, read only the beginning.")
@@ -52,7 +57,8 @@ Truncate = Annotated[
 Host = Annotated[
     str,
     typer.Option(
-        "--host", help="The address to listen on; if other machines reach it, requests need the printed token."
+        "--host",
+        help="The address to listen on. If other machines can reach it, requests need the token that is printed.",
     ),
 ]
 Port = Annotated[int, typer.Option("--port", help="The port to listen on; 0 = any free port.", min=0, max=65535)]

@@ -23,19 +23,27 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the translator and its training.")],
     weights: Annotated[
         str | None,
-        typer.Option("--weights", help="For each corpus, how often an epoch contains a pair: 1,0.3.", show_default="1"),
+        typer.Option(
+            "--weights",
+            help="How often an epoch uses the pairs of each corpus: 1,0.3 = three tenths of the second.",
+            show_default="1",
+        ),
     ] = None,
     synthetic: Annotated[
         str | None,
         typer.Option(
             "--synthetic",
-            help="The numbers, from 1, of the corpora whose sources a machine translated: 2 or 2,3.",
+            help="The corpora whose sources were written by a machine, counted from 1: 2 or 2,3.",
             show_default="none",
         ),
     ] = None,
     dev_source: Annotated[
         Path | None,
-        typer.Option("--dev-source", help="Sentences for evaluations.", show_default="some pairs of the corpus"),
+        typer.Option(
+            "--dev-source",
+            help="Sentences for evaluations during the training.",
+            show_default="some pairs of the corpus",
+        ),
     ] = None,
     dev_target: Annotated[Path | None, typer.Option("--dev-target", help="The translations of --dev-source.")] = None,
     kind: Annotated[
@@ -103,7 +111,8 @@ def train(
     [bold]Settings[/bold], in a TOML file for --config or one by one with --set;
     the folder of a translator has the settings of its training in config.toml
       \\[data]        weights  synthetic  dev_pairs  max_tokens  max_ratio
-      \\[vocabulary]  file  n_tokens  joint  coverage  placeholders  bpe_dropout
+      \\[vocabulary]  file  n_tokens  joint  coverage  byte_fallback
+                    placeholders  bpe_dropout
       \\[model]       kind  preset  start_from  d_model  n_layers  dropout …
       \\[training]    seed  batch_tokens  accumulate  learning_rate  schedule
                     warmup_steps  label_smoothing  r_drop  clip_norm  weight_decay

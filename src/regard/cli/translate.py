@@ -58,14 +58,17 @@ def translate(
     ] = None,
     mbr: Annotated[
         int | None,
-        typer.Option("--mbr", help="From the beam, choose the translation most similar (chrF) to this many samples."),
+        typer.Option(
+            "--mbr",
+            help="Draw this many samples, and choose the translation of the beam that is most like them (chrF).",
+        ),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Sample each piece from the model's probabilities.")] = False,
     temperature: Temperature = None,
     top_k: TopK = None,
     top_p: TopP = None,
     seed: Seed = None,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="Begin every translation with this.")] = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Begin every translation with this text.")] = None,
     prefix_file: Annotated[
         Path | None, typer.Option("--prefix-file", help="A file of prefixes, one for each line; empty = none.")
     ] = None,
@@ -79,21 +82,22 @@ def translate(
         bool, typer.Option("--alignments", "-a", help="After each translation, write its word alignment: ||| 0-0 1-2.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with all attention weights.")
+        bool, typer.Option("--json", help="Write one JSON object for each line, with all attention weights.")
     ] = False,
     truncate: Truncate = False,
     batch_tokens: Annotated[
-        int | None, typer.Option("--batch-tokens", help="The number of source pieces in a batch.", show_default="2048")
+        int | None,
+        typer.Option("--batch-tokens", help="The largest number of source pieces in a batch.", show_default="2048"),
     ] = None,
     int8: Int8 = False,
     device: Device = None,
 ) -> None:
     """Translate lines of text: one translation a line, in the order of the lines; an empty line stays empty.
 
-    Remarks with line numbers are printed on the error stream: about characters that are not in the vocabulary, a text
-    unlike the training texts, and a text or translation that is too long. A line that is longer than the training
-    texts, or too long for the model, is translated sentence by sentence. If even a clause is too long for the model,
-    the line is written untranslated after the sign ⁇, and the exit status is 1.
+    A line that is longer than the training texts, or too long for the model, is translated sentence by sentence. If
+    even a clause is too long for the model, the line is written untranslated after the sign ⁇, and the exit status is
+    1. Remarks with line numbers are printed on the error stream: about such lines, about characters that are not in the
+    vocabulary, and about texts unlike the training texts.
 
     --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
     word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
