@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, Window, attend
+from regard import Causal, Softmax, Window, attend
 from regard.effects import distance
 from regard.effects.distance import pattern_distance
 
@@ -28,3 +28,11 @@ def test_patterns_that_look_at_different_keys_are_one_apart():
     query, key = torch.tensor([[[[100.0, 0.0]]]]), torch.eye(2)[None, None]
     apart = pattern_distance(attend(query, key, key).pattern, attend(-query, key, key).pattern)
     assert float(apart.total_variation) == pytest.approx(1.0)
+
+
+def test_a_query_that_attends_to_no_key_any_more_has_moved_all_its_attention():
+    x = torch.zeros(1, 1, 4, 2)
+    silenced = attend(x, x, x, mask=torch.zeros(1, 1, 4, 4, dtype=torch.bool)).pattern
+    assert_close(pattern_distance(attend(x, x, x).pattern, silenced).total_variation, torch.ones(1, 1, 4))
+    sunk = attend(x, x, x, normalise=Softmax(sinks=torch.zeros(1))).pattern  # the sink takes a fifth of the attention
+    assert_close(pattern_distance(attend(x, x, x).pattern, sunk).total_variation, torch.full((1, 1, 4), 0.2))

@@ -125,7 +125,7 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
     """Run the model with the changes made in the page, and compare the shown effect with Python's.
 
     Args:
-        silenced: the silenced head; all its queries move half of their attention, so the page may name any of them.
+        silenced: the silenced head; all its queries move all of their attention, so the page may name any of them.
     """
     page.get_by_role("button", name="run the model with these changes").click()
     plain = regard.trace(model.model, RAIN, tokenizer=model.tokenizer)

@@ -38,7 +38,7 @@ def compare(
     """Compare the attention of two models to the same text, for example before and after training or quantisation.
 
     For every head and query, the difference is half the sum of the absolute differences of the attention weights: 0 =
-    the same weights, 1 = all weight on other keys.
+    the same weights, 1 = all weight on other keys, or on none.
 
     [bold]Examples[/bold]
 

@@ -17,7 +17,8 @@ class PatternDistance:
     """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1.
+        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1. The weight that is missing
+            to a sum of 1 counts as the weight of one more key; a silenced head has all its weight there.
         largest: the largest |weight - other weight| over the keys.
     """
 
@@ -37,9 +38,10 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
     variations, largest = [], []
     with torch.no_grad():
         for queries in query_blocks(pattern):
-            difference = (pattern[:, :, queries] - other[:, :, queries]).abs()
-            variations.append(difference.sum(dim=-1) / 2)
-            largest.append(difference.amax(dim=-1))
+            difference = pattern[:, :, queries] - other[:, :, queries]
+            distances = difference.abs()
+            variations.append((distances.sum(dim=-1) + difference.sum(dim=-1).abs()) / 2)
+            largest.append(distances.amax(dim=-1))
     return PatternDistance(torch.cat(variations, dim=-1), torch.cat(largest, dim=-1))
 
 

@@ -27,7 +27,7 @@ class Comparison:
     """The differences between the attention patterns and outputs of two traces of the same text.
 
     The difference of two patterns at a query is the total variation: half the sum over the keys of |weight - other
-    weight|, from 0 to 1.
+    weight|, from 0 to 1. A silenced head has 1: what its weights lack to a sum of 1 counts as one more key.
 
     Attributes:
         traces: the two traces.

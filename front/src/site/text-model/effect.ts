@@ -81,7 +81,9 @@ function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: nu
   for (let query = 0; query < tokens; query++) {
     const before = weightsOf(one, head, query, tokens, tokens, 1, UNCHANGED);
     const after = changes ? weightsOf(other, head, query, tokens, tokens, 1, changes) : new Float64Array(tokens);
-    const moved = before.reduce((sum, weight, key) => sum + Math.abs(weight - after[key]), 0) / 2;
+    const differences = before.map((weight, key) => weight - after[key]);
+    const missing = Math.abs(differences.reduce((sum, one) => sum + one, 0)); // attention that a silenced head no longer gives to any key
+    const moved = differences.reduce((sum, one) => sum + Math.abs(one), missing) / 2;
     if (moved > most.moved) most = { query, moved };
   }
   return most;
