@@ -63,7 +63,7 @@ def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
 @pytest.mark.usefixtures("unhooked")
 def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
     """Other forms and scores are exported by site/test_recurrent_in_browser.py."""
-    contents = recurrent_of(form="luong_feeding", cell="lstm", score="location_aware", n_layers=2)
+    contents = recurrent_of(form="bahdanau", cell="gru", score="additive")
     export.write(contents, tmp_path)
     opened = export.LoadedExport(tmp_path)
     parity = compare(contents, opened, LINES)
