@@ -75,9 +75,10 @@ def look(
 ) -> None:
     """Run a model on a text and show which tokens attend to which.
 
-    Without --token and --head, regard chooses a query token and a head that give a large weight to a distant word at
-    which not all tokens of the head look. A translator translates the text, or reads --target as the translation. The
-    picture of a translation is its word alignment; with --token, --head or --layer, it is a picture of one head.
+    Without --token and --head, regard chooses a query token and a head that give a large weight to a distant word,
+    preferably one at which few other tokens look. A translator translates the text, or reads --target as the
+    translation. The picture of a translation is its word alignment; with --token, --head or --layer, it is a picture of
+    one head.
 
     [bold]Examples[/bold]
 
