@@ -137,7 +137,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
     return f"{reason}, so the numbers start from the Q, K and V that the attention got."
 
 
-# Score, mask and softmax of one head, as arguments of `ExampleInputs`
+# Score, mask and softmax of a model's head, in the form that a worked example (`ExampleInputs`) takes
 
 
 def head_scores(head: Head) -> dict[str, Any]:

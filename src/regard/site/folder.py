@@ -80,7 +80,7 @@ def write_lessons(path: Path) -> None:
 
 
 def export_models(model: str | None, translator: Path | None, text: str, folder: Path) -> tuple[Exported, ...]:
-    """Write the files of a Hugging Face model, a translator or both into a folder; `text` is the text shown first."""
+    """Write the files of a Hugging Face model, a translator or both into a folder; the page opens with `text`."""
     models = []
     if model is not None or translator is None:
         models.append(export_text_model(load_with_head(model), text, folder))

@@ -41,9 +41,9 @@ MOST_BYTES = 2**31 - 2**24
 
 
 def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
-    """Write the files of a model into a folder, and check that its attention and output are those of the model.
+    """Write the files of a model into a folder, and check that the exported model has the same attention and output.
 
-    `text` is the text that the page shows first.
+    `text` is the text with which the page opens.
     """
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)

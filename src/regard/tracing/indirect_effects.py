@@ -72,8 +72,8 @@ class LogitDifference:
 class OutputDistance:
     """A metric of any model: minus the Euclidean distance of its output from that of the clean run.
 
-    So the effect of a head is 1 if the output becomes that of the clean run, and 0 if it stays as far from it as that
-    of the corrupted run.
+    So the effect of a head is 1 if its patch makes the output equal to the clean output, and 0 if the patched output is
+    as far from the clean output as the corrupted output is.
     """
 
     clean: Float[Tensor, "1 tokens numbers"]

@@ -72,7 +72,7 @@ class AlignmentRule:
 
     @property
     def reliable(self) -> bool:
-        """False if the agreement was measured and is below `RELIABLE`."""
+        """False if `agreement` is known and below `RELIABLE`."""
         return self.agreement is None or self.agreement >= RELIABLE
 
     @property

@@ -26,7 +26,10 @@ MOST_PAIRS = 100_000
 """The number of pairs that are measured, at equal distances in the corpus; all pairs of a smaller corpus."""
 
 PERCENT = 99.9
-"""The largest length and the largest ratio are this percentile, the smallest ratio is 100 minus this percentile."""
+"""The percentile of the training texts at which a length or a ratio of lengths counts as the largest usual one.
+
+The smallest usual ratio is at 100 minus this percentile.
+"""
 
 SMALLEST_SHARE = 0.05
 """A script with at least this share of the letters is one of the scripts of the training texts."""

@@ -53,8 +53,8 @@ class Translation:
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
         unknown: characters of the source that are in no piece of the source vocabulary.
-        missing: names, numbers and addresses of the source that are missing in the translation, although signs stood
-            for them while it was made (see `regard.text.placeholders`).
+        missing: names, numbers and addresses of the source that are missing in the translation, although the model
+            read and wrote placeholders for them (see `regard.text.placeholders`).
         left_out: the number of pieces that were cut from the end of a source that is too long.
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
         candidates: all translations that the search returned for this source, best first; the first has the text of
@@ -91,9 +91,11 @@ class Translation:
     def expected_chrf(self) -> float | None:
         """An estimate of chrF, from 0 to 100: the mean chrF of dev translations that are as probable as this one.
 
-        The dev texts were translated by `Beam()`, the default search. None = not known: the translator has no
-        calibration, the source has no words, was not translated, or has unknown characters, or there is a remark that
-        it is `unlike` the training texts or that its translation is less probable than those of the dev texts.
+        The dev texts were translated by `Beam()`, the default search. None = not known, in one of these cases:
+
+        - the translator has no calibration;
+        - the source has no words, has unknown characters, was not translated, or is `unlike` the training texts;
+        - the translation is less probable than nearly all translations of dev texts.
         """
         calibration = self.translator.calibration
         if calibration is None or len(self.source_ids) < 2 or self.unknown or self.unlike:

@@ -140,7 +140,10 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
 
 
 def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
-    """Return a function that computes the bias of a tile, divided by the temperature; None if there is no bias."""
+    """Return a function from a tile to the bias added to its scores, divided by the temperature; None without a bias.
+
+    Bias rules compute on the device of `query`.
+    """
     bias, temperature = formula.bias, formula.temperature
     if bias is None:
         return None

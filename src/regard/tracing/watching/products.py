@@ -37,7 +37,7 @@ Number = int | float
 """A number among the arguments of an operation: 1 as well as 1.0."""
 
 Found = Product | WeightedSum | None
-"""The origin of the result of a product: `Product` = scores, `WeightedSum` = contexts, None = neither."""
+"""What a matrix product computed: scores (`Product`), contexts (`WeightedSum`), or neither (None)."""
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
@@ -142,7 +142,7 @@ def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named
     values = value.arranged([*lead, *summed, *width])
     contexts = Named(op.result, axes).arranged([*lead, query, *width])
     sizes = [size_of[letter] for letter in lead], size_of.get(query, 1)
-    # a single key may have been taken for another axis of size 1
+    # with a single key, the axis of keys has size 1, and may have been mistaken for another axis of size 1
     name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
     names = [name_of[letter] for letter in lead], name_of.get(query, new_axis())
     scores = origin.scores.arranged([*names[0], names[1], origin.keys])

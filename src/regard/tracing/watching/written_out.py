@@ -248,7 +248,7 @@ def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) ->
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how the result of expand, broadcast_to or repeat was computed, if that is known of `tensor`."""
+    """Return how an expanded tensor was computed; None if it is not known how `tensor`, the unexpanded one, was."""
     return moved(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 

@@ -42,7 +42,7 @@ class LostError(InputError):
 
 
 class Connections:
-    """The connections of this process to other processes, watched by a thread.
+    """The connections of this process to other processes; a thread notices when one of those processes dies.
 
     Args:
         connections: the sockets, by the rank of the process at the other end.

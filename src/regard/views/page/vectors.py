@@ -28,7 +28,7 @@ PRECISION = 5e-6
 """The largest absolute error of a weight that may result from rounding queries and keys."""
 
 FEWEST_BITS, MOST_BITS = 14, 23
-"""Numbers of queries and keys are rounded to at least FEWEST_BITS and at most MOST_BITS bits, plus a sign bit."""
+"""The smallest and largest precision of a stored element of a query or key, in bits without the sign."""
 
 WEIGHTS_AT_ONCE = 2**22
 """At most this many weights are computed at one time to measure the effect of rounding queries and keys."""
