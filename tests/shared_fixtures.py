@@ -3,6 +3,7 @@
 import copy
 import signal
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,16 @@ def translator(vocabularies: tuple[Vocabulary, Vocabulary]) -> Translator:
 @pytest.fixture(scope="session")
 def translator_folder(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return translator.save(tmp_path_factory.mktemp("folders") / "en-de")
+
+
+@pytest.fixture(scope="session")
+def operators_read_once() -> Iterator[None]:
+    """Let torch.onnx.export read the sources of onnxscript's operators once, not again for each graph."""
+    from torch.onnx._internal.exporter._registration import onnxscript_apis
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnxscript_apis, "get_torchlib_ops", cache(onnxscript_apis.get_torchlib_ops))
+        yield
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Tiny translators to export."""
 
-from functools import cache
-
 import pytest
 import torch
 
@@ -14,16 +12,6 @@ from regard.translation.translator_folder import TranslatorContents, write_trans
 
 ENGLISH = ["the cat sat on the mat .", "a dog runs across the green field", "two men stand near a river"]
 ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde", "due uomini vicino a un fiume"]
-
-
-@pytest.fixture(scope="session")
-def operators_read_once():
-    """Let torch.onnx.export read the sources of onnxscript's operators once, not again for each graph."""
-    from torch.onnx._internal.exporter._registration import onnxscript_apis
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnxscript_apis, "get_torchlib_ops", cache(onnxscript_apis.get_torchlib_ops))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def carried() -> None:
+def carried(operators_read_once: None) -> None:
     """Skip the test without ONNX Runtime for browsers, except in CI, which runs `make front` first."""
     if not files("regard.views.page").joinpath(INCLUDED).is_file():
         assert "CI" not in os.environ, f"`make front` puts {INCLUDED} into the page's room"
