@@ -29,6 +29,7 @@ from regard import (
     Documents,
     Global,
     Grid,
+    GumbelSoftmax,
     Keep,
     Mask,
     Padding,
@@ -181,7 +182,7 @@ def compiled_for_any_length() -> None:
 
 
 def compiled_to_machine_code() -> None:
-    """Compile a fused and a tiled call with Inductor and compare gradients."""
+    """Compile a fused and a tiled call with Inductor and compare gradients; then a call with random numbers."""
 
     def both(x):
         return attend(x, x, x, mask=Causal()).context + attend(x, x, x, normalise=Sparsemax()).context
@@ -191,6 +192,12 @@ def compiled_to_machine_code() -> None:
     torch.compile(both)(there).square().sum().backward()
     both(here).square().sum().backward()
     assert_close(there.grad, here.grad)
+
+    def by_chance(x):
+        return attend(x, x, x, normalise=GumbelSoftmax(seed=7)).context
+
+    x = normal(2, 2, 50, 8)  # several vector registers of keys, and a part of one
+    assert_close(torch.compile(by_chance, fullgraph=True)(x), by_chance(x))
 
 
 def compiled_backend_by_name() -> None:

@@ -33,13 +33,27 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
     The result has the data type and device of `like`.
     """
-    state = mix(torch.full((1, 1, 1, 1), seed, dtype=torch.int64, device=like.device))
-    for axis in range(4):
-        state = mix(state + tile.along(axis, like.device) * GOLDEN)
+    state = hash_of_indices(seed, [tile.along(axis, like.device) for axis in range(4)])
     wide = widest_type(like.device)
     n_bits = round(-math.log2(torch.finfo(wide).eps))
     uniform = (shifted_right(state, 64 - n_bits).to(wide) + 0.5) * 2.0**-n_bits
     return -(-uniform.log()).log().to(like)
+
+
+# torch.compile calls this operator and does not compile what is in it: torch 2.13 makes C++ code of the hash that gives
+# wrong numbers for 50 keys, and writes past the end of its memory.
+@torch.library.custom_op("regard::hash_of_indices", mutates_args=())
+def hash_of_indices(seed: int, indices: list[Tensor]) -> Tensor:
+    """Return a hash of the seed and of the indices along each axis, which broadcast to each other, as int64 numbers."""
+    state = mix(torch.full((1,) * indices[0].ndim, seed, dtype=torch.int64, device=indices[0].device))
+    for along_axis in indices:
+        state = mix(state + along_axis * GOLDEN)
+    return state
+
+
+@hash_of_indices.register_fake
+def _(seed: int, indices: list[Tensor]) -> Tensor:
+    return sum(indices[1:], start=indices[0])
 
 
 def mix(state: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
