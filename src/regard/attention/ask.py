@@ -26,7 +26,7 @@ class Ask:
     Attributes:
         received: compute, for each key, the sum of its weights over all queries: how much attention the key gets.
         entropy: compute the entropy of each query's weights in nats, -Σ weights · log(weights): 0 if all weight is on
-            one key, log(keys) if all weights are equal.
+            one key, log(keys) if all weights are equal; below 0 only if a normaliser of yours gives weights above 1.
         distance: compute each query's mean distance to the keys, in tokens, weighted by its weights; 0 where all
             weights are 0.
         first: compute each query's weight on key 0. In many models this weight is very large (attention sinks, Xiao

@@ -127,3 +127,10 @@ def test_nan_shows_in_every_statistic(reduce):
 )
 def test_what_cannot_be_asked_is_refused(unhooked, error, asked, message):
     assert refusal(error, lambda: Ask(**asked).check(GRID)) == message
+
+
+def test_weights_above_1_give_an_entropy_below_0():
+    weights = torch.tensor([[[[2.0, 0.5, 0.0], [1.0 + 4e-16, 0.0, 0.0]]]], dtype=torch.float64)
+    summary = gather_statistics([Block(Grid(1, 1, 2, 3).whole(), weights, None)], Grid(1, 1, 2, 3), LIKE, Ask())
+    near(summary.entropy, torch.tensor([[[-1.5 * math.log(2), 0.0]]], dtype=torch.float64))
+    assert float(summary.entropy[0, 0, 1]) == 0.0  # 1 + 4e-16 is 1 but for rounding

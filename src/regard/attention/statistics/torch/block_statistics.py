@@ -63,9 +63,11 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
 
 
 def entropies(block: Block) -> PerQuery:
-    """Return the entropy of each query's weights, in nats."""
+    """Return the entropy of each query's weights, in nats; below 0 only if a normaliser gave weights above 1."""
     positive = block.weights.masked_fill(block.weights == 0, 1.0)  # the gradient of log(0) would be NaN
-    return (-torch.xlogy(block.weights, positive).sum(dim=-1)).clamp_min(0.0)
+    entropy = -torch.xlogy(block.weights, positive).sum(dim=-1)
+    by_rounding = entropy > -64 * torch.finfo(entropy.dtype).eps  # of one weight that rounding put above 1
+    return torch.where(by_rounding, entropy.clamp_min(0.0), entropy)
 
 
 def mean_distances(block: Block) -> PerQuery:
