@@ -114,6 +114,8 @@ class Kind:
     sum: Sum = "1"
     smooth: bool = True
     """Whether weights have a gradient, and change only by rounding when scores change by rounding."""
+    all_scores: bool = True
+    """Whether every weight of a query depends on the scores of all its keys, so that NaN in one score reaches all."""
     parametric: bool = False
     """Whether the kind has trainable parameters."""
 
@@ -323,8 +325,8 @@ NORMALISERS: Mapping[str, Kind] = {
     "Entmax, 1.3": Kind(build=lambda grid: Entmax(1.3)),
     "Entmax, 2": Kind(build=lambda grid: Entmax(2.0)),
     "Entmax, 3": Kind(build=lambda grid: Entmax(3.0), smooth=False),  # a weight that has just left 0 rises infinitely
-    "Sigmoid": Kind(build=lambda grid: Sigmoid(), sum="at most keys"),
-    "Sigmoid, bias": Kind(build=lambda grid: Sigmoid(bias=-1.3), sum="at most keys"),
+    "Sigmoid": Kind(build=lambda grid: Sigmoid(), sum="at most keys", all_scores=False),
+    "Sigmoid, bias": Kind(build=lambda grid: Sigmoid(bias=-1.3), sum="at most keys", all_scores=False),
     "TopK": Kind(build=lambda grid: TopK(3), smooth=False),
     "Hard": Kind(build=lambda grid: Hard(), smooth=False),
     "Hard, Largest": Kind(build=lambda grid: Hard(Largest()), smooth=False),
@@ -346,7 +348,7 @@ NORMALISERS: Mapping[str, Kind] = {
         by_position=True,
         sum="at most 1",
     ),
-    "StickBreaking": Kind(build=lambda grid: StickBreaking(), by_order=True, sum="at most 1"),
+    "StickBreaking": Kind(build=lambda grid: StickBreaking(), by_order=True, sum="at most 1", all_scores=False),
     "TalkingHeads": Kind(build=lambda grid: filled(TalkingHeads(grid.heads)), sum="any", parametric=True),
     "TalkingHeads, Sparsemax": Kind(
         build=lambda grid: filled(TalkingHeads(grid.heads, Sparsemax())), sum="any", parametric=True
