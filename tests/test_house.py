@@ -207,7 +207,7 @@ FRONT_ROOMS: dict[str, set[str]] = {
     "state": {"words.ts", "trace"},
     "parts": {"words.ts", "trace", "state"},
     "views": {"words.ts", "trace", "state", "parts"},
-    "pages": {"words.ts", "trace", "state", "views"},
+    "pages": {"words.ts", "trace", "state", "parts", "views"},
     "site": {"trace"},
     "site/answerer.ts": {"words.ts", "trace", "state", "site"},
     "main.tsx": {"words.ts", "trace", "state", "parts", "pages", "site/answerer.ts"},

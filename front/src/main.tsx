@@ -8,6 +8,7 @@ import { CoursePage } from "./pages/course-page";
 import { ExamplePage } from "./pages/example-page";
 import { TracePage } from "./pages/trace-page";
 import { hueOf } from "./parts/colours";
+import { onKeys } from "./parts/keys";
 import { answererOf } from "./site/answerer";
 import { course, firstTrace, type Course } from "./state/course";
 import { answerer } from "./state/questions";
@@ -49,10 +50,6 @@ const IN_LIST: Record<string, () => void> = {
 
 addEventListener("keydown", (event) => {
   const at = event.target;
-  if (!(at instanceof Element)) return;
-  if (event.ctrlKey || event.altKey || event.metaKey || at.closest("input, select, textarea, .scroll:focus, h1:focus")) return;
-  const action = (at.closest("[role=listbox]") ? IN_LIST[event.key] : undefined) ?? ARROWS[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
+  if (!(at instanceof Element) || at.closest("input, select, textarea, .scroll:focus, h1:focus")) return;
+  onKeys(at.closest("[role=listbox]") ? { ...ARROWS, ...IN_LIST } : ARROWS)(event);
 });

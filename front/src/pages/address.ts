@@ -4,30 +4,16 @@
 import { batch, effect } from "@preact/signals";
 import { linked } from "../state/linked-signals";
 import { answered, type Question } from "../state/questions";
-import { candidate, chooseHead, colourScale, compared, complaint, cut, head, type HeadPlace, keptUnit, key, keyTokens, kindName, layerNumber, layerOf, locked, query, queryTokens, second, silenced, trace } from "../state/state";
-import type { Side } from "../trace/data";
+import { addressOfHead, chooseHead, colourScale, complaint, head, headNamed, kindName, layerNumber, locked, query, queryTokens, second, trace } from "../state/state";
 import { browserLanguage, language, LANGUAGES, type Language, words } from "../words";
 import { MOST_LINKED, propose, proposed, proposeSecond } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
-const OTHERS = ["kind", "head", "query", "locked", "compared", "scale", "language", "candidate", "kept", "cut", "silenced", "key", "write", "continuation", "model", "text", "second-text"]; // the parameters that are in no linked signal
+const OTHERS = ["kind", "head", "query", "locked", "scale", "language", "write", "continuation", "model", "text", "second-text"]; // the parameters that are in no linked signal
 const NAME = /^[a-z-]{1,20}$/; // of a parameter
 const PAUSE_MILLISECONDS = 100; // the address changes after the page has shown the same for this long: browsers block pages that change it at each move of the pointer
-const MOST_COMPARED = 16; // of the heads that the reader compares, a link restores at most this many
 
-const nameOf = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
-
-/** The head with a name such as "L3H1" or "L3average"; null if there is no such layer. */
-function headNamed(name: string): HeadPlace | null {
-  const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
-  if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;
-  return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
-}
-
-/**
- * Return functions that read a parameter of an address by its name. `text` returns "" if the parameter is missing; `number`
- * returns null unless it is a whole number below `end`.
- */
+/** Functions that read parameters of an address: `text` gives "" if one is missing, `number` null unless it is a whole number below `end`. */
 function parametersOf(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
@@ -35,7 +21,6 @@ function parametersOf(address: string) {
   return { has: (name: string) => wanted.has(name), text, number, names: [...wanted.keys()] };
 }
 
-/** Show the head and the token that an address names. */
 function restoreHeadAndQuery(address: string): void {
   const { has, text, number } = parametersOf(address);
   if (Object.hasOwn(trace.value.kinds, text("kind"))) kindName.value = text("kind");
@@ -49,44 +34,21 @@ function restoreHeadAndQuery(address: string): void {
 /** Show what an address names, except for the text, which the model must read first: see `followAddress`. */
 function restore(address: string): void {
   restoreHeadAndQuery(address);
-  const { has, text, number, names } = parametersOf(address);
-  if (has("compared")) {
-    const names = [...new Set(text("compared").split(" "))].slice(0, MOST_COMPARED);
-    compared.value = names.map(headNamed).filter((one) => one !== null);
-  }
+  const { text, names } = parametersOf(address);
   colourScale.value = SCALES.find((name) => name === text("scale")) ?? colourScale.value;
   language.value = (Object.keys(LANGUAGES) as Language[]).find((name) => name === text("language")) ?? language.value;
-  candidate.value = number("candidate", trace.value.alignment?.candidates.length ?? 0) ?? candidate.value;
-  const [, side, index] = text("kept").match(/^(source|target)(\d{1,6})$/) ?? [];
-  if (side) keptUnit.value = { side: side as Side, index: Number(index) };
-  if (has("cut")) cut.value = new Set(text("cut").split(" ").filter(isEdge));
-  if (has("silenced") && trace.value.live) silenced.value = true;
-  key.value = number("key", keyTokens.value.length) ?? key.value;
   const refused = names.filter((name) => !(linked.get(name)?.read(text(name)) ?? OTHERS.includes(name)));
   if (refused.length) complaint.value = words().linkIgnored(refused.map((name) => (NAME.test(name) ? name : "?")).join(", ")); // a link must not write its own sentences on the page
 }
 
-/** Whether a string such as "7,2" holds the positions of a query and a key that exist in the text shown. */
-function isEdge(text: string): boolean {
-  const [, from, to] = text.match(/^(\d{1,9}),(\d{1,9})$/) ?? [];
-  return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
-}
-
-/** Return the part of a link after "#": parameters that say what is shown. */
 function address(): string {
   const shown = new URLSearchParams();
   if (Object.keys(trace.value.kinds).length > 1) shown.set("kind", kindName.value);
-  shown.set("head", nameOf({ layer: layerNumber.value, head: head.value }));
+  shown.set("head", addressOfHead({ layer: layerNumber.value, head: head.value }));
   shown.set("query", query.value === null ? "all" : String(query.value));
   if (locked.value) shown.set("locked", "1");
   shown.set("scale", colourScale.value);
   if (language.value !== browserLanguage) shown.set("language", language.value);
-  if (compared.value.length) shown.set("compared", compared.value.map(nameOf).join(" "));
-  if (candidate.value) shown.set("candidate", String(candidate.value));
-  if (keptUnit.value) shown.set("kept", `${keptUnit.value.side}${keptUnit.value.index}`);
-  if (cut.value.size) shown.set("cut", [...cut.value].join(" "));
-  if (silenced.value) shown.set("silenced", "1");
-  if (key.value !== null) shown.set("key", String(key.value));
   for (const [name, { write }] of linked) if (write()) shown.set(name, write());
   const { text, model, new_tokens: written, continuation }: Question & { model: string } = { ...trace.value, ...answered.value };
   if (trace.value.live && text.length <= MOST_LINKED) {
@@ -99,12 +61,7 @@ function address(): string {
   return String(shown);
 }
 
-/**
- * Show what the page's address names, and change the address whenever something else is shown.
- *
- * If the address names a text, the model reads it first. A page in a frame sends its address to the page around the frame;
- * when that page sends an address, this page shows the head and the token that it names.
- */
+/** Show what the page's address names (the model reads its text first), and change the address whenever something else is shown. */
 export function followAddress(): void {
   const first = location.hash;
   restore(first);
@@ -115,7 +72,8 @@ export function followAddress(): void {
   const secondText = text("second-text");
   propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
   if (!proposed.value) proposeSecond(secondText, showLinked);
-  let told: string | null = null; // this page's address after the page around its frame has sent one; it is not sent back to that page
+  // A page in a frame and the page around the frame (the course of a site, or a notebook) send each other what is shown.
+  let told: string | null = null; // this page's address after that page has sent one; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;

@@ -1,5 +1,6 @@
 // The top bar of every page, and the controls that choose a layer, a head and a colour scale
 
+import { Check } from "../parts/panel";
 import { course } from "../state/course";
 import { answerer } from "../state/questions";
 import { anySpecial, chooseHead, chooseKind, colourScale, head, hidden, kind, kindName, layer, layerNumber, query, queryItem, queryItems, trace, wholeWords } from "../state/state";
@@ -63,26 +64,9 @@ export function Controls() {
         options={{ absolute: say.scaleAbsolute, row: map ? say.scaleView : say.scaleRow, log: map ? say.scaleMillionth : say.scaleLog }}
         choose={(name) => (colourScale.value = name as "absolute" | "row" | "log")}
       />
-      <ItemChoices />
+      {!map && <Check of={wholeWords} label={say.joinWords} title={say.joinTitle} />}
+      <Check of={hidden} label={anySpecial.value ? say.hideSpecial : say.hideFirst} title={say.hideTitle} />
     </div>
-  );
-}
-
-/** Two checkboxes: show whole words instead of tokens; hide special tokens or, in a text without special tokens, the first token. */
-function ItemChoices() {
-  const say = words();
-  return (
-    <>
-      {!trace.value.map && (
-        <label class="check" title={say.joinTitle}>
-          <input type="checkbox" checked={wholeWords.value} onChange={(event) => (wholeWords.value = event.currentTarget.checked)} /> {say.joinWords}
-        </label>
-      )}
-      <label class="check" title={say.hideTitle}>
-        <input type="checkbox" checked={hidden.value} onChange={(event) => (hidden.value = event.currentTarget.checked)} />{" "}
-        {anySpecial.value ? say.hideSpecial : say.hideFirst}
-      </label>
-    </>
   );
 }
 

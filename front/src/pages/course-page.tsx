@@ -1,6 +1,6 @@
 // The page of a course: one lesson at a time, with its text and with views of a trace
 
-import type { ComponentType } from "preact";
+import { type ComponentType, h } from "preact";
 import { course, lessonNumber, openLesson, type Lesson } from "../state/course";
 import { complaint, trace } from "../state/state";
 import { Blocks } from "../views/blocks";
@@ -66,7 +66,6 @@ export function CoursePage() {
   );
 }
 
-/** The part of a lesson's title before the colon. */
 const shortTitle = (lesson: Lesson) => lesson.texts[language.value].title.split(":")[0];
 
 function LessonMain({ lesson }: { lesson: Lesson }) {
@@ -79,7 +78,7 @@ function LessonMain({ lesson }: { lesson: Lesson }) {
         paragraph.startsWith("= ") ? <p class="formula" key={paragraph}>{paragraph.slice(2)}</p> : <p class="prose" key={paragraph}><Prose text={paragraph} /></p>,
       )}
       {lesson.views.length > 0 && (trace.value.worked ? <ExampleControls /> : <Controls />)}
-      <div class="lesson-views">{lesson.views.map((name) => show(name))}</div>
+      <div class="lesson-views">{lesson.views.map((name) => h(VIEWS[name], { key: name }))}</div>
       {said.try.length > 0 && (
         <>
           <h2>{say.tryThis}</h2>
@@ -90,11 +89,6 @@ function LessonMain({ lesson }: { lesson: Lesson }) {
       <pre tabIndex={0}>{lesson.commands.join("\n")}</pre>
     </main>
   );
-}
-
-function show(name: string) {
-  const View = VIEWS[name];
-  return <View key={name} />;
 }
 
 /** A paragraph of a lesson; words between backticks are shown as code. */

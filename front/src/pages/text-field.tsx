@@ -19,7 +19,6 @@ let typingTimer = 0; // the timer of the pause in typing, at whose end the model
 
 const chosenModel = () => model.value ?? trace.value.model;
 
-/** Whether the chosen model is a translator. */
 function translates(): boolean {
   return answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
 }
@@ -27,10 +26,7 @@ function translates(): boolean {
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
 
-/**
- * Let the model read the text in the field. `continuation`: the ids of tokens that it reads after the text. `truncate`: true = if the
- * text is too long, the model reads only its beginning.
- */
+/** Let the model read the text in the field and the tokens `continuation`. `truncate`: of a text that is too long, only the beginning. */
 export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;
@@ -45,10 +41,7 @@ export function ask(continuation?: number[], truncate?: true): void {
   });
 }
 
-/**
- * Let the model read the text in the field of the second text, if there is one, and show it beside the first, which is read before if
- * its field has changed. `then` is called afterwards.
- */
+/** Let the model read the second text, if there is one; before, the first one, if its field has changed. `then` is called afterwards. */
 function askSecond(then?: () => void): void {
   if (!typedSecond.value?.trim()) return;
   if (typed.value !== null) return ask();
@@ -68,7 +61,6 @@ export function proposeSecond(text: string, then: () => void): void {
   askSecond(then);
 }
 
-/** Ask after a pause in typing, if the text is short. */
 function askAfterPause(text: string, then: () => void): void {
   clearTimeout(typingTimer);
   if (text.trim() && text.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
@@ -81,14 +73,7 @@ function generationSettings(): Partial<Question> {
   return { new_tokens: newTokens.value, ...(draws ? { temperature: samplingTemperature.value, nucleus: nucleus.value } : {}) };
 }
 
-/**
- * Put the text and the model of a link into the fields, and run the model on the text.
- *
- * If the link names a model that the server has not loaded, nothing runs before the reader asks for it, because anybody can
- * write a link.
- *
- * @param then is called after the model has read the text.
- */
+/** Put text and model of a link into the fields, and run the model; not one that the server has not loaded, because anybody can write a link. */
 export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
   if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;
@@ -198,7 +183,6 @@ function ModelsHere({ models }: { models: ModelHere[] }) {
   );
 }
 
-/** The field for the name of the model that a server runs. */
 function ModelOfServer() {
   return (
     <label>
@@ -208,7 +192,6 @@ function ModelOfServer() {
   );
 }
 
-/** The field for how many tokens the model generates. */
 function NewTokens() {
   const say = words();
   return (

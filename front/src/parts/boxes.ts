@@ -2,10 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/**
- * Return a reference (`ref` of Preact) to be set on an element, and the element's present size. The size is 0 as long as the page is in
- * a frame that is not shown.
- */
+/** A reference for an element, and its present size: 0 while the page is in a frame that is not shown. */
 export function useSize<Kind extends Element>(): [{ current: Kind | null }, { width: number; height: number }] {
   const ref = useRef<Kind>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });

@@ -32,7 +32,6 @@ export function textColour(strength: number): string {
 }
 
 const themeCache = new Map<string, string>();
-/** The value of a CSS variable of the page. */
 export function theme(name: string): string {
   const cached = `${name} ${dark.value} ${shownHue()}`;
   if (!themeCache.has(cached)) themeCache.set(cached, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
@@ -61,10 +60,7 @@ export function bytesOf(colours: string[]): Uint32Array {
   return byteCache.get(name)!;
 }
 
-/**
- * The strength (0 to 1) with which a weight is drawn on the chosen scale. `most`: the weight with strength 1 on the relative scale;
- * `faintest`: on the logarithmic scale, this weight and smaller ones have strength 0.
- */
+/** The strength (0 to 1) of a weight on the chosen scale. `most` has strength 1 on the relative scale, `faintest` 0 on the logarithmic one. */
 export function strength(weight: number, most: number, faintest = 1e-4): number {
   if (colourScale.value === "row") return most ? Math.min(1, weight / most) : 0;
   if (colourScale.value === "log") return weight <= faintest ? 0 : Math.min(1, 1 - Math.log(weight) / Math.log(faintest));
@@ -74,7 +70,6 @@ export function strength(weight: number, most: number, faintest = 1e-4): number 
 /** The weight that has the full colour: on the relative scale the largest of a query's weights, else 1. */
 export const fullColourWeight = (weights: Float64Array): number => (colourScale.value === "row" ? weights.reduce((a, b) => Math.max(a, b), 0) : 1);
 
-/** The texts at the two ends of the colour scale. */
 export const scaleEnds = () => ({
   low: colourScale.value === "log" ? "0.0001" : "0",
   high: colourScale.value === "row" ? words().largestOfEach : "1",

@@ -19,10 +19,7 @@ function pitchOf(size: number): number {
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least)!;
 }
 
-/**
- * Draw the texts of tokens along both axes, as many as have room. The chosen query and key, given as indices, are always drawn,
- * in bold. `numbered`: draw the position of each token, too, and a line from the label to its weights.
- */
+/** Draw as many labels as have room; those of the chosen query and key always, in bold. `numbered`: with positions, and lines to the weights. */
 export function drawLabels(context: CanvasRenderingContext2D, view: View, query: number | null, key: number | null, numbered = false): void {
   const pitch = pitchOf(view.size);
   const shown = inView(view);

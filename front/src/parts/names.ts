@@ -12,7 +12,6 @@ export interface NamePlacer {
   place: (text: string, at: readonly [number, number], distance: number) => { x: number; y: number } | null;
 }
 
-/** Return a `NamePlacer` for a drawing of this size. */
 export function namePlacer(width: number, height: number): NamePlacer {
   const taken: Box[] = [];
   const context = new OffscreenCanvas(1, 1).getContext("2d")!;

@@ -23,18 +23,17 @@ export function preciseText(number: number): string {
   return (small ? number.toExponential(5) : number.toPrecision(6)).replace(/-/g, "−");
 }
 
-/**
- * Return the weight at index `at` of a row or a grid (`of`), as text: "masked" if the query may not attend to the key, "" if `of` is
- * null. If `decimals` is 4, a weight that the page holds only coarsely rounded has "≈" before it (see `weightText`).
- */
+/** A weight of a row or a grid as text, "masked" or, if there is no row, "". With four decimals, coarse weights are marked (`weightText`). */
 export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Array } | null, at: number, decimals = 4): string {
   if (!of) return "";
   if (of.masked[at]) return words().masked;
   return decimals === 4 ? weightText(of.weights[at]) : of.weights[at].toFixed(decimals);
 }
 
+export const MOST_TERMS = 8; // the most products in a sum that is written out
+
 /** A sum of `count` terms as text. Of more than `most` terms, only three are written, and `others(n)` tells that there are n others. */
-export function sumText(count: number, term: (place: number) => string, most: number, others: (n: number) => string): string {
+export function sumText(count: number, term: (place: number) => string, most = MOST_TERMS, others = words().moreProducts): string {
   const shown = Array.from({ length: count > most ? 3 : count }, (_, place) => term(place));
   return [...shown, ...(count > most ? [others(count - 3)] : [])].join(" + ");
 }

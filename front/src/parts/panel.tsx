@@ -39,7 +39,6 @@ export function Panel({ view, title, caption, tools, wide = false, changed = fal
   );
 }
 
-/** A small menu that saves the panel as a picture, PNG or SVG. */
 function Save() {
   const say = words();
   const save = (button: HTMLElement, ending: "svg" | "png") => {
@@ -92,6 +91,14 @@ export function Choice<Name extends string>({ label, of, options, then }: Choice
   );
 }
 
+export function Check({ of, label, title }: { of: Signal<boolean>; label: string; title?: string }) {
+  return (
+    <label class="check" title={title}>
+      <input type="checkbox" checked={of.value} onChange={(event) => (of.value = event.currentTarget.checked)} /> {label}
+    </label>
+  );
+}
+
 interface SliderProps {
   label: string;
   min: number;
@@ -122,7 +129,6 @@ export function QueriesAs() {
   return <Choice label={say.turned} of={queriesAs} options={options} />;
 }
 
-/** Buttons that make the cells of a canvas smaller or larger, or show all of them. */
 export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy: (factor: number) => void; reset: () => void } }) {
   const say = words();
   return (
@@ -162,7 +168,6 @@ export function RankedList({ lines, disabled = false }: { lines: Ranked[]; disab
   );
 }
 
-/** A line with the reason of a failure and, if `again` is given, a button that tries again. */
 export function Failed({ reason, again }: { reason: string; again?: () => void }) {
   return (
     <p class="notice" role="alert">
@@ -171,10 +176,10 @@ export function Failed({ reason, again }: { reason: string; again?: () => void }
   );
 }
 
-/** A table; the first cell of each row is the row's name. */
-export function Table({ caption, head, rows }: { caption?: string; head: string[]; rows: (string | number)[][] }) {
+/** A table of the class `name`; the first cell of each row is the row's name. */
+export function Table({ name, caption, head, rows }: { name?: string; caption?: string; head: string[]; rows: ComponentChildren[][] }) {
   return (
-    <table class={caption && "changes"}>
+    <table class={name}>
       {caption && <caption>{caption}</caption>}
       <thead>
         <tr>{head.map((name, i) => (name ? <th scope="col" key={i}>{name}</th> : <td key={i} />))}</tr>
@@ -189,7 +194,7 @@ export function Table({ caption, head, rows }: { caption?: string; head: string[
 }
 
 /** The numbers of a view as a table that opens on a click. Screen readers use it in place of the drawing. */
-export function Numbers({ head, rows }: { head: string[]; rows: () => (string | number)[][] }) {
+export function Numbers({ head, rows }: { head: string[]; rows: () => string[][] }) {
   const [open, setOpen] = useState(false);
   return (
     <details class="numbers" onToggle={(event) => setOpen(event.currentTarget.open)}>

@@ -57,10 +57,7 @@ function svgOf(copy: HTMLElement, width: number, height: number): string {
   );
 }
 
-/**
- * Return an image element that shows what a canvas shows, in the same size. The canvas is sticky: it stays in place when the panel
- * scrolls. A picture does not scroll, so the image is moved by the scroll position.
- */
+/** An image of a canvas. A sticky canvas stays in place when its panel scrolls; a picture does not scroll, so the image is moved instead. */
 function imageOf(canvas: HTMLCanvasElement): HTMLImageElement {
   const image = new Image();
   image.src = canvas.toDataURL();

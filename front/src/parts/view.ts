@@ -16,10 +16,7 @@ export interface View {
   size: number; // the width and height of the cell of one weight
 }
 
-/**
- * Return where the first query and the first key begin on their axes (`queriesFrom`, `keysFrom`), and how long the part of each axis is
- * that shows weights (`queriesRoom`, `keysRoom`). All are in pixels.
- */
+/** Where, in pixels, the first query and the first key begin on their axes, and how long the part of each axis is that shows weights. */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];

@@ -41,12 +41,7 @@ export const linkedPlace = (name: string): Signal<ZoomPlace | null> =>
     },
   );
 
-/**
- * Let the reader zoom and move the cells of a canvas. Returns how far the cells are moved and enlarged, and functions that move and enlarge them.
- *
- * @param place what the canvas shows, null = all cells; it is set when the reader zooms or moves, and if the page sets it, the canvas follows.
- * @param of the sizes of the canvas and of its cells.
- */
+/** Let the reader zoom and move the cells of a canvas. `place`: what the canvas shows, null = all cells; the reader and the page may set it. */
 export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<ZoomPlace | null>, of: Zoomed) {
   const { shown, base, rows, columns, turned, left, top } = of;
   const [across, down] = [columns * base, rows * base];
@@ -70,10 +65,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
-  /**
-   * What to show after rows or columns have changed: the new place, if a place has been set meanwhile; the same place, if the rows
-   * and columns are as many as before or only swapped; else all cells (null).
-   */
+  /** The place after rows or columns have changed: a new one that was set; the same one if they are as many as before or swapped; else all cells. */
   const kept = (): ZoomPlace | null => {
     const [now, was] = [place.peek(), followed.current];
     if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
@@ -114,8 +106,9 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
     moveBy: (right: number, lower: number) => element().call(behaviour.current!.translateBy, -right / k, -lower / k),
     reset: () => element().call(behaviour.current!.transform, zoomIdentity),
-    /** Move a cell into the middle and, if it is smaller than `size` pixels, enlarge it to this size. */
-    centre: (row: number, column: number, size = 0) => {
+    /** Move the cell of a query and a key into the middle and, if it is smaller than `size` pixels, enlarge it to this size. */
+    centre: (query: number, key: number, size = 0) => {
+      const [row, column] = turned ? [key, query] : [query, key];
       const [at, lower] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
       if (base * k < size) element().call(behaviour.current!.scaleTo, size / base);
       element().call(behaviour.current!.translateTo, at, lower);

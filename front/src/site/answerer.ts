@@ -17,11 +17,7 @@ interface Waiting {
   refused: (reason: Error) => void;
 }
 
-/**
- * Return the answerer of a site, the object that gets the answers to the page's questions (see state/questions.ts).
- *
- * @param site the record of the site's models and files that is in the page.
- */
+/** The answerer of a site (see state/questions.ts); `site` is the record in the page. */
 export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;

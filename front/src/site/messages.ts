@@ -3,7 +3,6 @@
 
 import type { Change, Effect, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
 
-/** A file of the site: its name, its size in bytes, and its version. */
 export interface File {
   name: string;
   bytes: number;
@@ -25,7 +24,6 @@ export interface ModelRecord extends ModelHere {
   shape: Trace; // a trace of the model without text and numbers, which the worker fills in
 }
 
-/** The contents of a model's files, by purpose. */
 export type ModelFiles = Record<string, Uint8Array>;
 
 /** The record of a site that is in its page: the models and the files that they need. */
@@ -36,7 +34,6 @@ export interface Site {
   course: string | null; // the name of the page with the lessons; null = the site has none
 }
 
-/** The first message from the page to the worker. */
 export interface Start extends Site {
   address: string; // the address of the site's folder
 }
@@ -46,7 +43,6 @@ export interface Prepare {
   prepare: number;
 }
 
-/** A message with a question from the page to the worker. */
 export interface Ask extends Reading {
   id: number; // the number of the question, which its answer repeats
   model: number; // the index of the model in `models` of the site

@@ -2,7 +2,7 @@
 //
 //   salience = (weight − mean weight of the key over the head's queries) · log(1 + (query − key)²)
 
-import { UNCHANGED, weightsOf } from "../trace/attention";
+import { weightsOf } from "../trace/attention";
 import { decodeLayer } from "../trace/blocks";
 import type { Token, Trace } from "../trace/data";
 
@@ -14,7 +14,7 @@ export async function salientQuery(trace: Trace, { kind: name, layer: number, he
   const all = queries.flatMap((token, position) => (token.word ? [position] : []));
   const whole = all.filter((position) => !isFragment(queries[position]));
   const words = whole.length ? whole : all;
-  const rows = queries.map((_, query) => weightsOf(layer, head, query, queries.length, keys.length, trace.units, UNCHANGED));
+  const rows = queries.map((_, query) => weightsOf(layer, head, query));
   let best = { query: words[0], salience: -Infinity };
   for (const [key, token] of keys.entries()) {
     if (!token.word) continue;

@@ -39,7 +39,6 @@ const numberOf = ({ lessons, first }: Course, name: string): number => {
   return found < 0 ? first : found;
 };
 
-/** The index of the lesson that is shown, from 0. */
 export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
 
 /** The trace of the lesson that the address names, else of lesson `first` of the course; without one, the course's first trace. */

@@ -36,6 +36,6 @@ export const linkedRange = (name: string, first: number, least: number, most: nu
 /** Return a signal in the address that is true or false; initially, it is false. */
 export const linkedFlag = (name: string): Signal<boolean> => linkedSignal<boolean>(name, false, () => "1", () => true);
 
-/** Return a signal in the address whose value is a whole number, 0 or larger; initially, it is `first`, which may be null. */
-export const linkedNumber = <First extends number | null>(name: string, first: First): Signal<number | First> =>
-  linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) ? Number(text) : undefined));
+/** Return a signal in the address whose value is a whole number from 0 to below `end()`; initially, it is `first`, which may be null. */
+export const linkedNumber = <First extends number | null>(name: string, first: First, end = () => Infinity): Signal<number | First> =>
+  linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) && Number(text) < end() ? Number(text) : undefined));

@@ -1,7 +1,7 @@
 // Where two traces differ: the heads, and the query that differs most in each
 
 import { batch, computed, effect, signal } from "@preact/signals";
-import { UNCHANGED, weightsOf } from "../trace/attention";
+import { weightsOf } from "../trace/attention";
 import type { PartedHead, SecondTrace } from "../trace/data";
 import { itemsOf } from "../trace/items";
 import { pairedInPlace, pairItems } from "../trace/pairs";
@@ -36,15 +36,14 @@ effect(() => {
 
 /** Add each head that differs to `found`: for its queries, half the sum over the keys of |weight - other weight|, of which the largest. */
 function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait" | "mayPause"> {
-  for (const [kind, { queries, keys, layers }] of Object.entries(trace.value.kinds)) {
-    const [nQueries, nKeys] = [trace.value[queries].length, trace.value[keys].length];
+  for (const [kind, { queries, layers }] of Object.entries(trace.value.kinds)) {
     for (const layer of layers) {
       const others = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
       while (!decoded.peek().has(layer) || !decoded.peek().has(others)) yield "wait";
       for (let head = 0; head < layer.heads; head++) {
         const most = { kind, layer: layer.layer, head, query: 0, moved: 0 };
-        for (let row = 0; row < nQueries; row++) {
-          const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row, nQueries, nKeys, trace.value.units, UNCHANGED));
+        for (let row = 0; row < trace.value[queries].length; row++) {
+          const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row));
           const moved = weights.reduce((sum, weight, key) => sum + Math.abs(weight - otherWeights[key]), 0) / 2;
           if (moved > most.moved) [most.query, most.moved] = [row, moved];
           if (row % 16 === 15) yield "mayPause";

@@ -23,7 +23,6 @@ export interface Answerer {
   prepare?: (model: string) => void; // load the model before the first question, when the reader is about to type
 }
 
-/** The server that this page came from. */
 const server: Answerer = {
   trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
   effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
@@ -48,15 +47,11 @@ export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(nu
 export const awaitedMovement = signal<Trace | null>(null); // the trace whose movement a worker is computing; null = no movement is being computed
 let running: AbortController | null = null;
 
-/** Stop waiting for the answer to the present question. */
 export function cancel(): void {
   running?.abort();
 }
 
-/**
- * Ask for the trace of a text, and show it. If the question names no model, the model of the last answer reads the text. Returns
- * whether an answer came.
- */
+/** Show the trace of a text. If the question names no model, that of the last answer reads the text. Returns whether an answer came. */
 export const readText = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
@@ -101,10 +96,7 @@ export async function continueWith(id: number): Promise<void> {
   if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
 }
 
-/**
- * Ask a question, and call `use` with the answer. A new question cancels the previous one. Returns whether the question was
- * answered; if it failed, `complaint` shows the error.
- */
+/** Ask a question, in place of the one before, and call `use` with the answer. Returns whether an answer came; if not, `complaint` says why. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
   const own = (running = new AbortController());

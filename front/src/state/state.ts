@@ -6,7 +6,7 @@ import { decodeLayer, type Decoded } from "../trace/blocks";
 import type { Effect, Kind, Layer, SecondTrace, Side, Token, Trace } from "../trace/data";
 import { isolated, itemsOf, type Item } from "../trace/items";
 import { words } from "../words";
-import { linkedFlag, linkedNumber, linkedRange } from "./linked-signals";
+import { linkedFlag, linkedNumber, linkedRange, linkedSignal } from "./linked-signals";
 
 // A text of more tokens than this is first shown with relative colours (the query's largest weight has the full colour),
 // because weights on many keys are small.
@@ -23,21 +23,25 @@ export const second = signal<SecondTrace | null>(null); // the trace that is sho
 export const kindName = signal("");
 export const layerNumber = signal(0);
 export const head = signal<number | null>(0); // null = the average of the layer's heads
-export const compared = signal<HeadPlace[]>([]); // other heads that are drawn together with the shown one
+export const compared = linkedSignal<HeadPlace[]>("compared", [], (heads) => heads.map(addressOfHead).join(" "), headsNamed); // other heads that are drawn together with the shown one
 export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
-export const secondQuery = linkedNumber("second-query", null); // the position of a chosen query of the second text that is paired with none of the first
+export const secondQuery = linkedNumber("second-query", null); // the position of the chosen query of the second text, if no query of the first text is paired with it
 export const locked = signal(false); // true = the query stays the same when the pointer moves to another token
-export const key = signal<number | null>(null); // the position of the key under the pointer, or of one chosen by a click; null = none
+export const key = linkedNumber("key", null, () => keyTokens.value.length); // the position of the key under the pointer, or of one chosen by a click; null = none
 // true = the views leave out special tokens or, in a text without special tokens, the first token: many heads give these
 // tokens large weights when no other token matters.
 export const hidden = linkedFlag("hidden");
 export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "row" = relative: the largest weight of each query has the full colour
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
-export const cut = signal<ReadonlySet<string>>(new Set()); // edges "query,key" that are cut in the shown head
+export const cut = linkedSignal<ReadonlySet<string>>("cut", UNCHANGED.cut, (edges) => [...edges].join(" "), edgesIn); // edges "query,key" that are cut in the shown head
 export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of NAMES in views/steps/steps.tsx; null = the reader has chosen none
-export const candidate = signal(0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
-export const keptUnit = signal<{ side: Side; index: number } | null>(null); // in the alignment, the word or piece that a click chose
+export const candidate = linkedNumber("candidate", 0, () => trace.value.alignment?.candidates.length ?? 0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
+// In the alignment, the word or piece that a click chose
+export const keptUnit = linkedSignal<{ side: Side; index: number } | null>("kept", null, (unit) => `${unit!.side}${unit!.index}`, (text) => {
+  const [, side, index] = text.match(/^(source|target)(\d{1,6})$/) ?? [];
+  return side ? { side: side as Side, index: Number(index) } : undefined;
+});
 export const complaint = signal(""); // the error message at the top of the page; "" = none
 export const changeEffect = signal<Effect | null>(null); // the effect of the reader's changes on the model; null until the model was run with them
 
@@ -58,7 +62,8 @@ export const visibleQueries = computed(() => visible(queryItems.value));
 export const visibleKeys = computed(() => visible(keyItems.value));
 export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
-export const silenced = signal(false); // true = the shown head is switched off (attends to no key) when a server or a worker runs the model
+// true = the shown head is switched off (attends to no key) when a server or a worker runs the model
+export const silenced = linkedSignal<boolean>("silenced", false, () => "1", () => trace.value.live);
 /** Whether the reader has changed weights of the shown head. A silenced head changes no weight of the page, only a run of the model. */
 export const weightsChanged = computed(() => temperature.value !== 1 || cut.value.size > 0);
 export const isChanged = computed(() => weightsChanged.value || silenced.value);
@@ -87,12 +92,34 @@ export const secondLayerOf = (number: number): Layer | null =>
 export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
   trace.value.worked ? `${words().head.toLowerCase()} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
 
+/** The name of a head in the address of the page: "L3H1", or "L3average". */
+export const addressOfHead = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
+
+/** The head that an address names; null if there is no such layer. */
+export function headNamed(name: string): HeadPlace | null {
+  const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
+  if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;
+  return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
+}
+
+const MOST_COMPARED = 16; // of the heads that the reader compares, a link restores at most this many
+
+function headsNamed(names: string): HeadPlace[] {
+  return [...new Set(names.split(" "))].slice(0, MOST_COMPARED).map(headNamed).filter((one) => one !== null);
+}
+
+/** The edges in a text such as "7,2 7,3" whose queries and keys exist in the text that is shown. */
+function edgesIn(text: string): ReadonlySet<string> {
+  const isEdge = (one: string) => {
+    const [, from, to] = one.match(/^(\d{1,9}),(\d{1,9})$/) ?? [];
+    return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
+  };
+  return new Set(text.split(" ").filter(isEdge));
+}
+
 const NAME_LETTERS = 24; // a text that names a trace is cut after this many letters
 
-/**
- * The name of the first trace (`place` 0) or of the second (1): "1 · MiniLM"; if they are traces of two texts, "1 · the Eiffel Tower".
- * The number tells apart two traces of one model.
- */
+/** The name of the first (`place` 0) or second trace: "1 · MiniLM"; of two texts, "1 · the Eiffel Tower". */
 export function traceName(place: number): string {
   const [one, other] = [trace.value, second.value];
   const { model, text = "" } = (place ? other : null) ?? one;
@@ -114,13 +141,14 @@ export function visible(items: Item[]): Item[] {
 export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
 const decoding = new Map<Layer, Promise<void>>();
 
-/** Decode a layer, unless it is decoded already; `stored`: the trace that it belongs to. */
-function decodeOnce(wanted: Layer, stored: Pick<Trace, "blocks"> = trace.value): Promise<void> {
+/** Decode a layer, unless it is decoded already. `other`: the second trace, if the layer belongs to it. */
+function decodeOnce(wanted: Layer, other?: SecondTrace): Promise<void> {
   const from = trace.value;
+  const { source, target, units } = from;
   if (!decoding.has(wanted)) {
     decoding.set(
       wanted,
-      decodeLayer(stored, wanted).then(
+      decodeLayer(other ? { source, target, units, ...other } : from, wanted).then(
         (layer) => {
           if (trace.value === from) decoded.value = new Map(decoded.value).set(wanted, layer);
         },
@@ -151,12 +179,7 @@ export function showSecond(shown: SecondTrace | null): void {
   void decodeAll();
 }
 
-/**
- * Show a trace.
- *
- * @param stay true = keep the kind of attention, the head and the query's word, as far as the new trace has them; false = begin
- *   with what the trace names (`focus`).
- */
+/** Show a trace. `stay`: keep the kind of attention, the head and the query's word, as far as the trace has them; else show its `focus`. */
 export function showTrace(shown: Trace, stay = false): void {
   const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
   decoding.clear();

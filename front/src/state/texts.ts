@@ -11,7 +11,6 @@ export interface TextItems {
   keys: Item[];
 }
 
-/** The visible items of a text, and which of them are chosen. */
 export interface ShownText extends TextItems {
   place: number; // 0 = the text of the first trace, 1 = of the second
   all: TextItems; // the items with the hidden ones

@@ -6,7 +6,7 @@ import { mayAttend, UNCHANGED, weightsOf, type Changes } from "../trace/attentio
 import type { Decoded } from "../trace/blocks";
 import type { Layer } from "../trace/data";
 import type { Item } from "../trace/items";
-import { changes, decoded, head, keyItems, layer, queryItems, secondLayer, trace, visibleKeys } from "./state";
+import { changes, decoded, head, keyItems, layer, secondLayer, trace, visibleKeys } from "./state";
 import { allItems, pairedQuery, shownTexts, type TextItems } from "./texts";
 
 const SLICE_MILLISECONDS = 10;
@@ -17,46 +17,36 @@ export interface Row {
   masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
 }
 
-/**
- * The weights of a query item on key items: the sum over the tokens of the key item, the mean over the tokens of the query item. The
- * changes `changed` apply to the weights.
- */
-function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, { queries: all, keys }: TextItems, changed: Changes): Row {
-  const [nQueries, nKeys] = [countTokens(all), countTokens(keys)];
+/** The weights of a query item: the sum over the tokens of each key item, the mean over the tokens of the query item. */
+function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
   const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
-  const sums = new Float64Array(nKeys);
+  const sums = new Float64Array(attention.nKeys);
   for (const one of heads) {
     for (const position of queries.positions) {
-      const weights = weightsOf(attention, one, position, nQueries, nKeys, trace.value.units, changed);
-      for (let i = 0; i < nKeys; i++) sums[i] += weights[i];
+      const weights = weightsOf(attention, one, position, changed);
+      for (let i = 0; i < sums.length; i++) sums[i] += weights[i];
     }
   }
   const rows = heads.length * queries.positions.length;
   const weights = new Float64Array(keys.length);
   for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
-  return { weights, masked: maskedOf(attention, heads, queries.positions, keys, nQueries, nKeys) };
+  return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
 }
 
-const countTokens = (items: Item[]) => (items.at(-1)?.positions.at(-1) ?? -1) + 1;
-
 /** For each key item: 1 if, in all of the given heads, none of the given queries may attend to any of its tokens; else 0. */
-function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[], nQueries: number, nKeys: number): Uint8Array {
+function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
   if (!attention.bits) return new Uint8Array(keys.length);
-  const may = new Uint8Array(nKeys);
+  const may = new Uint8Array(attention.nKeys);
   for (const one of heads) {
-    for (const query of queries) for (let key = 0; key < nKeys; key++) if (mayAttend(attention, one, query, key, nQueries, nKeys)) may[key] = 1;
+    for (const query of queries) for (let key = 0; key < may.length; key++) if (mayAttend(attention, one, query, key)) may[key] = 1;
   }
   return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
-/** The weights of a query item of the first text in a head, by default the one that is shown; null until the layer is decoded. */
-export const shownRow = (item: Item, ofLayer: Layer = layer.value, headIndex: number | null = head.value, changed = changes.value): Row | null =>
-  rowIn({ queries: queryItems.value, keys: keyItems.value }, item, ofLayer, headIndex, changed);
-
-/** The weights of a query item of a text, with all items `all`; null until the layer is decoded. */
-export function rowIn(all: TextItems, item: Item, ofLayer: Layer, headIndex: number | null, changed: Changes): Row | null {
+/** The weights of a query item in a head, by default the one that is shown; null until the layer is decoded. `keys`: all keys of the text. */
+export function rowOf(item: Item, ofLayer: Layer = layer.value, headIndex = head.value, changed = changes.value, keys = keyItems.value): Row | null {
   const ready = decoded.value.get(ofLayer);
-  return ready ? rowOfItem(ready, headIndex, item, all, changed) : null;
+  return ready ? rowOfItem(ready, headIndex, item, keys, changed) : null;
 }
 
 /** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
@@ -75,11 +65,10 @@ const newGrid = ({ queries, keys }: TextItems, place: number): Grid => {
   return { place, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside: null };
 };
 
-/** Whether all rows of a grid, and of the grid beside it, are computed. */
 export const isComplete = (grid: Grid): boolean => [grid, grid.beside].every((one) => !one || one.done === one.queries.length);
 
 function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Changes): void {
-  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid, changed);
+  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid.keys, changed);
   grid.weights.set(row.weights, grid.done * grid.keys.length);
   grid.masked.set(row.masked, grid.done * grid.keys.length);
   grid.done += 1;
@@ -97,10 +86,7 @@ export function largestWeight(grid: Grid, query: Item): number {
 export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
   masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
 
-/**
- * The largest absolute difference between the weights of two traces on the given queries and keys. Rows of the grid that are not
- * computed yet do not count.
- */
+/** The largest absolute difference between the weights of two traces, among the rows that are computed. */
 export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
   let most = 0;
   for (const from of queries) {
@@ -113,7 +99,6 @@ export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): nu
 /** Keys, by default the visible ones of the first text, sorted by the query's weight on them, the largest first. */
 export const keysByWeight = ({ weights }: Row, keys = visibleKeys.value): Item[] => [...keys].sort((a, b) => weights[b.index] - weights[a.index]);
 
-/** A query, a key, and the weight between them. */
 export interface Pair {
   from: Item;
   to: Item;
@@ -132,10 +117,7 @@ export function strongestPairs(grid: Grid, count: number): Pair[] {
 
 export const progress = signal(0); // increases whenever more rows of a grid are computed, so that views that read it are drawn again
 
-/**
- * The grid of the head that is shown; null until its layer is decoded. In each frame of the browser, rows are computed for a
- * few milliseconds, until all are done.
- */
+/** The grid of the shown head; null until its layer is decoded. In each frame of the browser, more rows are computed. */
 export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {

@@ -9,7 +9,7 @@ export function rowsOf<Matrix extends Numbers>(matrix: Matrix, count: number): M
 }
 
 /** The indices of the `count` largest numbers, the largest first; of equal numbers, the one with the smaller index comes first. */
-export function indicesOfLargest(numbers: Numbers, count: number): number[] {
+export function indicesOfLargest(numbers: ArrayLike<number>, count: number): number[] {
   const best: number[] = [];
   for (let index = 0; index < numbers.length; index++) {
     if (best.length === count && numbers[index] <= numbers[best[count - 1]]) continue;

@@ -6,10 +6,7 @@
 
 import type { Decoded } from "./blocks";
 
-/**
- * What the reader changes in a head: `temperature` multiplies the temperature of the head; `cut` has the pairs of a query and
- * a key, written "query,key", for which the weight is set to 0 and the other weights of the query grow.
- */
+/** What the reader changes in a head: the factor of its temperature, and the cut edges "query,key", whose weights are 0. */
 export interface Changes {
   temperature: number;
   cut: ReadonlySet<string>;
@@ -32,18 +29,19 @@ export interface Stages {
   weights: Float64Array;
 }
 
-export function mayAttend(layer: Decoded, head: number, query: number, key: number, queries: number, keys: number): boolean {
+export function mayAttend(layer: Decoded, head: number, query: number, key: number): boolean {
   if (!layer.bits) return true;
-  const bit = ((layer.masks > 1 ? head : 0) * queries + query) * keys + key;
+  const bit = ((layer.masks > 1 ? head : 0) * layer.nQueries + query) * layer.nKeys + key;
   return Boolean((layer.bits[bit >> 3] >> (7 - (bit & 7))) & 1);
 }
 
-export function stagesOf(layer: Decoded, head: number, query: number, queries: number, keys: number, changes: Changes): Stages {
-  const products = dotProducts(layer, head, query, keys);
+export function stagesOf(layer: Decoded, head: number, query: number, changes: Changes): Stages {
+  const keys = layer.nKeys;
+  const products = dotProducts(layer, head, query);
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
   const numbers = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const first = layer.bias?.full ? query * keys : queries - 1 - query;
+  const first = layer.bias?.full ? query * keys : layer.nQueries - 1 - query;
   const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[first + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
   const cuts = changes.cut.size > 0;
@@ -52,7 +50,7 @@ export function stagesOf(layer: Decoded, head: number, query: number, queries: n
   for (let key = 0; key < keys; key++) {
     scaled[key] = softcap ? softcap * Math.tanh((products[key] * scale) / softcap) : products[key] * scale;
     scores[key] = (scaled[key] + (bias ? bias[key] : 0)) / temperature;
-    const may = mayAttend(layer, head, query, key, queries, keys) && !(cuts && changes.cut.has(edge(query, key)));
+    const may = mayAttend(layer, head, query, key) && !(cuts && changes.cut.has(edge(query, key)));
     masked[key] = may ? scores[key] : -Infinity;
     if (masked[key] > highest) highest = masked[key];
   }
@@ -66,14 +64,13 @@ export function stagesOf(layer: Decoded, head: number, query: number, queries: n
   return { products, scaled, bias, scores, masked, highest, exponentials, sink, sum, weights };
 }
 
-function dotProducts(layer: Decoded, head: number, query: number, keys: number): Float64Array {
-  const [{ numbers: q, width }, { numbers: k, heads }] = [layer.query!, layer.key!];
-  const [nQueries, shared] = [q.length / (layer.query!.heads * width), layer.heads / heads];
-  const [from, first] = [(head * nQueries + query) * width, Math.floor(head / shared) * keys * width];
-  const products = new Float64Array(keys);
-  for (let key = 0, at = first; key < keys; key++) {
+function dotProducts(layer: Decoded, head: number, query: number): Float64Array {
+  const q = vectorOf(layer, "query", head, query);
+  const { numbers: k, heads } = layer.key!;
+  const products = new Float64Array(layer.nKeys);
+  for (let key = 0, at = Math.floor(head / (layer.heads / heads)) * layer.nKeys * q.length; key < layer.nKeys; key++) {
     let product = 0;
-    for (let i = 0; i < width; i++) product += q[from + i] * k[at++];
+    for (let i = 0; i < q.length; i++) product += q[i] * k[at++];
     products[key] = product;
   }
   return products;
@@ -87,12 +84,9 @@ export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head:
   return numbers.subarray(start, start + width);
 }
 
-/**
- * The weights of one query on every key in one head. `queries`, `keys`: how many there are. `units`: the number that stands for a
- * weight of 1 in a layer that has weights but no queries. The changes do not apply to such a layer.
- */
-export function weightsOf(layer: Decoded, head: number, query: number, queries: number, keys: number, units: number, changes: Changes): Float64Array {
-  if (layer.query) return stagesOf(layer, head, query, queries, keys, changes).weights;
-  const first = head * queries * keys;
-  return Float64Array.from({ length: keys }, (_, key) => layer.units![first + key * queries + query] / units);
+/** The weights of one query on every key in one head. The changes do not apply to a layer that has weights but no queries. */
+export function weightsOf(layer: Decoded, head: number, query: number, changes: Changes = UNCHANGED): Float64Array {
+  if (layer.query) return stagesOf(layer, head, query, changes).weights;
+  const { nQueries, nKeys, weights, units } = layer;
+  return Float64Array.from({ length: nKeys }, (_, key) => weights![(head * nKeys + key) * nQueries + query] / units);
 }

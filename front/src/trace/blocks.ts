@@ -2,12 +2,14 @@
 
 import type { Layer, NumberArray, Trace, Vectors } from "./data";
 
-/** A layer whose arrays are decoded to numbers. */
 export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
+  nQueries: number;
+  nKeys: number;
   query?: Matrix;
   key?: Matrix;
   value?: Matrix;
-  units?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units` of the trace
+  weights?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units`
+  units: number;
   bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
   output?: { width: number; arrays: DecodedArrays };
 }
@@ -33,8 +35,10 @@ export async function decompress(bytes: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+export const bytesOfBase64 = (text: string): Uint8Array => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
 /** The bytes of a block of a trace, which is written in base64. */
-export const bytesOfBlock = (text: string): Promise<Uint8Array> => decompress(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
+export const bytesOfBlock = (text: string): Promise<Uint8Array> => decompress(bytesOfBase64(text));
 
 /** Decode signed integers of three bytes: the high bytes of all integers, then all middle bytes, then all low bytes. */
 function signedIntegers(bytes: Uint8Array): Int32Array {
@@ -48,7 +52,6 @@ function unsignedIntegers(bytes: Uint8Array): Uint16Array {
   return Uint16Array.from({ length: count }, (_, i) => (bytes[i] << 8) | bytes[count + i]);
 }
 
-/** The fields of a trace that hold its arrays, by the names of the blocks. */
 type Stored = Pick<Trace, "blocks" | "numbers" | "masks">;
 
 async function matrix(trace: Stored, vectors?: Vectors): Promise<Matrix | undefined> {
@@ -61,21 +64,24 @@ async function numbersOf(trace: Stored, { block, step }: { block: string; step: 
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await bytesOfBlock(trace.blocks[block])), (n) => n * step);
 }
 
-/** Decode arrays of a trace, by name: integers times the array's `step`, or the floats that a worker sent. */
 export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
   const decodeOne = async ([name, array]: [string, NumberArray]) => [name, { numbers: await numbersOf(trace, array), shape: array.shape }] as const;
   return Object.fromEntries(await Promise.all(Object.entries(arrays).map(decodeOne)));
 }
 
-export async function decodeLayer(trace: Stored, layer: Layer): Promise<Decoded> {
+export async function decodeLayer(trace: Stored & Pick<Trace, "kinds" | "source" | "target" | "units">, layer: Layer): Promise<Decoded> {
+  const kind = Object.values(trace.kinds).find(({ layers }) => layers.includes(layer))!;
   const { query, key, value, weights, mask, output, ...rest } = layer;
   const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
   return {
     ...rest,
+    nQueries: trace[kind.queries].length,
+    nKeys: trace[kind.keys].length,
     query: queries,
     key: keys,
     value: values,
-    units: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await bytesOfBlock(trace.blocks[weights]))) : undefined,
+    weights: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await bytesOfBlock(trace.blocks[weights]))) : undefined,
+    units: trace.units,
     output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,
     bits: mask ? (trace.masks?.[mask] ?? (await bytesOfBlock(trace.blocks[mask]))) : undefined,
   };

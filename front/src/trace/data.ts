@@ -11,7 +11,6 @@ export interface Token {
   place?: Patch | Frame;
 }
 
-/** The part of a picture that a token stands for. */
 export interface Patch {
   image: number; // the index of the image in `Trace.images`
   n_images: number; // in a video, how many successive frames the token stands for; else 1
@@ -23,19 +22,23 @@ export interface Patch {
   seconds?: [number, number]; // in a video, when the token's first frame begins and its last one ends; left out if the frame rate is not known
 }
 
-/** The part of a sound recording that a token stands for. */
 export interface Frame {
   start: number; // in seconds from the beginning of the recording; so is `end`
   end: number;
 }
 
-/**
- * An array [heads tokens width] of queries, keys, values or hidden vectors. `block` is the name of the block of the trace
- * that holds the array as integers; each number is an integer times `step`. From a worker, the block holds the numbers.
- */
-export interface Vectors {
+/** The numbers of an array: the block of the trace with this name holds integers, which times `step` are the numbers; from a worker, the numbers. */
+interface StoredNumbers {
   block: string;
   step: number;
+}
+
+export interface NumberArray extends StoredNumbers {
+  shape: number[];
+}
+
+/** An array [heads tokens width] of queries, keys, values or hidden vectors. */
+export interface Vectors extends StoredNumbers {
   heads: number;
   width: number;
 }
@@ -92,18 +95,8 @@ export interface Written {
   alternatives: [string, number][];
 }
 
-/**
- * An array of numbers. `block` is the name of the block of the trace that holds it as integers; each number is an integer
- * times `step`. From a worker, the block holds the numbers themselves.
- */
-export interface NumberArray {
-  block: string;
-  step: number;
-  shape: number[];
-}
-
 /** A worked example: the matrices from which queries, keys and values are computed, and the output matrix. */
-export interface Worked {
+interface Worked {
   source: string;
   notes: string[];
   matrices: Record<string, NumberArray>; // by name: x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o; an example may lack some
@@ -123,10 +116,7 @@ export interface Movement {
   arrays: Record<string, NumberArray>;
 }
 
-/**
- * The movement that a worker computes after it has sent a trace. `movement` has an entry for each kind of self-attention, and
- * `numbers` has the floats of its arrays, by the name of the block.
- */
+/** The movement of each kind of self-attention, which a worker sends after the trace. `numbers`: the floats of its arrays, by block. */
 export interface LateMovement {
   movement: Record<string, Movement>;
   numbers: Record<string, Float32Array>;
@@ -141,7 +131,6 @@ export interface Alignment {
   candidates: Candidate[];
 }
 
-/** One of the translations that beam search found, with its words, its pieces, and the weights that align them. */
 export interface Candidate {
   text: string;
   score: number; // the log-probability divided by a power of the length (see site/translator/beam.ts); translations are sorted by it
@@ -173,10 +162,7 @@ export interface SecondTrace extends Pick<Trace, "model" | "kinds" | "blocks" | 
   output?: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
 }
 
-/**
- * A head whose attention differs between two traces. `query`: the position of the query whose attention differs most. `moved`: the
- * share of this query's attention that goes to other keys in the second trace.
- */
+/** A head whose attention differs between two traces: the query that differs most, and the share of its attention that `moved` to other keys. */
 export interface PartedHead {
   kind: string;
   layer: number;
@@ -186,14 +172,13 @@ export interface PartedHead {
 }
 
 /** A head, and how much of the difference between a clean and a corrupted run its output restores: 0 = nothing, 1 = all. */
-export interface HeadEffect {
+interface HeadEffect {
   kind: string;
   layer: number;
   head: number;
   effect: number;
 }
 
-/** The recorded attention of a model while it reads one text, with all that a page shows of it. */
 export interface Trace {
   model: string;
   text: string;
@@ -229,19 +214,13 @@ export interface Going {
   logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/**
- * A change to heads, in the form in which a server or a worker takes it. "cut": the heads do not attend from the query to the
- * key. "silence": the head attends to nothing. "sharpen": the temperature of the head is multiplied by `temperature`.
- */
+/** A change to heads: they do not attend from a query to a key, a head attends to nothing, or the temperature of a head is multiplied. */
 export type Change =
   | { kind: "cut"; query: number; key: number; heads: string[] }
   | { kind: "silence"; head: string }
   | { kind: "sharpen"; head: string; temperature: number };
 
-/**
- * How changes to heads alter the output of the model and the attention of its heads. `before` and `after`: the most probable
- * next tokens and their probabilities, without and with the changes.
- */
+/** How changes to heads alter a run of the model. `before`, `after`: the most probable next tokens, without and with the changes. */
 export interface Effect {
   output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output
   heads: { head: string; token: string; moved: number }[]; // `moved`: the share of attention that the query `token` moves to other keys
@@ -249,7 +228,6 @@ export interface Effect {
   after: [string, number][];
 }
 
-/** What a model shall read and generate. */
 export interface Reading {
   text: string;
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
@@ -259,7 +237,6 @@ export interface Reading {
   nucleus?: number; // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 }
 
-/** A model that runs in the page. */
 export interface ModelHere {
   name: string;
   kind: "encoder" | "causal" | "translator";

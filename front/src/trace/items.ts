@@ -2,7 +2,6 @@
 
 import type { Token } from "./data";
 
-/** What a row or a column of a view stands for: a token, or a word of several tokens. */
 export interface Item {
   index: number; // the number of this item among all items, from 0
   positions: number[]; // the positions, in the text, of the item's tokens

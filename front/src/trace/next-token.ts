@@ -1,13 +1,11 @@
 // The next token of a causal model: probabilities from logits, the most probable tokens, and sampling
 
 import { indicesOfLargest } from "./arrays";
+import { bytesOfBase64 } from "./blocks";
 import type { Going } from "./data";
 
-/** Return the logits of the next token [vocabulary]. If a server sent them, they are decoded from base64. */
-export function logitsOf({ logits }: Going): Float32Array {
-  if (typeof logits !== "string") return logits;
-  return new Float32Array(Uint8Array.from(atob(logits), (letter) => letter.charCodeAt(0)).buffer);
-}
+/** The logits of the next token [vocabulary], which a server sends in base64. */
+export const logitsOf = ({ logits }: Going): Float32Array => (typeof logits === "string" ? new Float32Array(bytesOfBase64(logits).buffer) : logits);
 
 /** The probability of each token of the vocabulary: softmax(logits / temperature). At temperature 0, the most probable token has probability 1. */
 export function probabilities(logits: Float32Array, temperature = 1): Float64Array {
@@ -18,10 +16,7 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
   return exponentials.map((one) => one / sum);
 }
 
-/**
- * The probabilities for nucleus sampling. The most probable tokens are kept: as few as have a sum of at least `least`. Their
- * probabilities are divided by this sum; all others become 0.
- */
+/** The most probable tokens, as few as have a sum of at least `least`, with their probabilities divided by this sum; all others become 0. */
 export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
   if (least >= 1) return probabilities;
   const nucleus = new Float64Array(probabilities.length);

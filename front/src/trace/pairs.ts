@@ -3,11 +3,9 @@
 import type { Item } from "./items";
 
 /**
- * Pair the items of two texts, each item with at most one of the other text, in the order of the texts. As many items as possible
- * that have the same text are paired (the longest common subsequence); upper and lower case count as the same. Between them, as many
- * items of one text as of the other are paired in order: in "a red cat" and "a dark cat", "red" with "dark".
- *
- * @returns the pairs in both directions.
+ * Pair the items of two texts in order, and return the pairs in both directions. As many items as possible with the same text are paired
+ * (the longest common subsequence, in which case does not count). Between them, as many items of one text as of the other are paired: in
+ * "a red cat" and "a dark cat", "red" with "dark".
  */
 export function pairItems(items: Item[], others: Item[]): Map<Item, Item> {
   if (items === others) return new Map(items.map((item) => [item, item]));

@@ -23,10 +23,7 @@ export function Generation() {
   );
 }
 
-/**
- * The tokens with which the text goes on, as buttons: the model generated them, or the reader chose them among likely ones. A click on
- * a token chooses the query that predicted it.
- */
+/** The tokens that were generated or chosen, as buttons. A click on one chooses the query that predicted it. */
 function Written() {
   const say = words();
   const { written, going } = trace.value;

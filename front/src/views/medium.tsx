@@ -6,7 +6,7 @@ import { weightOrMasked } from "../parts/numbers";
 import { Caution, Numbers, Panel } from "../parts/panel";
 import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, trace, twoTexts } from "../state/state";
 import { lockQuery } from "../state/texts";
-import { shownRow } from "../state/weights";
+import { rowOf } from "../state/weights";
 import { bytesOfBlock } from "../trace/blocks";
 import type { Frame, Patch, Token } from "../trace/data";
 import { words } from "../words";
@@ -17,14 +17,11 @@ const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixe
 const SOUND_HEIGHT = 140;
 const OTHERS = 6; // how many tokens that are no part of the medium are listed with their weights
 
-/**
- * One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording.
- * `rectangle` returns the part of the drawing that a token stands for.
- */
+/** One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording. */
 interface Scene {
   name: string; // the caption; "" if there is only one drawing
   seconds?: number; // the length of a recording
-  load: () => Promise<ImageData>;
+  load: () => Promise<ImageBitmap>;
   rectangle: (token: Token) => Rectangle | null; // null = the token is no part of this drawing
 }
 
@@ -41,7 +38,7 @@ export function Medium() {
   const say = words();
   const scenes = useMemo(() => [...pictureScenes(keyTokens.value), ...soundScenes(keyTokens.value)], [keyTokens.value, say]);
   if (!scenes.length) return null;
-  const row = queryItem.value && shownRow(queryItem.value);
+  const row = queryItem.value && rowOf(queryItem.value);
   const range = rangeOf(row?.weights ?? null);
   const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
@@ -103,12 +100,12 @@ function strengthIn([smallest, largest]: Range, weight: number): number {
 
 function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; width: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [pixels, setPixels] = useState<ImageData | null>(null);
+  const [pixels, setPixels] = useState<ImageBitmap | null>(null);
   useEffect(() => {
     setPixels(null);
     void scene.load().then(setPixels);
   }, [scene]);
-  const row = queryItem.value && shownRow(queryItem.value);
+  const row = queryItem.value && rowOf(queryItem.value);
   void key.value;
   useEffect(() => {
     if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, range, row?.weights ?? null);
@@ -131,7 +128,6 @@ function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; widt
   );
 }
 
-/** A drawing for each picture and each thumbnail that tokens are parts of, in the order of the pictures. */
 function pictureScenes(tokens: Token[]): Scene[] {
   const { images } = trace.value;
   const found = new Map<string, Patch>();
@@ -151,7 +147,6 @@ function pictureScenes(tokens: Token[]): Scene[] {
   }));
 }
 
-/** A name for the drawing that a patch is part of. */
 const sceneOf = (patch: Patch) => `${patch.image} ${patch.thumbnail}`;
 
 function pictureName(patch: Patch): string {
@@ -180,13 +175,11 @@ function placeText(token: Token): string {
   return isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 }
 
-function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageData, width: number, range: Range, weights: Float64Array | null): void {
+function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, width: number, range: Range, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d")!;
-  const unscaled = new OffscreenCanvas(pixels.width, pixels.height);
-  unscaled.getContext("2d")!.putImageData(pixels, 0, 0);
-  context.drawImage(unscaled, 0, 0, width, height);
+  context.drawImage(pixels, 0, 0, width, height);
   if (!weights) return;
   const framed: [number, number, number, number, number][] = []; // outlines of the chosen key and query: left, top, width, height, thickness of the line
   for (const item of keyItems.value) {
@@ -221,30 +214,27 @@ function tokenAt(event: MouseEvent, scene: Scene): number | null {
   return found < 0 ? null : found;
 }
 
-/**
- * Choose the token at this position as the query and keep it chosen when the pointer leaves it; if it is kept already, let it go.
- * Nothing is done for null, or in cross-attention, where the tokens of the medium are only keys.
- */
+/** Lock the token at this position as the query, or unlock it. In cross-attention, the tokens of the medium are only keys. */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
   if (item && !twoTexts.value) lockQuery(item);
 }
 
-async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<ImageData> {
+async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<ImageBitmap> {
   const bytes = await bytesOfBlock(trace.value.blocks[block]); // the bytes of the pixels: [3 height width], with red, green and blue as the first axis
   const size = height * width;
   return pixelsOf(height, width, (at, channel) => bytes[channel * size + at]);
 }
 
 /** The pixels of a spectrogram, in grey, with the lowest frequency band at the bottom. */
-async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<ImageData> {
+async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<ImageBitmap> {
   const bytes = await bytesOfBlock(trace.value.blocks[block]); // one byte for each pixel: [bands frames], the lowest band first
   return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
 }
 
 /** Make an image. `valueAt` returns the red, green or blue value (channel 0, 1, 2; 0 to 255) of a pixel; `index` counts pixels row by row. */
-function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): ImageData {
+function pixelsOf(height: number, width: number, valueAt: (index: number, channel: number) => number): Promise<ImageBitmap> {
   const data = new Uint8ClampedArray(4 * height * width);
   for (let i = 0; i < height * width; i++) data.set([valueAt(i, 0), valueAt(i, 1), valueAt(i, 2), 255], 4 * i);
-  return new ImageData(data, width, height);
+  return createImageBitmap(new ImageData(data, width, height));
 }

@@ -3,7 +3,7 @@
 import { weightText } from "../parts/numbers";
 import { Panel, RankedList } from "../parts/panel";
 import { colourScale, headName, key, query, queryItem } from "../state/state";
-import { keysByWeight, type Pair, progress, shownGrid, shownRow, strongestPairs } from "../state/weights";
+import { keysByWeight, type Pair, progress, shownGrid, rowOf, strongestPairs } from "../state/weights";
 import { words } from "../words";
 
 const LISTED = 8;
@@ -11,7 +11,7 @@ const LISTED = 8;
 /** The pairs that are listed: the query's strongest keys or, without a query, the head's strongest pairs. */
 function listedPairs(): Pair[] {
   const [from, grid] = [queryItem.value, shownGrid.value];
-  const row = from && shownRow(from);
+  const row = from && rowOf(from);
   const ofQuery = from && row ? keysByWeight(row).slice(0, LISTED).map((to) => ({ from, to, weight: row.weights[to.index] })) : [];
   return (!from && grid ? strongestPairs(grid, LISTED) : ofQuery).filter(({ weight }) => weight);
 }

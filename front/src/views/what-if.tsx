@@ -2,17 +2,17 @@
 // before and after
 
 import { weightText } from "../parts/numbers";
-import { Numbers, Panel, Slider, Table } from "../parts/panel";
+import { Check, Numbers, Panel, Slider, Table } from "../parts/panel";
 import { busy, runChanged } from "../state/questions";
 import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
-import { keysByWeight, shownRow } from "../state/weights";
+import { keysByWeight, rowOf } from "../state/weights";
 import { UNCHANGED } from "../trace/attention";
 import type { Change, Effect } from "../trace/data";
 import { words } from "../words";
 
 const LISTED = 6;
 
-/** A band that stays at the top of the window while the reader has changed the head: what is changed, which panels show it, and a button that undoes it. */
+/** A band at the top of the window while the head is changed: what is changed, which panels show it, and a button that undoes it. */
 export function ChangesBand() {
   const say = words();
   if (!isChanged.value) return null;
@@ -35,7 +35,7 @@ export function WhatIf() {
   if (!layer.value.query)
     return <Panel view="what-if" title={say.whatIf}><p class="caption">{say.whatIfNone}</p></Panel>;
   const from = queryItem.value;
-  const [before, after] = [from && shownRow(from, undefined, undefined, UNCHANGED), from && shownRow(from)];
+  const [before, after] = [from && rowOf(from, undefined, undefined, UNCHANGED), from && rowOf(from)];
   const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
   const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
@@ -88,18 +88,13 @@ export function WhatIf() {
   );
 }
 
-/**
- * A button that runs the whole model with the reader's changes to the head, on a server or in a worker. After such a run, the effect of
- * the changes is shown below the button.
- */
+/** A button that runs the whole model with the reader's changes to the head, and the effect of these changes. */
 function Run() {
   const say = words();
   return (
     <>
       <p class="run">
-        <label class="check">
-          <input type="checkbox" checked={silenced.value} onChange={(event) => (silenced.value = event.currentTarget.checked)} /> {say.silence}
-        </label>
+        <Check of={silenced} label={say.silence} />
         <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runChanged(changesMade())}>{say.runModel}</button>
       </p>
       {changeEffect.value && <EffectOf effect={changeEffect.value} />}
@@ -123,13 +118,14 @@ function EffectOf({ effect: { output, heads, before, after } }: { effect: Effect
       {output !== null && <p>{say.effectOutput(output.toPrecision(4))}</p>}
       {before.length > 0 && (
         <Table
+          name="changes"
           caption={say.nextTokens}
           head={[say.before, "", say.after, ""]}
           rows={before.map(([text, share], i) => [text, share.toFixed(4), after[i][0], after[i][1].toFixed(4)])}
         />
       )}
       {heads.length > 0 && (
-        <Table caption={say.effectHeads} head={[say.head, say.token, say.effectMoved]} rows={heads.map((one) => [one.head, one.token, one.moved.toFixed(4)])} />
+        <Table name="changes" caption={say.effectHeads} head={[say.head, say.token, say.effectMoved]} rows={heads.map((one) => [one.head, one.token, one.moved.toFixed(4)])} />
       )}
     </div>
   );

@@ -55,7 +55,6 @@ function signed(vector: Float64Array): Float64Array {
   return scaled(vector, Math.sign(largest) / Math.max(Math.sqrt(dot(vector, vector)), 1e-300));
 }
 
-/** The dot products of all pairs of vectors, as a matrix. */
 function products(vectors: Float64Array[]): Float64Array {
   const size = vectors.length;
   const found = new Float64Array(size * size);

@@ -1,6 +1,6 @@
 // The effect of changes to heads: how much the output of the model and the attention of all heads differ with the changes
 
-import { edge, UNCHANGED, weightsOf, type Changes } from "../../trace/attention";
+import { edge, weightsOf, type Changes } from "../../trace/attention";
 import { decodeLayer, type Decoded } from "../../trace/blocks";
 import type { Change, Effect, Trace } from "../../trace/data";
 import { numbered } from "../../trace/items";
@@ -8,7 +8,6 @@ import type { Changed, Model } from "./graph";
 
 const LISTED = 12; // the result lists at most this many heads: those whose attention changes most
 
-/** The layer and the number of a head: "L3H1" is head 1 of layer 3. */
 interface HeadPlace {
   layer: number;
   head: number;
@@ -36,10 +35,7 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
   return changed;
 }
 
-/**
- * Return the effect of changes: the differences between a run without changes (`before`) and a run with them (`after`). The lists of
- * next tokens in the result are empty.
- */
+/** The effect of changes, from a run without and a run with them; without the lists of next tokens. */
 export async function effectOf(changes: Change[], before: RunResult, after: RunResult): Promise<Effect> {
   const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
   const names = numbered(tokens.map(({ text }) => text));
@@ -47,7 +43,7 @@ export async function effectOf(changes: Change[], before: RunResult, after: RunR
   for (const [i, layer] of layersOf(before.trace).entries()) {
     const [one, other] = [await decodeLayer(before.trace, layer), await decodeLayer(after.trace, layersOf(after.trace)[i])];
     for (let head = 0; head < layer.heads; head++) {
-      const { query, moved } = mostChangedQuery(one, other, head, tokens.length, changesOfHead(changes, { layer: layer.layer, head }));
+      const { query, moved } = mostChangedQuery(one, other, head, changesOfHead(changes, { layer: layer.layer, head }));
       if (moved > 0) heads.push({ head: `L${layer.layer}H${head}`, token: names[query], moved });
     }
   }
@@ -64,7 +60,7 @@ export interface RunResult {
 
 const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
 
-/** The changes to one head; null if one of the changes silences the head. */
+/** The changes to one head; null = one of them silences the head. */
 function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes | null {
   const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
   if (own.some((change) => change.kind === "silence")) return null;
@@ -72,15 +68,12 @@ function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes |
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/**
- * Return the query whose weights in a head change most from one run (layer `one`) to another (`other`), and the share of its attention
- * that moves to other keys (total variation distance). `changes`: those of the head in the other run; null = it is silenced.
- */
-function mostChangedQuery(one: Decoded, other: Decoded, head: number, tokens: number, changes: Changes | null): { query: number; moved: number } {
+/** The query whose weights in a head differ most between two runs, and the share of its attention that moves; `changes` null = silenced. */
+function mostChangedQuery(one: Decoded, other: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
-  for (let query = 0; query < tokens; query++) {
-    const before = weightsOf(one, head, query, tokens, tokens, 1, UNCHANGED);
-    const after = changes ? weightsOf(other, head, query, tokens, tokens, 1, changes) : new Float64Array(tokens);
+  for (let query = 0; query < one.nQueries; query++) {
+    const before = weightsOf(one, head, query);
+    const after = changes ? weightsOf(other, head, query, changes) : new Float64Array(one.nKeys);
     const differences = before.map((weight, key) => weight - after[key]);
     const missing = Math.abs(differences.reduce((sum, one) => sum + one, 0)); // attention that a silenced head no longer gives to any key
     const moved = differences.reduce((sum, one) => sum + Math.abs(one), missing) / 2;

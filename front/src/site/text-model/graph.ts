@@ -3,7 +3,7 @@
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import { rowsOf } from "../../trace/arrays";
-import type { Layer, Vectors } from "../../trace/data";
+import type { Layer } from "../../trace/data";
 import { firstTokens, joinTokens, vectorsOf } from "../arrays";
 
 /** Changes to heads, as inputs of the ONNX graph. */
@@ -25,7 +25,6 @@ interface LastRun extends Pick<Run, "numbers"> {
   rows: (Float32Array | undefined)[]; // the logits after each token; undefined where they were not computed
 }
 
-/** A text model, as a session of ONNX Runtime. */
 export class Model {
   private last: LastRun = { ids: [], numbers: {}, rows: [] };
 
@@ -45,13 +44,8 @@ export class Model {
   }
 
   /**
-   * Run the model.
-   *
-   * The keys, values and logits of the last text of a causal model are kept. If the next text has the same first tokens, the
-   * model reads only the tokens after them.
-   *
-   * @param changed changes to heads; null = none.
-   * @param places the positions of the tokens after which a causal model gives logits; an encoder gives its output for all tokens.
+   * Run the model. A causal model reads only the tokens that its last text did not begin with, since their keys, values and logits are kept.
+   * It gives logits after the tokens at `places`; an encoder gives its output for all tokens.
    */
   async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
     const { last } = this;
@@ -67,19 +61,12 @@ export class Model {
       changed: new Tensor("bool", heads, perHead),
       temperature: new Tensor("float32", temperatures, perHead),
     };
-    for (const vectors of this.vectors) {
-      if (!this.session.inputNames.includes(`past ${vectors.block}`)) continue;
-      const past = read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array();
-      inputs[`past ${vectors.block}`] = new Tensor("float32", past, [1, vectors.heads, read, vectors.width]);
-    }
+    const past = new Map(this.layers.flatMap(vectorsOf).map((vectors) => [vectors, read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array()]));
+    for (const [{ block, heads, width }, numbers] of past) inputs[`past ${block}`] = new Tensor("float32", numbers, [1, heads, read, width]);
     const taken = Object.fromEntries(Object.entries(inputs).filter(([name]) => this.session.inputNames.includes(name)));
     const outputs = await this.session.run(taken);
     const numbers: Run["numbers"] = {};
-    for (const vectors of this.vectors) {
-      const computed = outputs[vectors.block].data as Float32Array;
-      const before = read ? [firstTokens(last.numbers[vectors.block], vectors, read)] : [];
-      numbers[vectors.block] = joinTokens([...before, computed], vectors.heads);
-    }
+    for (const [{ block, heads }, before] of past) numbers[block] = joinTokens([before, outputs[block].data as Float32Array], heads);
     const output = outputs.output.data as Float32Array;
     if (!this.readsPast) return { output, numbers };
     const rows = last.rows.slice(0, read);
@@ -91,11 +78,6 @@ export class Model {
   /** Whether the graph has inputs for the keys and values of tokens that were read before. */
   private get readsPast(): boolean {
     return this.session.inputNames.some((name) => name.startsWith("past "));
-  }
-
-  /** The records of the queries, keys, values and hidden vectors of all layers. */
-  private get vectors(): Vectors[] {
-    return this.layers.flatMap(vectorsOf);
   }
 }
 

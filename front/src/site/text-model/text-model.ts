@@ -23,7 +23,6 @@ interface Input {
   tokens: Token[];
 }
 
-/** Runs an encoder or a causal language model on a text, and returns the trace (see `Reader`). */
 export class TextReader implements Reader {
   private constructor(
     private readonly model: Model,
@@ -93,10 +92,7 @@ export class TextReader implements Reader {
     return written;
   }
 
-  /**
-   * Return the fields of a trace about the tokens that the model has generated or may generate next. `text`: the text that was typed.
-   * `output`: the logits after the last token of this text, and after each token of the continuation.
-   */
+  /** What the model has generated and may generate next. `output`: the logits after the typed text, and after each token of the continuation. */
   private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
     const continuation = ids.slice(read);
     const rows = rowsOf(output, continuation.length + 1);

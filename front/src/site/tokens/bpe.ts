@@ -1,5 +1,7 @@
 // Byte-pair encoding (BPE): of all pairs of neighbours, the pair with the highest score is joined, again and again
 
+import { indicesOfLargest } from "../../trace/arrays";
+
 /** What the algorithm must know about a vocabulary. */
 interface Merges {
   score: (left: string, right: string) => number | undefined; // the score of a pair; undefined = the pair is never joined
@@ -19,8 +21,8 @@ export function bytePairs(symbols: { text: string; whole: boolean }[], merges: M
   };
   const scores = parts.slice(1).map((_, place) => scoreAt(place));
   for (;;) {
-    const best = placeOfLargest(scores);
-    if (best < 0) break;
+    const [best] = indicesOfLargest(scores, 1);
+    if (!scores.length || scores[best] === -Infinity) break;
     parts.splice(best, 2, { text: parts[best].text + parts[best + 1].text, whole: false });
     scores.splice(best, 1);
     if (best > 0) scores[best - 1] = scoreAt(best - 1);
@@ -31,12 +33,4 @@ export function bytePairs(symbols: { text: string; whole: boolean }[], merges: M
     return halves ? halves.flatMap(takenApart) : [piece];
   };
   return parts.flatMap(({ text }) => takenApart(text));
-}
-
-/** The index of the largest number, the first one if several are equal; -1 if all are -∞. */
-function placeOfLargest(numbers: number[]): number {
-  let best = -1;
-  let largest = -Infinity;
-  for (let i = 0; i < numbers.length; i++) if (numbers[i] > largest) [best, largest] = [i, numbers[i]];
-  return best;
 }

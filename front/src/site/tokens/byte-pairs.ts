@@ -85,10 +85,7 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /**
-   * The bytes of a piece: one for each of its letters, as the vocabulary's `bytes` says. If `bytes` lacks one of the letters, they are
-   * the UTF-8 of the piece.
-   */
+  /** The bytes of a piece: one for each of its letters or, if the vocabulary's `bytes` lacks one of them, the UTF-8 of the piece. */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);

@@ -8,15 +8,10 @@ export interface Piece {
   end: number;
 }
 
-/**
- * Cuts a text into pieces, and tells which letters a piece stands for. The letters are needed for pieces that a model has generated:
- * they were not cut from a text, in which their letters could be looked up.
- */
+/** Cuts a text into pieces. `letters` is for pieces that a model has generated, which were not cut from a text. */
 export interface Cutter {
   /** Cut the code points of a text from `from` to before `to` into pieces. */
   cut: (text: string[], from: number, to: number) => Piece[];
-  /** The letters that a piece of the vocabulary stands for. */
   letters: (piece: string) => string;
-  /** The text that several pieces spell together. */
   decode: (pieces: string[]) => string;
 }

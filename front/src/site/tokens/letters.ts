@@ -1,6 +1,5 @@
 // Sets of letters, written as a sorted list of ranges of code points
 
-/** The first and the last code point of a range. */
 export type Range = [number, number];
 
 /** Return a function that says whether a letter is in one of the ranges, which must be sorted. */

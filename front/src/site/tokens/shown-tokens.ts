@@ -4,7 +4,6 @@ import type { Token } from "../../trace/data";
 import type { Cutter, Piece } from "./cutter";
 import { isBlank, stripped } from "./letters";
 
-/** The pieces of a tokenizer's vocabulary. */
 export interface Pieces {
   pieces: string[]; // the vocabulary; the index of a piece is its id
   unknown: number | null; // the id of the unknown token; null = there is none
@@ -36,7 +35,6 @@ export function tokensWithoutText(ids: number[], before: number | null, vocabula
   });
 }
 
-/** Whether the text of two pieces in a row has a space between them. */
 function spaceBetween(before: string, piece: string, { decode }: Cutter): boolean {
   const [first, both] = [[before], [before, piece]].map((pieces) => [...stripped(decode(pieces))]);
   return both[first.length] === " ";

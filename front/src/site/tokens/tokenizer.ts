@@ -28,11 +28,7 @@ export class Tokenizer {
 
   static of = (file: Uint8Array) => new Tokenizer(JSON.parse(new TextDecoder().decode(file)) as Vocabulary);
 
-  /**
-   * Tokenize a text, given as its code points, and add the tokens that the tokenizer puts before and after it.
-   *
-   * @param most the most tokens in the result, with the added ones. Of a longer text, only the first tokens are kept.
-   */
+  /** The pieces of a text, given as its code points, with the tokens added to it; of more than `most`, the last of the text are left out. */
   encode(text: string[], most = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
@@ -55,17 +51,13 @@ export class Tokenizer {
     return [...found, ...this.cutter.cut(text, from, text.length)];
   }
 
-  /**
-   * Return the tokens that the page shows: one for each piece of a text, then one for each id of its continuation. `text`: the code
-   * points of the text.
-   */
+  /** The tokens that the page shows: one for each piece of a text, given as its code points, and for each id of its continuation. */
   tokens(pieces: Piece[], text: string[], continuation: number[] = []): Token[] {
     const last = pieces.at(-1)?.id ?? null;
     const { vocabulary, cutter } = this;
     return withWords([...tokensOf(pieces, text, vocabulary, cutter), ...tokensWithoutText(continuation, last, vocabulary, cutter)]);
   }
 
-  /** The text that the page shows for each of these ids. */
   texts = (ids: number[]): string[] => ids.map((id) => tokensWithoutText([id], null, this.vocabulary, this.cutter)[0].text);
 
   /** The letters of the token with this id, with the spaces around them. */
@@ -74,6 +66,5 @@ export class Tokenizer {
     return special.includes(id) ? pieces[id] : this.cutter.letters(pieces[id]);
   }
 
-  /** The text that the tokens with these ids spell together. */
   decode = (ids: number[]): string => this.cutter.decode(ids.map((id) => this.vocabulary.pieces[id]));
 }

@@ -21,7 +21,6 @@ export interface WordPieceTables {
   jamo: Record<string, string>; // for each Korean letter inside a syllable, the same letter in the form in which it stands alone
 }
 
-/** A normalised letter, and the position in the text of the letter that it was made from. */
 interface Letter {
   letter: string;
   at: number;
@@ -76,10 +75,7 @@ export class WordPiece implements Cutter {
 
   decode = (pieces: string[]): string => pieces.join(" ").replaceAll(` ${this.vocabulary.prefix}`, "");
 
-  /**
-   * Cut a word into pieces: at each place, the longest piece of the vocabulary that fits. If none fits at some place, or if the
-   * word has more letters than `longest`, the whole word is one unknown token.
-   */
+  /** Cut a word into the longest pieces that fit, from its beginning on. If none fits at some place, the whole word is one unknown token. */
   private cutWord(word: Letter[]): Piece[] {
     const { prefix, longest, decomposes } = this.vocabulary;
     const piece = (id: number, start: number, end: number): Piece => ({ id, start: word[start].at, end: word[end - 1].at + 1 });

@@ -19,7 +19,6 @@ interface Active {
   last: ReadToken; // the last token that the decoder read
 }
 
-/** A finished translation: EOS followed its last token. */
 export interface Hypothesis extends Active {
   score: number;
 }
@@ -31,11 +30,7 @@ interface Extension {
   logProbability: number;
 }
 
-/**
- * Translate a source, and return the finished translations, best first.
- *
- * @param throwIfOutdated is called before each step; it throws an error to end the search.
- */
+/** The finished translations of a source, best first. `throwIfOutdated` is called before each step; it throws an error to end the search. */
 export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, throwIfOutdated: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
   const limit = Math.min(settings.max_tokens - 1, settings.limit.per_piece * encoded.tokens + settings.limit.extra);
@@ -55,10 +50,7 @@ export async function beamSearch(graphs: Graphs, settings: Settings, encoded: En
   return found.sort((a, b) => b.score - a.score);
 }
 
-/**
- * The `size` most probable extensions of unfinished translations by one token, best first. A translation that has `limit` tokens
- * is extended only by the end (EOS).
- */
+/** The `size` most probable extensions by one token, best first. A translation with `limit` tokens is extended only by its end (EOS). */
 function extensionsOf(active: Active[], settings: Settings, size: number, limit: number): Extension[] {
   const all = active.flatMap((from) => {
     const numbers = logSoftmax(rowOf(from.last.step, "logits", from.last.row));

@@ -36,13 +36,11 @@ export interface Step {
   rows: number;
 }
 
-/** Return one row of the output `name` of a step, which has the shape [rows …]. */
 export function rowOf(step: Step, name: string, row: number): Float32Array {
   const size = step.arrays[name].length / step.rows;
   return step.arrays[name].subarray(row * size, (row + 1) * size);
 }
 
-/** The encoder and the decoder of a translator, as sessions of ONNX Runtime. */
 export class Graphs {
   private constructor(
     private readonly encoder: InferenceSession,
@@ -60,12 +58,7 @@ export class Graphs {
     return { arrays: arraysOf(await this.encoder.run({ source, lengths: lengthsOf(1, ids.length) })), tokens: ids.length };
   }
 
-  /**
-   * Let the decoder read the next token of each translation.
-   *
-   * @param before the previous step, and for each translation the row in it that the translation continues; null = there is no
-   *   previous step.
-   */
+  /** Let the decoder read the next token of each translation. `before`: the previous step, and the row in it that each translation continues. */
   async step(tokens: number[], encoded: Encoded, before: { step: Step; rows: number[] } | null): Promise<Step> {
     const rows = tokens.length;
     const feeds: Record<string, Tensor> = {
@@ -84,12 +77,8 @@ export class Graphs {
 }
 
 /**
- * Return an input of the decoder: a tensor made of rows of an array.
- *
- * @param axes the input's axes: a number is a size, a name a size that differs between calls. "batch" = the rows, "source" = the
- *   tokens of the source; the size of any other name (the tokens read so far) follows from the data.
- * @param count the number of rows of the array.
- * @param rows for each row of the input, the row of the array that it is a copy of.
+ * A tensor of these rows of an array, which has `count` rows. In `axes`, a number is a size, "batch" stands for the rows, "source" for the
+ * tokens of the source, and any other name for the tokens that were read so far.
  */
 function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);

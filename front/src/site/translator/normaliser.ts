@@ -61,10 +61,7 @@ class LetterTable {
     this.texts = content.subarray(4 + size);
   }
 
-  /**
-   * For the text from `at` on, find the rule that replaces the most letters; return their number, in UTF-16 units, and the text
-   * that replaces them. null = no rule applies.
-   */
+  /** The rule that replaces the most letters from `at` on: their number, in UTF-16 units, and what replaces them; null = none applies. */
   longest(text: string, at: number): { length: number; replaced: string } | null {
     let found: { length: number; replaced: string } | null = null;
     let place = this.offset(this.units[0]);

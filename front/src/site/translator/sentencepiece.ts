@@ -132,10 +132,7 @@ export class Vocabulary {
     });
   }
 
-  /**
-   * Return an unknown piece with its id: that of the piece with the same letters if the vocabulary has one that is marked as unused,
-   * else UNK. Vocabularies of Marian need this (text/foreign_vocabulary.py).
-   */
+  /** An unknown piece with its id: that of an unused piece with the same letters, as Marian has them (text/foreign_vocabulary.py), else UNK. */
   private foreign(unknown: TextPiece): TextPiece {
     const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
     return { id, text: unknown.text };

@@ -1,7 +1,7 @@
 // The reader (see ../reader.ts) of a translator: from a sentence to the trace of its best translation, with the word alignments of
 // all translations that beam search found
 
-import { UNCHANGED, weightsOf } from "../../trace/attention";
+import { weightsOf } from "../../trace/attention";
 import { decodeLayer } from "../../trace/blocks";
 import type { Alignment, Candidate, Reading, Trace } from "../../trace/data";
 import { causal, joinTokens, outputArrays, type Outputs, vectorsOf } from "../arrays";
@@ -31,7 +31,6 @@ interface Pair {
   signs: Signs;
 }
 
-/** Translates a text, and returns the trace (see `Reader`). */
 export class TranslatorReader implements Reader {
   private readonly clean: Clean;
 
@@ -87,25 +86,20 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /**
-   * The arrays of the trace, by the names of their blocks. For each layer, they are the queries, keys, values and hidden vectors
-   * [heads tokens width] or, if the layer's weights are no softmax of dot products, the weights.
-   */
+  /** The arrays of the trace, by the names of their blocks: vectors [heads tokens width] or, without a softmax of dot products, weights. */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
-    const steps: { name: (block: string) => Float32Array }[] = [];
-    for (let read: typeof last | null = last; read; read = read.before) {
-      const { step, row } = read;
-      steps.unshift({ name: (block) => rowOf(step, block, row) });
-    }
+    const read = [last];
+    while (read[0].before) read.unshift(read[0].before);
+    const rowsOfSteps = (block: string) => read.map(({ step, row }) => rowOf(step, block, row));
     for (const [kind, { layers }] of Object.entries(this.shape.kinds)) {
       for (const layer of layers) {
-        if (layer.weights) vectors[layer.weights] = transposed(steps.map(({ name }) => name(layer.weights!)));
+        if (layer.weights) vectors[layer.weights] = transposed(rowsOfSteps(layer.weights));
         else for (const vector of vectorsOf(layer)) {
           const part = vector.block.split(" ").at(-1);
           if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
-          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(steps.map(({ name }) => name(vector.block)), vector.heads);
+          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(rowsOfSteps(vector.block), vector.heads);
           else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer.layer}`];
           else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row);
         }
@@ -141,12 +135,11 @@ export class TranslatorReader implements Reader {
     const trace = this.traceOf(pair);
     const record = trace.kinds.cross.layers.find((layer) => layer.layer === rule.layer)!;
     const layer = await decodeLayer(trace, record);
-    const [queries, keys] = [trace.target.length, trace.source.length];
     const heads = rule.head === null ? Array.from({ length: record.heads }, (_, head) => head) : [rule.head];
-    return Array.from({ length: queries }, (_, piece) => {
-      const query = rule.step === "reads" ? Math.min(piece + 1, queries - 1) : piece;
-      const rows = heads.map((head) => weightsOf(layer, head, query, queries, keys, trace.units, UNCHANGED));
-      return Array.from({ length: keys }, (_, key) => rows.reduce((sum, row) => sum + row[key], 0) / heads.length);
+    return Array.from({ length: layer.nQueries }, (_, piece) => {
+      const query = rule.step === "reads" ? Math.min(piece + 1, layer.nQueries - 1) : piece;
+      const rows = heads.map((head) => weightsOf(layer, head, query));
+      return Array.from({ length: layer.nKeys }, (_, key) => rows.reduce((sum, row) => sum + row[key], 0) / heads.length);
     });
   }
 

@@ -2,10 +2,7 @@
 
 const STRICT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/**
- * The letters that bytes spell, each with the range of its bytes (`start` to before `end`). A byte that is no part of a
- * letter is an entry with `letter` null.
- */
+/** The letters that bytes spell, each with its bytes, `start` to before `end`; null = the byte is no part of a letter. */
 export function lettersOfBytes(bytes: Uint8Array): { letter: string | null; start: number; end: number }[] {
   const letters: { letter: string | null; start: number; end: number }[] = [];
   for (let start = 0; start < bytes.length; ) {

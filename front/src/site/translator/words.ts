@@ -47,10 +47,7 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
   return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
 }
 
-/**
- * The indices of the pieces whose weights count for their words: of each word, the pieces that have more than punctuation; of a word
- * without such pieces, those with punctuation; of a word that has only empty pieces, all.
- */
+/** The pieces whose weights count for their words: those that are not empty and, if the word has others, not only punctuation. */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
     const text = pieces[place].replaceAll(SPACE, "");
@@ -68,10 +65,7 @@ interface SpelledText {
   pieces: string[]; // the last one is the end of the sentence
 }
 
-/**
- * The weights between words, from the weights between pieces: the sum over the pieces of the source word, the mean over those of
- * the target word. Only some pieces of a word count (see `representatives`).
- */
+/** The weights between words: the sum over the pieces of the source word, the mean over those of the target word (see `representatives`). */
 export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
   const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation of removed signs has no words

@@ -4,15 +4,16 @@ import { computed } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { type Box, measured, useSize } from "../../parts/boxes";
 import { hueOf, shade, strength, textColour } from "../../parts/colours";
-import { Caution, Choice, Numbers, Panel } from "../../parts/panel";
+import { onKeys } from "../../parts/keys";
+import { Caution, Choice, Numbers, Panel, Table } from "../../parts/panel";
 import { Word } from "../../parts/word";
 import { linkedChoice } from "../../state/linked-signals";
-import { keptUnit, trace } from "../../state/state";
+import { candidate, keptUnit, trace } from "../../state/state";
 import type { Side } from "../../trace/data";
 import { directionOf, isolated } from "../../trace/items";
 import { unknownCharacters } from "../../trace/unknown";
 import { words } from "../../words";
-import { alignedUnits, candidate, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
+import { alignedUnits, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
 
 const drawnAs = linkedChoice("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
@@ -67,34 +68,20 @@ function captionOf(at: Unit): string {
   return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));
 }
 
-/** The table of the translations that beam search found, best first. A click on one shows its alignment. */
 function Candidates() {
   const say = words();
   const all = candidates();
   return (
     <div class="scroll" tabIndex={0}>
-      <table class="candidates">
-        <thead>
-          <tr>
-            <th scope="col">{all.length > 1 ? say.alternativesFound(all.length) : say.translation}</th>
-            <th scope="col">{say.score}</th>
-            <th scope="col">{say.logProbability}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.map(({ text, score, log_probability: nats }, i) => (
-            <tr key={i}>
-              <th scope="row" dir="auto">
-                <button type="button" aria-pressed={i === candidate.value} onClick={() => ([candidate.value, keptUnit.value] = [i, null])}>
-                  {text || "∅"}
-                </button>
-              </th>
-              <td>{minus(score.toFixed(4))}</td>
-              <td>{minus(nats.toFixed(4))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        name="candidates"
+        head={[all.length > 1 ? say.alternativesFound(all.length) : say.translation, say.score, say.logProbability]}
+        rows={all.map(({ text, score, log_probability: nats }, i) => [
+          <button type="button" aria-pressed={i === candidate.value} onClick={() => ([candidate.value, keptUnit.value] = [i, null])}>{text || "∅"}</button>,
+          minus(score.toFixed(4)),
+          minus(nats.toFixed(4)),
+        ])}
+      />
     </div>
   );
 }
@@ -146,16 +133,12 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
   const at = chosenUnit.value;
   const others = at && at.side !== side ? units.map((unit) => weightBetween(...(side === "source" ? ([unit, at] as const) : ([at, unit] as const)))) : null;
   const most = others ? Math.max(...others) : 1;
-  const move = (event: KeyboardEvent) => {
-    const here = at?.side === side ? at.index : -1;
-    const to = { ArrowLeft: here - 1, ArrowUp: here - 1, ArrowRight: here + 1, ArrowDown: here + 1, Home: 0, End: units.length - 1 }[event.key];
-    if (to === undefined || !units.length) return;
-    event.preventDefault();
-    event.stopPropagation();
-    keepUnit(units[Math.max(0, Math.min(units.length - 1, to))], false);
-  };
+  const here = at?.side === side ? at.index : -1;
+  const goTo = (index: number) => units.length && keepUnit(units[Math.max(0, Math.min(units.length - 1, index))], false);
+  const [back, next] = [() => goTo(here - 1), () => goTo(here + 1)];
+  const actions = { ArrowLeft: back, ArrowUp: back, ArrowRight: next, ArrowDown: next, Home: () => goTo(0), End: () => goTo(Infinity) };
   return (
-    <p class="tokens" role="listbox" aria-label={label} dir={directionOf(units)} tabIndex={0} onKeyDown={move}>
+    <p class="tokens" role="listbox" aria-label={label} dir={directionOf(units)} tabIndex={0} onKeyDown={onKeys(actions)}>
       {units.map((unit) => {
         const weight = others?.[unit.index] ?? 0;
         return (

@@ -6,9 +6,6 @@ import { linkedChoice } from "../../state/linked-signals";
 import { candidate, chooseHead, chooseKind, key, keptUnit, kind, locked, query, trace } from "../../state/state";
 import type { Candidate, Side } from "../../trace/data";
 
-export { candidate };
-
-/** A word or a piece of the source or of the translation. */
 export interface Unit {
   side: Side;
   index: number; // the number of this word or piece among those of its side, from 0
@@ -54,13 +51,11 @@ function piecesOf(side: Side): Unit[] {
   }));
 }
 
-/** The weight with which a word or piece of the translation (`to`) is aligned to a word or piece of the source (`from`). */
 export function weightBetween(from: Unit, to: Unit): number {
   const { weights, pieces } = shown.value;
   return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
 }
 
-/** For a word or piece of one side, the word or piece of the other side with the largest weight between the two. */
 export function strongestOfUnit(at: Unit): Unit | null {
   const others = unitsOf(at.side === "source" ? "target" : "source");
   const weight = (other: Unit) => (at.side === "source" ? weightBetween(at, other) : weightBetween(other, at));
@@ -70,13 +65,9 @@ export function strongestOfUnit(at: Unit): Unit | null {
 // The trace of the page belongs to the first candidate. While this candidate is shown, choosing a word here also chooses
 // its token in the other views, and the other way round.
 
-/**
- * What to add to the index of a target piece to get the position of the query whose weights align it: 1 if this is the decoder step
- * that reads the piece, since BOS comes first; 0 if it is the step before, which predicts the piece.
- */
+/** The position of the query that aligns target piece 0: 1 if the step counts that reads the piece (after BOS), 0 if the step that predicts it. */
 const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 
-/** The position of the query whose weights align a target piece. */
 const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
 
 export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
@@ -90,10 +81,7 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/**
- * Show the weights of a word or piece while the pointer is on it; null = the pointer is on no word. If the first translation
- * is shown, the token of the word or piece is also chosen in the other views.
- */
+/** Choose a word or piece while the pointer is on it; null = on none. Its token is chosen in the other views, if they show this translation. */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;
@@ -103,12 +91,7 @@ export function pointAt(unit: Unit | null): void {
 
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
-/**
- * Keep a word or piece chosen after the pointer has left it. If the first translation is shown, the token of the word or piece
- * is also chosen in the other views.
- *
- * @param again true = if this word or piece is already kept, it is deselected.
- */
+/** Keep a word or piece chosen after the pointer has left it. `again`: if it is kept already, let it go. */
 export function keepUnit(unit: Unit, again = true): void {
   keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };
   if (candidate.value !== 0 || !unit.pieces.length) return;

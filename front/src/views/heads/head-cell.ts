@@ -6,16 +6,11 @@ import { mostMoved, partedHead, showParted } from "../../state/parted-heads";
 import { chooseHead, restingQuery } from "../../state/state";
 import type { Layer, PartedHead } from "../../trace/data";
 import type { Item } from "../../trace/items";
-import { headWeight } from "./head-weights";
-import { summaryOf, type Summary } from "./summaries";
+import { headWeight, summaryOf, type Summary } from "./summaries";
 
-/**
- * What the cells show: a weight of the chosen query, a small picture of the head's weights, the difference between two traces, or how
- * much of this difference the output of the head restores.
- */
+/** A weight of the chosen query, a small picture of all weights, the difference between two traces, or how much of it the head restores. */
 export type CellShows = "token" | "patterns" | "difference" | "effect";
 
-/** What is shown of one head in the view of all heads. */
 export interface Cell {
   layer: Layer;
   head: number;

@@ -6,11 +6,9 @@ import { useSize } from "../../parts/boxes";
 import { cleared, clip, putPixels } from "../../parts/canvas";
 import { bytesOf, dark, hueOf, shades, theme } from "../../parts/colours";
 import { colourScale, head, kind, layerNumber } from "../../state/state";
-import type { Layer } from "../../trace/data";
 import { words } from "../../words";
-import { chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
-import { headWeightsDone } from "./head-weights";
-import { summariesDone, type Summary } from "./summaries";
+import { cellOf, chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
+import { headsDone, type Summary } from "./summaries";
 
 const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left and of heads at the top, in pixels
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
@@ -18,13 +16,12 @@ const NAME_PITCH = 26; // the least distance between the names of two heads, in 
 
 interface HeadsProps {
   count: number; // the number of all heads
-  cellOf: (layer: Layer, head: number) => Cell;
   shows: CellShows;
   most: number; // the largest number of heads in a layer
   name: (cell: Cell) => string;
 }
 
-export function HeadsCanvas({ count, cellOf, shows, most, name }: HeadsProps) {
+export function HeadsCanvas({ count, shows, most, name }: HeadsProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
@@ -32,7 +29,7 @@ export function HeadsCanvas({ count, cellOf, shows, most, name }: HeadsProps) {
   const layers = kind.value.layers;
   const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
   // When one of these signals changes, the canvas is drawn again.
-  void [dark.value, colourScale.value, head.value, layerNumber.value, headWeightsDone.value, summariesDone.value];
+  void [dark.value, colourScale.value, head.value, layerNumber.value, headsDone.value];
   useEffect(() => {
     if (!width) return;
     const context = cleared(canvas.current!, width, height);
@@ -104,7 +101,6 @@ export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas 
   return image;
 }
 
-/** Draw the names of layers and heads, as many as have room. */
 function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], at: (row: number, column: number) => number[], size: number): void {
   context.font = `10px ${theme("--sans")}`;
   context.fillStyle = theme("--soft");

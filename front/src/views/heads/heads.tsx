@@ -13,9 +13,8 @@ import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQue
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
 import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, OPPOSES, RESTORES, type Cell, type CellShows } from "./head-cell";
-import { headWeightsDone } from "./head-weights";
 import { HeadsCanvas, thumbnail } from "./heads-canvas";
-import { summariesDone, summariseAll, type Summary } from "./summaries";
+import { headsDone, summariseAll, type Summary } from "./summaries";
 
 type Order = "layer" | "effect" | "token" | "entropy" | "distance" | Role;
 
@@ -30,10 +29,7 @@ const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.
 const shownOfOne = linkedChoice("heads", "token", "patterns");
 const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
 const shownOfEffects = linkedChoice("heads-of-effects", "effect", "difference", "token", "patterns");
-/**
- * What the cells show, as the reader chose. Before a choice, a page of indirect effects shows them, and another page of two traces the
- * differences between them.
- */
+/** What the cells show. Each kind of page begins with its own choice. */
 const cellShows = () => (trace.value.effects ? shownOfEffects : partedHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
 const order = linkedChoice<Order>("sorted-by", "layer", "effect", "token", "entropy", "distance", ...ROLES);
 
@@ -61,7 +57,7 @@ function sorted(all: Cell[]): Cell[] {
 export function Heads() {
   const say = words();
   useEffect(() => summariseAll(kind.value.layers), [trace.value, kind.value]);
-  void [headWeightsDone.value, summariesDone.value];
+  void headsDone.value;
   const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
   const many = count > MANY;
   const inLayers = order.value === "layer";
@@ -97,7 +93,7 @@ export function Heads() {
       }
     >
       {many && inLayers ? (
-        <HeadsCanvas count={count} cellOf={cellOf} shows={shows} most={most} name={labelOf} />
+        <HeadsCanvas count={count} shows={shows} most={most} name={labelOf} />
       ) : (
         <div class="scroll map-scroll" tabIndex={0}>
           {inLayers ? (
@@ -170,7 +166,6 @@ function labelOf({ layer, head: headIndex, to, weight, parted, effect }: Cell): 
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
 }
 
-/** The legend of the colours, which go from white to the colour of a head. */
 function Legend() {
   const say = words();
   const shows = cellShows().value;

@@ -1,12 +1,15 @@
-// The summary of each head: a small picture of its weights, and means over its queries
+// What the view of all heads shows of each head, computed in slices of a few milliseconds: a summary of its weights, and the largest weight
+// of the chosen query
 
-import { signal } from "@preact/signals";
-import { decoded, keyTokens, queryTokens, trace, twoTexts } from "../../state/state";
+import { effect, signal } from "@preact/signals";
+import { decoded, keyItems, keyTokens, kind, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";
+import { inSlices } from "../../state/slices";
+import { rowOf } from "../../state/weights";
 import { UNCHANGED, weightsOf } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import type { Layer } from "../../trace/data";
+import type { Item } from "../../trace/items";
 import { keysOfRoles, ROLES, type Role } from "../../trace/roles";
-import { inSlices } from "../../state/slices";
 
 const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a head's weights
 
@@ -23,10 +26,10 @@ export interface Summary {
   roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
 }
 
-export const summariesDone = signal(0); // increases whenever the summaries of more heads are computed, so that views that read it are drawn again
+export const headsDone = signal(0); // increases whenever more is known of some heads, so that views that read it are drawn again
 const summaries = new Map<string, Summary>();
-export const summaryOf = (ofLayer: Layer, headIndex: number): Summary | undefined => summaries.get(summaryName(ofLayer, headIndex));
-export const summaryName = (ofLayer: Layer, headIndex: number) => `${ofLayer.layer} ${headIndex}`;
+export const summaryOf = (ofLayer: Layer, headIndex: number): Summary | undefined => summaries.get(nameOf(ofLayer, headIndex));
+const nameOf = (ofLayer: Layer, headIndex: number) => `${ofLayer.layer} ${headIndex}`;
 
 function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<typeof keysOfRoles> | null): Generator<"mayPause", Summary> {
   const [queries, keys] = [queryTokens.value, keyTokens.value];
@@ -36,7 +39,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   let [entropy, distance, strongest] = [0, 0, 0];
   const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role: the sum of all weights on its keys, and the number of queries that have such keys
   for (let q = 0; q < queries.length; q++) {
-    const weights = weightsOf(attention, headIndex, q, queries.length, keys.length, trace.value.units, UNCHANGED);
+    const weights = weightsOf(attention, headIndex, q);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);
     const row = Math.floor((q * rows) / queries.length);
     weights.forEach((weight, k) => {
@@ -70,10 +73,49 @@ export function summariseAll(layers: Layer[]): void {
       while (!decoded.value.get(ofLayer)) yield "wait";
       for (let headIndex = 0; headIndex < ofLayer.heads; headIndex++) {
         if (trace.value !== of) return; // another trace is shown, whose layers are decoded anew
-        summaries.set(summaryName(ofLayer, headIndex), yield* summarise(decoded.value.get(ofLayer)!, headIndex, keysOf));
+        summaries.set(nameOf(ofLayer, headIndex), yield* summarise(decoded.value.get(ofLayer)!, headIndex, keysOf));
         yield "new";
       }
     }
   }
-  stop = inSlices(all(), () => (summariesDone.value += 1));
+  stop = inSlices(all(), () => (headsDone.value += 1));
+}
+
+/** The query's largest weight on another word in one head, and this word (`to`, null if all these weights are 0). */
+interface HeadWeight {
+  to: Item | null;
+  weight: number;
+}
+
+const headWeights = new Map<string, HeadWeight>();
+
+/** The query's largest weight on another word in a head; null until it is computed. */
+export const headWeight = (layer: Layer, head: number): HeadWeight | null => headWeights.get(nameOf(layer, head)) ?? null;
+
+effect(() => {
+  if (!trace.value || trace.value.map) return;
+  const [from, keys, layers] = [restingQuery.value, keyItems.value, kind.value.layers];
+  headWeights.clear();
+  if (!from) return void (headsDone.value = headsDone.peek() + 1);
+  const anyWord = keys.some((item) => item.word);
+  const others = keys.filter((item) => (!anyWord || item.word) && (twoTexts.peek() || item.index !== from.index));
+  return inSlices(weigh(from, others, layers), () => (headsDone.value += 1));
+});
+
+/** Store, for each head, the largest weight of the query `from` on the items `others`. Yields for `inSlices` (see slices.ts). */
+function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
+  for (const layer of layers) {
+    while (!decoded.peek().has(layer)) yield "wait";
+    for (let head = 0; head < layer.heads; head++) {
+      headWeights.set(nameOf(layer, head), largest(rowOf(from, layer, head, UNCHANGED)!.weights, others));
+      yield "new";
+    }
+  }
+}
+
+function largest(weights: Float64Array, items: Item[]): HeadWeight {
+  let to: Item | null = null;
+  let weight = 0;
+  for (const item of items) if (weights[item.index] > weight) [to, weight] = [item, weights[item.index]];
+  return { to, weight };
 }

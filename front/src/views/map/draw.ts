@@ -12,8 +12,8 @@ const FAINTEST = 1e-6; // on the logarithmic scale, this number and smaller ones
 const COARSER = 12; // how many coarser levels are searched for a tile that can be shown while a tile in view is missing
 
 /** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that the colours change seldom. */
-export function largestInView(tiles: Tiles, view: View, tile: number): number {
-  const found = tilesInView(view, levelOf(view), tile).map((place) => tiles.get(place)?.largest ?? 0);
+export function largestInView(tiles: Tiles, view: View): number {
+  const found = tilesInView(view, levelOf(view), tiles.side).map((place) => tiles.get(place)?.largest ?? 0);
   const most = Math.max(0, ...found);
   if (!most) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
@@ -35,34 +35,26 @@ function pictureOf(tile: Tile, largest: number): OffscreenCanvas {
   return image;
 }
 
-/**
- * Draw the tiles in view. In place of a missing tile, draw the same part of a tile of a coarser level. `largest`: the number that has
- * the full colour on the relative scale.
- */
-export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, largest: number): void {
+/** Draw the tiles in view; in place of a missing one, the same part of a coarser tile. `largest`: the number with the full colour. */
+export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, largest: number): void {
   const level = levelOf(view);
   const [across, down] = view.turned ? [view.queries.length, view.keys.length] : [view.keys.length, view.queries.length];
   const [right, bottom] = [view.x + across * view.size, view.y + down * view.size];
   const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
-  context.save();
-  // Translate only by the space for labels. The map's x and y may be large, and the canvas would add them in float32, so they are
-  // added below.
-  context.translate(view.left, view.top);
-  context.beginPath();
-  context.rect(x, y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
-  context.clip();
+  clip(context, view.left + x, view.top + y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
+  context.translate(view.left, view.top); // not by the map's x and y: they may be large, and the canvas would add them in float32
   context.fillStyle = theme("--faint");
   context.fillRect(0, 0, view.width, view.height);
   context.imageSmoothingEnabled = false;
   if (view.turned) context.transform(...MIRRORED);
-  const side = tile * 2 ** level * view.size;
-  for (const place of tilesInView(view, level, tile)) {
+  const side = tiles.side * 2 ** level * view.size;
+  for (const place of tilesInView(view, level, tiles.side)) {
     for (let up = 0; up <= COARSER; up++) {
       const [row, column] = [Math.floor(place.row / 2 ** up), Math.floor(place.column / 2 ** up)];
       const found = tiles.get({ level: level + up, row, column });
       if (!found) continue;
-      const part = tile / 2 ** up; // how many cells of the coarser tile, along an axis, cover the missing tile
+      const part = tiles.side / 2 ** up; // how many cells of the coarser tile, along an axis, cover the missing tile
       const [fromX, fromY] = [(place.column % 2 ** up) * part, (place.row % 2 ** up) * part];
       const [cellsX, cellsY] = [Math.min(part, found.columns - fromX), Math.min(part, found.rows - fromY)];
       const picture = pictureOf(found, largest);
@@ -71,11 +63,11 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
     }
   }
   context.restore();
-  if (level === 0 && view.size >= LEAST_NUMBER) drawNumbers(context, tiles, view, tile, largest);
+  if (level === 0 && view.size >= LEAST_NUMBER) drawNumbers(context, tiles, view, largest);
 }
 
 /** Write the weights into their cells as numbers without the 0 before the point: ".0123". */
-function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, tile: number, largest: number): void {
+function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View, largest: number): void {
   const { queries, keys } = inView(view);
   clip(context, view.left, view.top, view.width, view.height);
   context.font = `${Math.min(13, view.size / 3.6)}px ${theme("--sans")}`;
@@ -83,7 +75,7 @@ function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View
   context.textBaseline = "middle";
   for (let query = queries[0]; query < queries[1]; query++) {
     for (let key = keys[0]; key < keys[1]; key++) {
-      const number = numberAt(tiles, tile, 0, query, key);
+      const number = tiles.numberAt(0, query, key);
       const [across, down] = view.turned ? [query, key] : [key, query];
       if (number === undefined || Number.isNaN(number)) continue;
       context.fillStyle = strength(number, largest, FAINTEST) > 0.5 ? (dark.value ? "#000" : "#fff") : theme("--ink");
@@ -91,10 +83,4 @@ function drawNumbers(context: CanvasRenderingContext2D, tiles: Tiles, view: View
     }
   }
   context.restore();
-}
-
-/** The number of a cell, the largest or mean weight of its square (see `Pool`); undefined until the tile with it is loaded. */
-export function numberAt(tiles: Tiles, tile: number, level: number, row: number, column: number): number | undefined {
-  const found = tiles.get({ level, row: Math.floor(row / tile), column: Math.floor(column / tile) });
-  return found?.numbers[(row % tile) * found.columns + (column % tile)];
 }

@@ -2,9 +2,8 @@
 // or mean weight of a square. A tile is a square of cells, which are loaded with one request.
 
 import { signal } from "@preact/signals";
-import type { TilePlace, View } from "../../parts/view";
+import type { TilePlace } from "../../parts/view";
 
-/** The numbers of a tile's cells. */
 export interface Tile {
   numbers: Float32Array; // the cells' numbers, row after row; NaN = all weights of the cell are masked
   columns: number;
@@ -32,7 +31,7 @@ const AT_ONCE = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: TilePlace) => `${level} ${row} ${column}`;
 
-/** The tiles of one head: those in memory, and the requests for others. `load` requests one tile. */
+/** The tiles of one head: those in memory, and the requests for others. `side`: the cells along a side of a tile; `load` requests one tile. */
 export class Tiles {
   readonly arrived = signal(0); // rises whenever a tile has been loaded
   readonly failure = signal<Failure | null>(null);
@@ -41,7 +40,10 @@ export class Tiles {
   private failed = new Map<string, Failed>();
   private wanted: TilePlace[] = [];
 
-  constructor(private load: (place: TilePlace, stopped: AbortSignal) => Promise<Tile>) {}
+  constructor(
+    readonly side: number,
+    private load: (place: TilePlace, stopped: AbortSignal) => Promise<Tile>,
+  ) {}
 
   get(place: TilePlace): Tile | undefined {
     const name = nameOf(place);
@@ -53,6 +55,12 @@ export class Tiles {
     return tile;
   }
 
+  /** The number of a cell, the largest or mean weight of its square (see `Pool`); undefined until the tile with it is loaded. */
+  numberAt(level: number, row: number, column: number): number | undefined {
+    const found = this.get({ level, row: Math.floor(row / this.side), column: Math.floor(column / this.side) });
+    return found?.numbers[(row % this.side) * found.columns + (column % this.side)];
+  }
+
   /** Load these tiles in their order, and cancel the requests for others. */
   want(places: TilePlace[]): void {
     this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
@@ -62,7 +70,6 @@ export class Tiles {
     this.askForMore();
   }
 
-  /** Request again those tiles that failed to load. */
   tryAgain(): void {
     for (const name of this.failed.keys()) this.forget(name);
     this.askForMore();
@@ -121,19 +128,4 @@ export function tileOf(numbers: Float32Array, rows: number): Tile {
   let largest = 0;
   for (const number of numbers) if (number > largest) largest = number;
   return { numbers, rows, columns: numbers.length / rows, largest };
-}
-
-/** A cell of a level. Its weights are those of some successive queries on some successive keys; the first and the last are given. */
-export interface Square {
-  level: number;
-  queries: [number, number];
-  keys: [number, number];
-}
-
-export function squareOf(view: View, level: number, query: number, key: number): Square {
-  const range = (token: number, count: number): [number, number] => {
-    const first = Math.floor(token / 2 ** level) * 2 ** level;
-    return [first, Math.min(first + 2 ** level, count) - 1];
-  };
-  return { level, queries: range(query, view.queries.length), keys: range(key, view.keys.length) };
 }

@@ -15,10 +15,7 @@ const [FEED_FORWARD, OTHERS, REST, BIAS] = [0, 1, 2, 3];
 const DASHES = ["", "2 2.5", "7 3", "1 4"];
 const ATTENTION = 75; // the hue of the arrow for all of attention
 
-/**
- * The panel that shows how the layers move the hidden vector of a token. While this is computed for a new text, a copy of the
- * previous panel is shown, which does not react to clicks.
- */
+/** The panel or, while the movement is computed for a new text, a copy of it before, which does not react to clicks. */
 export function MovementView() {
   const shown = useRef<HTMLDivElement>(null);
   const pending = movementPending.value;
@@ -79,16 +76,10 @@ function OtherKinds() {
   );
 }
 
-/**
- * The name of the part of a layer's move that is neither attention nor feed-forward: the change made by layer norms and, in the
- * decoder of an encoder-decoder, the vector that cross-attention adds.
- */
+/** The name of what is neither attention nor feed-forward: norms and, in the decoder of an encoder-decoder, cross-attention. */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
-/**
- * The arrows whose sum is the move of a layer. `dividedInto` says how the arrow of attention is divided: "heads" = one arrow for each
- * head, "sources" = one for each source token, "parts" = not divided.
- */
+/** The arrows whose sum is the move of a layer. `dividedInto`: into what the arrow of attention is divided; "parts" = it is not. */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
   void dark.value;
@@ -110,7 +101,7 @@ function arrowsOf(move: Move): NamedArrow[] {
   return [...attention, ...bias, named(move.feedForward, say.byFeedForward, null, FEED_FORWARD), ...rest];
 }
 
-/** The table of the arrows of a move, with their lengths and their angles to the whole move. */
+/** The arrows of a move, with their lengths and their angles to the whole move. */
 function MoveTable({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
   const say = words();
   return (

@@ -36,18 +36,12 @@ export interface Move {
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
 const lateMoves = () => (lateMovement.value?.of === trace.value ? lateMovement.value?.moves : undefined);
 
-/**
- * How the layers move the hidden vectors of the trace, for each kind of self-attention ("encoder", "decoder"); undefined = not computed,
- * or not yet.
- */
+/** The movement of each kind of self-attention; undefined = not computed, or not yet. */
 const computedMovements = computed<Record<string, Movement> | undefined>(() => trace.value?.movement ?? lateMoves()?.movement);
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
-/**
- * Whether moves are still being computed or decoded: those of the shown trace or, if it has none, those of a trace that the reader has
- * asked for.
- */
+/** Whether moves are still being computed or decoded, for the shown trace or for a text that the reader has asked for. */
 export const movementPending = computed<boolean>(() =>
   computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || awaitedMovement.value === trace.value,
 );

@@ -13,7 +13,7 @@ const TIP = 9; // the length of an arrow's tip
 const LEAST_BESIDE = 520; // if the picture is narrower than this, the layer is drawn below the way
 const WAY_SHARE = 0.42; // the share of the picture's width that the way has beside the layer
 
-/** An arrow with its name, colour and dashes ("" = solid). `choose`: what a click on its name does; `near`: true = the arrow of the chosen head or key. */
+/** An arrow to draw. `dashes` "" = solid; `choose`: what a click on its name does; `near`: true = the arrow of the chosen head or key. */
 export interface NamedArrow extends Arrow {
   text: string;
   colour: string;
@@ -27,7 +27,6 @@ interface Plane extends NamePlacer {
   toPixels: (point: Point) => Point;
 }
 
-/** Both drawings. `arrows`: the parts of the move, of which each begins where the one before it ends. */
 export function Picture({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
   const say = words();
   const [box, { width }] = useSize<HTMLDivElement>();
@@ -76,7 +75,6 @@ function Way({ all, move, width }: { all: Move[]; move: Move; width: number }) {
   );
 }
 
-/** The parts of the move in one layer, each an arrow with its name. */
 function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; width: number }) {
   const tips = [move.before];
   for (const { reach } of arrows) tips.push([tips.at(-1)![0] + reach[0], tips.at(-1)![1] + reach[1]]);
@@ -134,7 +132,6 @@ const TITLE = [[2, 14], 8] as const; // where the title of a drawing is placed, 
 const between = ([x, y]: Point, to: Point, part: number): Point => [x + part * (to[0] - x), y + part * (to[1] - y)];
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 
-/** A line with a triangle at its end. */
 function ArrowPath({ from, to, width, dashes = "" }: { from: Point; to: Point; width: number; dashes?: string }) {
   const long = Math.hypot(to[0] - from[0], to[1] - from[1]);
   if (long < 1) return null;

@@ -14,10 +14,7 @@ const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixel
 const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large
 const LEAST_CIRCLE = 5;
 
-/**
- * Draw the weights of a grid; or, if `difference`, the weights of the second of two traces minus those of the first. `text`: the
- * text of the grid, in which a query and a key may be chosen.
- */
+/** Draw the weights of a grid, whose text is `text`; or, if `difference`, the weights of the second of two traces minus those of the first. */
 export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, text: ShownText, view: View, circles: boolean, difference = false): void {
   clip(context, view.left, view.top, view.width, view.height);
   context.translate(view.left, view.top);
@@ -51,10 +48,7 @@ function weightsOf(grid: Grid): Cells {
   };
 }
 
-/**
- * How each cell is drawn if it shows the weight in the second trace minus that in the first. The largest absolute difference among
- * the visible queries and keys has the full colour.
- */
+/** The weight in the second trace minus that in the first. The largest absolute difference of visible tokens has the full colour. */
 function differencesOf(grid: Grid, { queries, keys }: View): Cells {
   const most = largestDifference(grid, queries, keys) || 1;
   const [more, less] = [shades(MORE), shades(LESS)];
@@ -88,7 +82,7 @@ function drawCells(context: CanvasRenderingContext2D, view: View, circles: boole
   }
 }
 
-/** Draw a filled circle. Its area shows the weight, so the caller makes the radius proportional to the root of the weight. */
+/** Draw a filled circle, whose area shows a weight. */
 function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, radius: number, colour: string): void {
   if (radius < 0.2) return;
   context.fillStyle = colour;

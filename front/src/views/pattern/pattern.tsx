@@ -75,7 +75,7 @@ export function Pattern() {
         </>
       }
     >
-      <Find shows={(item) => zoomed[0].centre(...(turned ? [0, item.index] : [item.index, 0]) as [number, number])} />
+      <Find shows={(item) => zoomed[0].centre(item.index, 0)} />
       <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
       <div class="pattern" ref={box}>
         {drawn.map(({ place, name, difference }, i) => (
@@ -131,10 +131,7 @@ function readout(grid: Grid | null): string {
   return [...texts, ...difference].join(" | ");
 }
 
-/**
- * The rows of the table: all pairs of a query and a key, in the order of the text, or the LISTED pairs with the largest weights. Pairs
- * of the second text that are not in the first follow.
- */
+/** All pairs (query, key) or, if there are many, those with the largest weights; then those of the second text that are not in the first. */
 function tableRows(grid: Grid): string[][] {
   const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
   const listed = (one: Grid) => {
@@ -162,7 +159,6 @@ function differenceText(grid: Grid, at: number, decimals = 4): string {
 
 const signed = (number: number, decimals = 4) => `${number > 0 ? "+" : number < 0 ? "−" : ""}${Math.abs(number).toFixed(decimals)}`;
 
-/** The legend of the differences between two traces: "2 − 1", and the colours from the lowest to the highest difference. */
 function DifferenceScale({ grid }: { grid: Grid | null }) {
   void progress.value;
   const most = grid ? largestDifference(grid, visibleQueries.value, visibleKeys.value) : 0;

@@ -21,10 +21,7 @@ interface Part {
   image: OffscreenCanvas;
 }
 
-/**
- * The images of the parts of a grid. `made` holds what they were drawn for: the colours, the queries and the keys. If one of these
- * changes, the images are dropped.
- */
+/** The images of a grid. They are dropped when one of the values of `made` changes: the colours, the queries or the keys. */
 interface Images {
   made: unknown[];
   parts: Map<string, Part>;
@@ -88,10 +85,7 @@ function update(part: Part, grid: Grid, view: View, { level, row, column }: Tile
   if (part.done > before) putPixels(part.image, part.pixels);
 }
 
-/**
- * Return a function of a key: the strength (0 to 1) with which the weight of the query `from` on the key is drawn, or -1 if it is
- * masked.
- */
+/** For the query `from`, the strength (0 to 1) of the weight on a key; -1 if it is masked. */
 export function strengthsOf(grid: Grid, from: Item): (to: Item) => number {
   const row = from.index * grid.keys.length;
   const fullColour = colourScale.value === "row" ? largestWeight(grid, from) : 1;

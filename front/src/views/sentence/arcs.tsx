@@ -20,7 +20,6 @@ const LABEL_WIDTH = 44; // the width of a weight that is written under a token, 
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
 const MOST_ARCS_OF_HEAD = 100; // the most arcs that are drawn for the chosen query in one head
 
-/** Where the words of queries and keys are drawn, and the lines of the text. */
 interface Boxes {
   queries: Map<Item, Box>;
   keys: Map<Item, Box>;

@@ -4,7 +4,7 @@ import { hueOf, fullColourWeight } from "../../parts/colours";
 import { linkedChoice } from "../../state/linked-signals";
 import { changes, compared, cut, head, headName, layerNumber, layerOf, secondLayerOf, temperature, traceName } from "../../state/state";
 import { shownTexts, type ShownText } from "../../state/texts";
-import { rowIn, shownGrid, type Grid, type Row } from "../../state/weights";
+import { rowOf, shownGrid, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
 import { words } from "../../words";
 
@@ -35,7 +35,7 @@ export function drawings(): DrawnHead[][] {
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
       const isSecond = text.place === 1;
       const of = isSecond ? secondLayerOf(layer)! : layerOf(layer);
-      const row = text.query && rowIn(text.all, text.query, of, headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED);
+      const row = text.query && rowOf(text.query, of, headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED, text.all.keys);
       const grid = i > 0 ? null : isSecond ? (shownGrid.value?.beside ?? null) : shownGrid.value;
       const dashed = i > 0 && twice && isShown(heads[i]);
       const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";

@@ -63,7 +63,6 @@ export function Sentence() {
   );
 }
 
-/** A row for each key, with its weights in all heads drawn. */
 function tableRows(all: DrawnHead[]): string[][] {
   const keys = shownTexts.value.length > 1 ? pairedRows("keys") : shownTexts.value[0].all.keys.map((item) => [item]);
   return keys.map((pair) => [
@@ -116,10 +115,7 @@ function ComparedHeads() {
   );
 }
 
-/**
- * If the model knows less than half of the tokens: how many it knows, and how many there are. Else null. A token is known if it does
- * not match FRAGMENT; special tokens are not counted.
- */
+/** How many tokens the model knows, and how many there are, special ones left out; null if it knows at least half of them. */
 function knownTokens(): { known: number; all: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);

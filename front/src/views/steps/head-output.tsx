@@ -2,10 +2,12 @@
 
 import { numberText, sumText } from "../../parts/numbers";
 import { chooseHead, headName, layerNumber, queryLabels, weightsChanged } from "../../state/state";
+import { indicesOfLargest } from "../../trace/arrays";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
-import { Dimensions, inSum, type VectorColumn, type ShownSteps } from "./vectors";
+import type { ShownSteps } from "./stages";
+import { Dimensions, inSum, type VectorColumn } from "./vectors";
 import { productSum } from "./worked-example";
 
 const MOST_TERMS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are
@@ -19,10 +21,7 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
   return say.sayHeadOutput(headName(), name, width) + (weightsChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
-/**
- * Two tables. The first has the lengths of the vectors that the heads add. The second has the first dimensions of these vectors: what
- * the shown head adds, what the other heads add together, the bias (if any), the sum of these, and the output that the layer returned.
- */
+/** Two tables: the lengths of the vectors that the heads add, and the first dimensions of what is summed up to the output. */
 export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);
@@ -53,7 +52,7 @@ function othersText({ added }: HeadOutputs, shownHead: number, dimension: number
 /** A table of the lengths of the vectors that the heads add, without the reader's changes, the longest first. */
 function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
   const say = words();
-  const sorted = [...lengths.keys()].sort((a, b) => lengths[b] - lengths[a]).slice(0, LISTED);
+  const sorted = indicesOfLargest(lengths, LISTED);
   return (
     <div class="scroll" tabIndex={0}>
       <table class="dimensions lengths">

@@ -2,7 +2,7 @@
 //
 //   output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
-import { changes, keyTokens, queryTokens } from "../../state/state";
+import { changes } from "../../state/state";
 import { stagesOf, UNCHANGED, vectorOf, type Changes } from "../../trace/attention";
 import type { Decoded, DecodedArray } from "../../trace/blocks";
 
@@ -16,10 +16,7 @@ export interface HeadOutputs {
   lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
 }
 
-/**
- * Compute the vector that each head of a layer adds to the query's hidden vector (its first dimensions only). The reader's
- * changes (temperature, cut edges) apply only to the head `shown`.
- */
+/** The vectors that the heads of a layer add to the query's hidden vector. The reader's changes apply only to the head `shown`. */
 export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
   const { width, arrays } = layer.output!;
   const { columns, bias, output, lengths } = arrays;
@@ -62,7 +59,7 @@ function projectedLength(layer: Decoded, head: number, vector: Float64Array): nu
 }
 
 export function contextOf(layer: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
-  const { weights } = stagesOf(layer, head, query, queryTokens.value.length, keyTokens.value.length, changed);
+  const { weights } = stagesOf(layer, head, query, changed);
   const context = new Float64Array(layer.value!.width);
   weights.forEach((weight, key) => vectorOf(layer, "value", head, key).forEach((number, i) => (context[i] += weight * number)));
   return context;

@@ -1,41 +1,30 @@
 // Tables for the view of the steps (steps.tsx), with the vectors of one query's attention: query, key and value, dot product,
 // weighted values, output
 
-import { numberText, sumText } from "../../parts/numbers";
+import { MOST_TERMS, numberText, sumText } from "../../parts/numbers";
 import { keyLabels, queryLabels } from "../../state/state";
-import { vectorOf, type Stages } from "../../trace/attention";
+import { vectorOf } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { contextOf } from "./head-vectors";
+import type { ShownSteps } from "./stages";
 import { outputOf, projected } from "./worked-example";
 
-/** The head and query of which the steps are shown, and the numbers of all steps. */
-export interface ShownSteps {
-  layer: Decoded;
-  head: number;
-  query: number; // the position of the query
-  stages: Stages;
-}
-
-/** A vector as a column of a table. */
 export interface VectorColumn {
   name: string;
   numbers: Float64Array;
   text?: (place: number) => string; // how the number at an index was computed, as a tooltip
 }
 
-const MOST_TERMS = 8; // the most products in a sum that is written out
-
 /** The dot product of a query and a key, written out as a sum of products; for long vectors only "query · key". */
 export function productText(layer: Decoded, head: number, query: number, key: number): string {
   const [q, k] = [vectorOf(layer, "query", head, query), vectorOf(layer, "key", head, key)];
   if (q.length > MOST_TERMS) return `${words().query} · ${words().key}`;
-  return sumText(q.length, (i) => `${inSum(q[i])} · ${inSum(k[i])}`, MOST_TERMS, words().moreProducts);
+  return sumText(q.length, (i) => `${inSum(q[i])} · ${inSum(k[i])}`);
 }
 
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
-/** A table of the query vector of the query token, and the key and value vectors of token `to`; tooltips show how each number was computed. */
 export function Projection({ now, to }: { now: ShownSteps; to: number }) {
   const say = words();
   const column = (name: string, vector: "query" | "key" | "value", token: number): VectorColumn => {
@@ -83,15 +72,12 @@ export function Context({ now, to }: { now: ShownSteps; to: number }) {
   );
 }
 
-/**
- * One number of the context, written as the sum over the keys of weight · value. Of a long sum, only the products with the three
- * largest weights are written, and how many others there are.
- */
+/** One number of the context, as the sum over the keys of weight · value; of a long sum, the products with the largest weights. */
 function contextText({ layer, head, stages: { weights } }: ShownSteps, place: number): string {
   const keys = [...weights.keys()];
   if (keys.length > MOST_TERMS) keys.sort((a, b) => weights[b] - weights[a]);
   const product = (key: number) => `${numberText(weights[key])} · ${inSum(vectorOf(layer, "value", head, key)[place])}`;
-  return sumText(keys.length, (i) => product(keys[i]), MOST_TERMS, words().moreProducts);
+  return sumText(keys.length, (i) => product(keys[i]));
 }
 
 /** A table of the output of the query: the contexts of all heads, one after the other, times W_o. */

@@ -7,9 +7,6 @@ import { decodeArrays, type Decoded, type DecodedArray, type DecodedArrays } fro
 import { words } from "../../words";
 import { contextOf } from "./head-vectors";
 
-const MOST_TERMS = 8; // the most products in a sum that is written out
-
-/** A number, and as text the sum that gives it: "1 · 2 + 0 · 3". */
 interface Sum {
   number: number;
   text: string;
@@ -29,10 +26,7 @@ effect(() => {
 export const isProjected = () => Boolean(given.value.W_q);
 export const hasOutput = () => Boolean(given.value.W_o);
 
-/**
- * The query, key or value of a token in a head: a row of x times W_q, W_k or W_v, plus the bias. Keys and values are computed from
- * `memory` in place of x if the example has it (cross-attention). Each number comes with its sum as text.
- */
+/** The query, key or value of a token in a head: x (or, for keys and values of cross-attention, `memory`) · W + b, each number with its sum. */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
   const letter = vector[0];
   const source = vector !== "query" && given.value.memory ? "memory" : "x";
@@ -42,7 +36,6 @@ export function projected(layer: Decoded, vector: "query" | "key" | "value", hea
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
 
-/** The output of a query: the contexts of all heads, one after the other, times W_o. */
 export function outputOf(layer: Decoded, query: number): Sum[] {
   const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
   const matrix = given.value.W_o;
@@ -55,7 +48,7 @@ const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: n
 /** The dot product of a row and a column, plus the bias, with its sum as text. `column` returns the column's number at an index. */
 export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
   const number = row.reduce((total, one, i) => total + one * column(i), bias ?? 0);
-  const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`, MOST_TERMS, words().moreProducts);
+  const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`);
   return { number, text: bias === undefined ? products : `${products} + ${brief(bias)}` };
 }
 

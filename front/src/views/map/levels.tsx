@@ -1,0 +1,42 @@
+// The levels of the map that the server computes as a whole (see tiles.ts): how far it is, and a button that stops it
+
+import { signal, type Signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { words } from "../../words";
+import { computeLevels, mapHead, type Progress } from "./server";
+
+/** How far the server has computed the levels of one head from `WeightMap.stored` up (see `computeLevels`), and whether it goes on. */
+export interface Levels {
+  progress: Signal<Progress | null>; // null = the server has not answered yet
+  stopped: Signal<boolean>; // true = the reader or a failure has stopped the computation
+  failure: Signal<string>; // the reason of a failure; "" = no failure
+}
+
+/** Let the server compute the stored levels of the shown head, until they are done, the reader stops it, or a request fails. */
+export function useLevels(): Levels {
+  const levels = useMemo((): Levels => ({ progress: signal(null), stopped: signal(false), failure: signal("") }), [mapHead.value]);
+  useEffect(() => {
+    if (levels.stopped.value) return;
+    const own = new AbortController();
+    computeLevels(own.signal, (now) => (levels.progress.value = now)).catch((error: Error) => {
+      if (!own.signal.aborted) [levels.stopped.value, levels.failure.value] = [true, error.message];
+    });
+    return () => own.abort();
+  }, [levels, levels.stopped.value]);
+  return levels;
+}
+
+export function LevelProgress({ levels: { progress, stopped, failure } }: { levels: Levels }) {
+  const say = words();
+  const { done, of } = progress.value ?? { done: 0, of: 1 };
+  if (done === of) return null;
+  const percent = Math.floor((100 * done) / of);
+  return (
+    <p class="turns">
+      <progress value={done} max={of} aria-label={say.zoomComputing(percent)} />
+      <span>{stopped.value ? say.zoomStopped(percent) : say.zoomComputing(percent)}</span>
+      <button type="button" onClick={() => ([stopped.value, failure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
+      {failure.value && <span role="alert">{failure.value}</span>}
+    </p>
+  );
+}

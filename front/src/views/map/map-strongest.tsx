@@ -1,0 +1,42 @@
+// The list of the chosen query's strongest keys, beside the map
+
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { preciseText } from "../../parts/numbers";
+import { Failed, Panel, RankedList } from "../../parts/panel";
+import { headName, key, keyItems, query, queryItems } from "../../state/state";
+import { words } from "../../words";
+import { mapHead, strongestKeys } from "./server";
+
+export const target = signal<[number, number] | null>(null); // the positions of a query and a key to which the map shall move; null = none
+export const strongest = signal<[number, number][]>([]); // the positions and weights of the chosen query's strongest keys, largest weight first
+const failure = signal(""); // why the strongest keys could not be loaded; "" = no failure
+const timesAsked = signal(0); // rises when the reader requests the strongest keys again, after a failure
+/** The panel with the chosen query's strongest keys. A click on a key moves the map to its weight. */
+export function MapStrongest() {
+  const say = words();
+  useEffect(() => {
+    [strongest.value, failure.value] = [[], ""];
+    if (query.value === null) return;
+    const own = new AbortController();
+    strongestKeys(query.value, own.signal).then(
+      (found) => (strongest.value = found),
+      (error: Error) => void (own.signal.aborted || (failure.value = error.message)),
+    );
+    return () => own.abort();
+  }, [mapHead.value, query.value, timesAsked.value]);
+  const from = query.value === null ? null : queryItems.value[query.value];
+  const name = headName();
+  return (
+    <Panel view="strongest" title={from ? say.strongest(from.label, name) : say.strongestAll(name)}>
+      {failure.value && <Failed reason={failure.value} again={() => (timesAsked.value += 1)} />}
+      <RankedList lines={(from ? strongest.value : []).map(([to, weight]) => ({
+        name: `${to.toLocaleString("en")} ${keyItems.value[to].text}`,
+        number: preciseText(weight),
+        share: weight / strongest.value[0][1],
+        title: say.zoomJump,
+        choose: () => ([key.value, target.value] = [to, [query.value!, to]]),
+      }))} />
+    </Panel>
+  );
+}

@@ -1,0 +1,66 @@
+// The stages of the attention of one query: the numbers of each, which stages can be shown, and which one is
+
+import { computed } from "@preact/signals";
+import { course } from "../../state/course";
+import { linkedNumber } from "../../state/linked-signals";
+import { changes, cut, decoded, head, keyTokens, layer, query, stage, trace } from "../../state/state";
+import { edge, stagesOf, type Stages } from "../../trace/attention";
+import type { Decoded } from "../../trace/blocks";
+import { hasOutput, isProjected } from "./worked-example";
+
+export const NAMES = [
+  "stepProject", "stepProduct", "stepScale", "stepMask", "stepExponential",
+  "stepSum", "stepWeight", "stepContext", "stepOutput",
+] as const;
+export const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
+export const chosenKey = linkedNumber("step-key", null); // the position of the key whose vectors are shown; null = the strongest key
+
+/** The head and query of which the steps are shown, and the numbers of all steps. */
+export interface ShownSteps {
+  layer: Decoded;
+  head: number;
+  query: number; // the position of the query
+  stages: Stages;
+}
+
+/** The steps that are shown; null if no query is chosen, the average of heads is shown, or the layer is not decoded or has no steps. */
+export const shown = computed<ShownSteps | null>(() => {
+  const ready = decoded.value.get(layer.value);
+  if (!ready?.query || head.value === null || query.value === null) return null;
+  const stages = stagesOf(ready, head.value, query.value, changes.value);
+  return { layer: ready, head: head.value, query: query.value, stages };
+});
+
+/** The stages that can be shown, as indices in NAMES. */
+export function availableStages(): number[] {
+  const now = shown.value;
+  const missing = new Set([
+    ...(isProjected() ? [] : [PROJECT]),
+    ...(now && isScaled(now) ? [] : [SCALE]),
+    ...(now && isMasked(now) ? [] : [MASK]),
+    ...(now?.layer.value ? [] : [CONTEXT]),
+    ...(hasOutput() || (now?.layer.value && now.layer.output) ? [] : [OUTPUT]),
+  ]);
+  return [...NAMES.keys()].filter((one) => !missing.has(one));
+}
+
+export const temperatureOf = ({ layer }: ShownSteps) => (layer.temperature ?? 1) * changes.value.temperature;
+export const isScaled = (now: ShownSteps) => (now.layer.scale ?? 1) !== 1 || Boolean(now.layer.softcap || now.stages.bias) || temperatureOf(now) !== 1;
+export const isMasked = (now: ShownSteps) => Boolean(now.layer.bits) || now.stages.masked.includes(-Infinity);
+export const isCutAt = ({ query }: ShownSteps, key: number) => cut.value.has(edge(query, key));
+
+/** The stage that is shown. Until the reader chooses one, a worked example and a course begin with the first, other pages with the context. */
+export function currentStage(): number {
+  const wanted = stage.value ?? (trace.value.worked || course.value ? -1 : CONTEXT);
+  return availableStages().filter((one) => one <= wanted).at(-1) ?? availableStages()[0];
+}
+
+/** The stage before (-1) or after (1) the shown stage; null if there is none. */
+export const neighbour = (by: number) => availableStages()[availableStages().indexOf(currentStage()) + by] ?? null;
+
+export const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : positionsByWeight(now)[0];
+
+/** The positions of the keys, from the largest weight to the smallest. */
+export function positionsByWeight({ stages: { weights, masked } }: ShownSteps): number[] {
+  return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
+}
