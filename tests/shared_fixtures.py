@@ -4,6 +4,7 @@ import copy
 import signal
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +157,9 @@ def translator_folder(translator: Translator, tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="session")
 def operators_read_once() -> Iterator[None]:
     """Let torch.onnx.export read the sources of onnxscript's operators once, not again for each graph."""
-    from torch.onnx._internal.exporter._registration import onnxscript_apis
-
+    apis = import_module("torch.onnx._internal.exporter._registration").onnxscript_apis
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onnxscript_apis, "get_torchlib_ops", cache(onnxscript_apis.get_torchlib_ops))
+        patch.setattr(apis, "get_torchlib_ops", cache(apis.get_torchlib_ops))
         yield
 
 
