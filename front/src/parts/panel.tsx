@@ -99,18 +99,10 @@ export function Check({ of, label, title }: { of: Signal<boolean>; label: string
   );
 }
 
-interface SliderProps {
-  label: string;
-  min: number;
-  max: number;
-  step: number;
-  value: number;
-  text: string; // the value as text
-  choose: (value: number) => void;
-}
+type Range = Record<"min" | "max" | "step" | "value", number>;
 
-/** A slider with its value as text beside it. */
-export function Slider({ label, text, choose, ...range }: SliderProps) {
+/** A slider; `text` is its value as text. */
+export function Slider({ label, text, choose, ...range }: { label: string; text: string; choose: (value: number) => void } & Range) {
   return (
     <label class="slider">
       {label}
@@ -120,7 +112,6 @@ export function Slider({ label, text, choose, ...range }: SliderProps) {
   );
 }
 
-/** Whether the queries are the rows or the columns of a pattern or a map. */
 export const queriesAs = linkedChoice("queries", "rows", "columns");
 
 export function QueriesAs() {

@@ -9,7 +9,6 @@ import { LONG_TEXT } from "../state/state";
 
 const CLOSEST = 60; // the largest size to which a cell can be enlarged, in pixels
 
-/** The canvas that is zoomed. */
 interface Zoomed {
   shown: boolean; // whether the size of the canvas is known
   base: number; // the size of a cell before it is enlarged, in pixels

@@ -1,5 +1,4 @@
-// The answerer (see state/questions.ts) of a site: it sends questions to a worker that runs the models. The worker is started when it
-// is first needed.
+// The answerer of a site (see state/questions.ts): it sends questions to a worker that runs the models, started when first needed
 
 import { type Answerer, lateMovement, loading, type Question, awaitedMovement, TooLong } from "../state/questions";
 import { complaint, head, kindName, layerNumber } from "../state/state";
@@ -10,7 +9,6 @@ import { addressOf, type Ask, type ModelRecord, type Prepare, type Refusal, type
 // How long typing must pause before the model runs. It is longer for models that generate, since these take many steps.
 const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 };
 
-/** A question that waits for its answer: the model, and the functions that are called with the answer or with the error. */
 interface Waiting {
   model: ModelRecord;
   answered: (answer: Trace | Effect) => void;

@@ -6,7 +6,7 @@ import type { Layer, NumberArray, Trace, Vectors } from "../trace/data";
 /** The records of the queries, keys, values and hidden vectors of a layer. */
 export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [query!, key!, value!, ...Object.values(states ?? {})];
 
-/** Join arrays [heads tokens width] of successive parts of a text to one array [heads tokens width]. */
+/** Join arrays [heads tokens width] of successive parts of a text. */
 export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
   const byHead = parts.map((part) => rowsOf(part, heads));
@@ -20,7 +20,6 @@ export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   return joined;
 }
 
-/** The vectors of the first `tokens` tokens of an array [heads, all tokens, width]. */
 export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
   return joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
 }

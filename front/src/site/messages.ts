@@ -1,5 +1,4 @@
-// The messages between the page and the worker that runs the models. The page is a "site": a folder of files that any web
-// server can serve, since the browser runs the models
+// The messages between the page of a site (a folder of files for any web server) and the worker that runs the models in the browser
 
 import type { Change, Effect, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
 
@@ -9,7 +8,6 @@ export interface File {
   version: string; // changes with the content and is part of the address, so that the browser does not use an older copy from its cache
 }
 
-/** Return the address of a file; `folder` is the address of the site's folder. */
 export function addressOf({ name, version }: File, folder: string): URL {
   const address = new URL(name, folder);
   address.search = version;
@@ -39,9 +37,7 @@ export interface Start extends Site {
 }
 
 /** A message that the worker should load the model with this index, because the reader is about to type. */
-export interface Prepare {
-  prepare: number;
-}
+export type Prepare = { prepare: number };
 
 export interface Ask extends Reading {
   id: number; // the number of the question, which its answer repeats

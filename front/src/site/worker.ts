@@ -55,7 +55,6 @@ async function prepared(model: ModelRecord): Promise<Reader> {
   return KINDS[kind].of(loaded, model);
 }
 
-/** Answer a question, unless the page has asked a newer one. */
 async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask): Promise<void> {
   const throwIfOutdated = () => {
     if (id !== newest) throw new Outdated();

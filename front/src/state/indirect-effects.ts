@@ -8,5 +8,4 @@ const byHead = computed(() => new Map(trace.value.effects?.filter(({ kind }) => 
 /** The effect of a head of the shown kind of attention; undefined = it was not tried. */
 export const effectOf = (layer: number, head: number): number | undefined => byHead.value.get(`${layer} ${head}`);
 
-/** The largest effect of any head, in absolute value. */
 export const mostEffect = (): number => Math.max(0, ...(trace.value.effects ?? []).map(({ effect }) => Math.abs(effect)));

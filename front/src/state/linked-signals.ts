@@ -2,7 +2,6 @@
 
 import { signal, type Signal } from "@preact/signals";
 
-/** How the value of one signal is written into the address of the page and read from it. */
 interface Linked {
   write: () => string; // returns the value as text; "" = the initial value, which is left out of the address
   read: (text: string) => boolean; // sets the signal to the value that a text stands for; false = the text stands for none

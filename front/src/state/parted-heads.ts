@@ -63,7 +63,6 @@ export const partedHead = (layer: number, head: number): PartedHead | undefined 
 /** Of all heads and queries, the largest share of attention that goes to other keys in the second trace; 0 = the traces do not differ. */
 export const mostMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
 
-/** Show a head that differs between the two traces, and choose its query that differs most. */
 export function showParted({ kind, layer, head, query: position }: PartedHead): void {
   batch(() => {
     if (kind !== kindName.value) chooseKind(kind);

@@ -1,5 +1,4 @@
-// Questions to the model, about a text or about changes to its heads. A server answers them, or a worker (a background thread of
-// the page) that runs the model.
+// Questions to the model, about a text or about changes to its heads; a server answers them, or a worker of the page that runs the model
 
 import { batch, signal } from "@preact/signals";
 import type { Change, Effect, Going, LateMovement, ModelHere, Reading, Trace } from "../trace/data";
@@ -7,13 +6,11 @@ import { words } from "../words";
 import { linkedRange } from "./linked-signals";
 import { changeEffect, changes, complaint, locked, query, queryTokens, second, showSecond, showTrace, silenced, trace } from "./state";
 
-/** A question to a model: what it shall read and generate, and with which changes to its heads. */
 export interface Question extends Reading {
   model?: string; // the name of the model; left out = the model that the server has loaded
   changes?: Change[];
 }
 
-/** The functions by which a page asks a server, or a worker, to run a model on a text. */
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
@@ -35,7 +32,6 @@ const server: Answerer = {
 export const samplingTemperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
 export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 
-/** The refusal of a text that is longer than the model reads. */
 export class TooLong extends Error {}
 
 export const answerer = signal<Answerer>(server);
@@ -90,7 +86,6 @@ export function runChanged(made: Change[]): Promise<boolean> {
   });
 }
 
-/** Append the token with this id to the text, let the model read the text, and choose the token as the query. */
 export async function continueWith(id: number): Promise<void> {
   const { text, continuation = [] } = typedText();
   if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];

@@ -95,7 +95,6 @@ export const headName = (layer = layerNumber.value, headIndex = head.value): str
 /** The name of a head in the address of the page: "L3H1", or "L3average". */
 export const addressOfHead = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
 
-/** The head that an address names; null if there is no such layer. */
 export function headNamed(name: string): HeadPlace | null {
   const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
   if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;

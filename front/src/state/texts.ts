@@ -64,7 +64,6 @@ export const shownTexts = computed<ShownText[]>(() => (second.value ? [first.val
 // A chosen position of the second text holds until a position of the first text is chosen.
 for (const [own, of] of [[secondQuery, query], [secondKey, key]]) effect(() => void (of.value !== null && (own.value = null)));
 
-/** The query of the other text that is paired with a query; undefined = none. */
 export const pairedQuery = (item: Item): Item | undefined => queryPairs.value.get(item);
 export const pairedKey = (item: Item): Item | undefined => keyPairs.value.get(item);
 
@@ -93,7 +92,6 @@ function chooseQuery(item: Item, place: number): void {
   });
 }
 
-/** Make the item under the pointer the query, unless a query is locked. */
 export function hoverQuery(item: Item, place = 0): void {
   if (!locked.value) chooseQuery(item, place);
 }

@@ -1,5 +1,4 @@
-// The data of a page: one trace, which is the recorded attention of a model while it reads a text. Python's views/page/data.py
-// writes it as JSON.
+// The data of a page, which Python's views/page/data.py writes as JSON: the recorded attention of a model while it reads a text
 
 /** A token as the page shows it. A flag that is left out is false. */
 export interface Token {

@@ -1,5 +1,4 @@
-// Two traces of one text: the heads whose attention differs most, each with the query that moves the largest share of its
-// attention to other keys
+// Two traces of one text: the heads whose attention differs most, each with the query that differs most
 
 import { weightText } from "../parts/numbers";
 import { Panel, RankedList } from "../parts/panel";

@@ -28,7 +28,6 @@ interface Scene {
 /** Left, top, width and height of the part that a token stands for, as shares (0 to 1) of the whole drawing. */
 type Rectangle = [number, number, number, number];
 
-/** The smallest and the largest weight that are shown. */
 type Range = [number, number];
 
 const isPatch = (token: Token): token is Token & { place: Patch } => Boolean(token.place && "image" in token.place);
@@ -85,7 +84,6 @@ function rangeOf(weights: Float64Array | null): Range {
   return shown.length ? [Math.min(...shown), Math.max(...shown)] : [0, 0];
 }
 
-/** A weight with enough decimals to tell it from other weights of a range. */
 function numberIn([smallest, largest]: Range, weight: number): string {
   const decimals = largest > smallest ? Math.max(3, 1 - Math.floor(Math.log10(largest - smallest))) : 3;
   return weight.toFixed(Math.min(12, decimals));
@@ -203,7 +201,6 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, widt
   }
 }
 
-/** The position of the token under the pointer; null if there is none. */
 function tokenAt(event: MouseEvent, scene: Scene): number | null {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];

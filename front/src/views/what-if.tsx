@@ -1,5 +1,4 @@
-// The view "what if": the reader changes the temperature of the head or cuts edges (query, key), and sees the weights
-// before and after
+// The view "what if": the reader changes the temperature of the head or cuts edges (query, key), and sees the weights before and after
 
 import { weightText } from "../parts/numbers";
 import { Check, Numbers, Panel, Slider, Table } from "../parts/panel";

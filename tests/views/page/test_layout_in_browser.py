@@ -59,7 +59,7 @@ def test_cards_in_a_row_end_at_one_height_and_the_heads_fill_theirs(
     assert bottom - box(heads.locator(".numbers"))[3] < 20
     first, last = box(heads.locator("[data-head=L0H0]")), box(heads.locator("[data-head=L5H11]"))
     assert last[2] - first[0] > 0.8 * (right - left)
-    parts = view(page, "movement").locator(".parts tbody tr:not(.state)")
+    parts = view(page, "movement").locator(".parts tbody tr:has(i)")
     colours = parts.locator("i").evaluate_all("marks => marks.map(mark => mark.style.background)")
     grey = [" 0 0)" in colour for colour in colours]  # only heads have hues
     assert grey == [not re.match(r"H\d", text) for text in parts.locator("th").all_inner_texts()]

@@ -1,7 +1,5 @@
-// The movement of all tokens: how each layer changes their hidden vectors, as arrows in a plane. The computation is that of
-// Python's effects/plane_movement.py. In every layer,
-//
-//   before + heads + bias + feed_forward + rest = after
+// The movement of all tokens: how each layer changes their vectors, as arrows in a plane, as in Python's effects/plane_movement.py.
+// In every layer, before + heads + bias + feed_forward + rest = after.
 
 import { indicesOfLargest, rowsOf } from "../../trace/arrays";
 import { weightsOf } from "../../trace/attention";

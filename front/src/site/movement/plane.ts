@@ -1,5 +1,4 @@
-// The plane that shows most of the variation in some vectors (their first two principal components), as in Python's
-// effects/plane.py
+// The plane of the first two principal components of vectors, as in Python's effects/plane.py
 
 import { dot, minus, product, scaled } from "./matrices";
 
@@ -8,7 +7,7 @@ const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors ar
 const MOST_ROUNDS = 1_000;
 const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − eigenvalue · vector| / largest eigenvalue is at most this for both eigenvectors
 
-/** A plane through the mean of the vectors (`middle`), spanned by two vectors of length 1 at right angles. */
+/** Two axes at right angles, of length 1, through the mean of the vectors (`middle`). */
 export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];
@@ -16,7 +15,6 @@ export interface Plane {
   leftOut: number; // how many vectors were too long to be used for the plane
 }
 
-/** The plane of the first two principal components of vectors [count width]. */
 export function planeThrough(vectors: Float64Array[]): Plane {
   const lengths = vectors.map((vector) => Math.sqrt(dot(vector, vector)));
   const median = [...lengths].sort((a, b) => a - b)[(lengths.length - 1) >> 1];
@@ -40,7 +38,6 @@ export function planeThrough(vectors: Float64Array[]): Plane {
 
 const columnsOf = (rows: Float64Array[]): Float64Array[] => Array.from(rows[0], (_, column) => Float64Array.from(rows, (row) => row[column]));
 
-/** The sum of vectors, each multiplied by its factor. */
 function combined(vectors: Float64Array[], factors: ArrayLike<number>): Float64Array {
   const sum = new Float64Array(vectors[0].length);
   vectors.forEach((vector, k) => {

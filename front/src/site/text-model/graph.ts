@@ -1,5 +1,4 @@
-// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly. It reads ids of tokens, and returns its output and the queries,
-// keys, values and hidden vectors of all layers.
+// A text model as an ONNX graph, run by ONNX Runtime in WebAssembly: from ids of tokens to the output and the vectors of all layers
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import { rowsOf } from "../../trace/arrays";
@@ -13,7 +12,6 @@ export interface Changed {
   temperatures: Float32Array; // [layers heads]; the scores of a head are divided by its temperature
 }
 
-/** What a run of the model returns for a text. */
 export interface Run {
   output: Float32Array; // of a causal model, the logits; of an encoder, its last hidden vectors
   numbers: Record<string, Float32Array>; // the vectors of all layers, by the name of the block: "encoder layer 0 query"
@@ -83,7 +81,6 @@ export class Model {
 
 const integers = (numbers: number[], shape: number[]) => new Tensor("int64", BigInt64Array.from(numbers, BigInt), shape);
 
-/** The number of equal elements at the beginning of two lists. */
 function sharedLength(one: number[], other: number[]): number {
   const end = one.findIndex((number, i) => number !== other[i]);
   return end < 0 ? one.length : end;

@@ -15,7 +15,6 @@ import { Model } from "./graph";
 const ALTERNATIVES = 5; // how many of the most probable tokens are listed beside each generated token
 const NEXT = 8; // how many of the most probable next tokens are listed
 
-/** A text and its continuation, as tokens that the model reads. */
 interface Input {
   text: string; // the text that was typed, followed by the text of its continuation
   ids: number[];

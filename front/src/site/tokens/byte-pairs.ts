@@ -1,8 +1,5 @@
-// Byte-level BPE, the tokenizer of GPT-2 and of similar models: a text is split by patterns, and the bytes of each part are
-// joined pair by pair.
-//
-// The patterns list the code points that the model's own tokenizer takes for letters, numbers and spaces (see
-// site/byte_pairs.py), so that the browser's version of Unicode makes no difference.
+// Byte-level BPE, the tokenizer of GPT-2: patterns split a text, and the bytes of each part are joined pair by pair. The patterns list the
+// code points of letters, numbers and spaces (see site/byte_pairs.py), so that the browser's version of Unicode makes no difference.
 
 import { bytePairs } from "./bpe";
 import type { Cutter, Piece } from "./cutter";

@@ -1,5 +1,4 @@
-// The part of a tokenizer that differs between its kinds: how a text is cut into pieces. Tokens such as [MASK], which are
-// whole wherever they stand in a text, are found before the text is cut (see tokenizer.ts).
+// The part of a tokenizer that differs between its kinds: how a text is cut into pieces (see tokenizer.ts)
 
 /** A token: its id, and the part of the text that it stands for, from code point `start` to before `end`. */
 export interface Piece {

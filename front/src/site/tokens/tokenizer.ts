@@ -1,5 +1,4 @@
-// Tokenizers: tokens such as [MASK] are found as a whole wherever they stand in a text, and the text between them is cut
-// into pieces
+// Tokenizers: tokens such as [MASK] are whole wherever they stand in a text, and the text between them is cut into pieces
 
 import type { Token } from "../../trace/data";
 import { BytePairs, type BytePairTables } from "./byte-pairs";

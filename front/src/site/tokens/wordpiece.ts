@@ -1,8 +1,5 @@
-// WordPiece, the tokenizer of BERT and of similar models: normalise the letters, split the text into words, and cut each word
-// into the longest pieces that are in the vocabulary.
-//
-// Tables say how letters are normalised. Python made them with the model's own tokenizer (site/wordpiece.py), so that the
-// browser's version of Unicode makes no difference.
+// WordPiece, the tokenizer of BERT: each word is cut into the longest pieces of the vocabulary. Python made the tables that normalise letters
+// (site/wordpiece.py), so that the browser's version of Unicode makes no difference.
 
 import type { Cutter, Piece } from "./cutter";
 import { within, type Range } from "./letters";

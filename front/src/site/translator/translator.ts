@@ -1,5 +1,4 @@
-// The reader (see ../reader.ts) of a translator: from a sentence to the trace of its best translation, with the word alignments of
-// all translations that beam search found
+// The reader of a translator (see ../reader.ts): from a sentence to the trace and the word alignments of its translations
 
 import { weightsOf } from "../../trace/attention";
 import { decodeLayer } from "../../trace/blocks";

@@ -1,5 +1,4 @@
-// Word alignment of the translations that a search found (the candidates): which candidate is shown, its words or pieces,
-// which word or piece is chosen, and the weights between the words or pieces of source and translation
+// The words or pieces of a translation and its source, the weights that align them, and which of them is chosen
 
 import { computed, signal } from "@preact/signals";
 import { linkedChoice } from "../../state/linked-signals";

@@ -21,7 +21,6 @@ export interface Cell {
   effect?: number; // how much of the difference between two runs the output of the head restores; undefined = it was not tried
 }
 
-/** The hue of the cells that show how much the heads of two traces differ. */
 export const DIFFERENCE_HUE = 320;
 
 /** The hues of the cells of heads whose output makes the difference between two runs smaller, or larger. */

@@ -1,5 +1,4 @@
-// All heads of a model that has very many heads, drawn on one canvas: a row for each layer, a column for each head. Only the part
-// in view is drawn.
+// Very many heads, drawn on one canvas as far as they are in view: a row for each layer, a column for each head
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
@@ -14,14 +13,8 @@ const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left a
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
 const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
-interface HeadsProps {
-  count: number; // the number of all heads
-  shows: CellShows;
-  most: number; // the largest number of heads in a layer
-  name: (cell: Cell) => string;
-}
-
-export function HeadsCanvas({ count, shows, most, name }: HeadsProps) {
+/** `count`: the number of all heads; `most`: of heads in a layer; `name` returns the text for a cell under the pointer. */
+export function HeadsCanvas({ count, shows, most, name }: { count: number; shows: CellShows; most: number; name: (cell: Cell) => string }) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState({ x: 0, y: 0 });

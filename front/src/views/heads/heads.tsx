@@ -1,5 +1,4 @@
-// The view of all heads: each is a coloured cell or a small picture of its weights. The reader chooses how they are sorted: by layer,
-// weight, entropy, distance or role.
+// The view of all heads: each is a coloured cell or a small picture of its weights; the reader chooses how they are sorted
 
 import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -141,7 +140,6 @@ export function Heads() {
   );
 }
 
-/** What cells can show of two traces, with the words for it. */
 function otherThanWeights(): [CellShows, string][] {
   const say = words();
   return [...(trace.value.effects ? [["effect", say.effectOfHead] as [CellShows, string]] : []), ...(partedHeads.value ? [["difference", say.differences] as [CellShows, string]] : [])];

@@ -1,5 +1,4 @@
-// What the view of all heads shows of each head, computed in slices of a few milliseconds: a summary of its weights, and the largest weight
-// of the chosen query
+// What the view of all heads shows of each head: a summary of its weights, and the query's largest weight; computed in slices of time
 
 import { effect, signal } from "@preact/signals";
 import { decoded, keyItems, keyTokens, kind, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";

@@ -12,7 +12,6 @@ export const target = signal<[number, number] | null>(null); // the positions of
 export const strongest = signal<[number, number][]>([]); // the positions and weights of the chosen query's strongest keys, largest weight first
 const failure = signal(""); // why the strongest keys could not be loaded; "" = no failure
 const timesAsked = signal(0); // rises when the reader requests the strongest keys again, after a failure
-/** The panel with the chosen query's strongest keys. A click on a key moves the map to its weight. */
 export function MapStrongest() {
   const say = words();
   useEffect(() => {

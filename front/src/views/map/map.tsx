@@ -1,5 +1,4 @@
-// The map: all weights of a head for a long text, which the reader can enlarge down to single weights. The server sends it
-// in tiles.
+// The map: all weights of a head for a long text, down to single weights, which the server sends in tiles
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";

@@ -11,7 +11,6 @@ export type Pool = "max" | "mean";
 
 export const pool = linkedChoice<Pool>("cell", "max", "mean");
 
-/** Which head a request is about. */
 interface MapHead {
   map: number; // the number of the map, from `WeightMap`
   kind: string;

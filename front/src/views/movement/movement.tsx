@@ -2,7 +2,7 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import { dark, grey, hueOf, shade } from "../../parts/colours";
-import { Choice, Numbers, Panel } from "../../parts/panel";
+import { Choice, Numbers, Panel, Table } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
 import { chooseHead, chooseKind, head, key, keyLabels, kindName, layerNumber, layerOf, query, queryLabels, trace } from "../../state/state";
 import { words } from "../../words";
@@ -101,30 +101,25 @@ function arrowsOf(move: Move): NamedArrow[] {
   return [...attention, ...bias, named(move.feedForward, say.byFeedForward, null, FEED_FORWARD), ...rest];
 }
 
-/** The arrows of a move, with their lengths and their angles to the whole move. */
 function MoveTable({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
   const say = words();
+  const named = ({ text, colour, dashes, choose, near }: NamedArrow) => (
+    <>
+      <i style={{ background: colour }} data-dashes={dashes} />
+      {choose ? <button type="button" aria-pressed={near} onClick={choose}>{text}</button> : text}
+    </>
+  );
   return (
     <div class="scroll" tabIndex={0}>
-      <table class="parts">
-        <thead>
-          <tr><th scope="col">{say.adds}</th><th scope="col">{say.length}</th><th scope="col">{say.angle}</th></tr>
-        </thead>
-        <tbody>
-          <tr class="state"><th scope="row">{say.vectorBefore}</th><td>{move.lengths[0].toFixed(3)}</td><td /></tr>
-          {arrows.map((arrow, i) => (
-            <tr key={i} class={arrow.near ? "near" : ""}>
-              <th scope="row" dir="auto">
-                <i style={{ background: arrow.colour }} data-dashes={arrow.dashes} />
-                {arrow.choose ? <button type="button" aria-pressed={arrow.near} onClick={arrow.choose}>{arrow.text}</button> : arrow.text}
-              </th>
-              <td>{arrow.length.toFixed(3)}</td>
-              <td>{arrow.angle.toFixed(1)}°</td>
-            </tr>
-          ))}
-          <tr class="state"><th scope="row">{say.vectorAfter}</th><td>{move.lengths[1].toFixed(3)}</td><td>{move.turned.toFixed(1)}°</td></tr>
-        </tbody>
-      </table>
+      <Table
+        name="parts"
+        head={[say.adds, say.length, say.angle]}
+        rows={[
+          [say.vectorBefore, move.lengths[0].toFixed(3), ""],
+          ...arrows.map((arrow) => [named(arrow), arrow.length.toFixed(3), `${arrow.angle.toFixed(1)}°`]),
+          [say.vectorAfter, move.lengths[1].toFixed(3), `${move.turned.toFixed(1)}°`],
+        ]}
+      />
     </div>
   );
 }

@@ -63,7 +63,6 @@ export const moves = computed<Move[] | null>(() => {
   return own.of.layers.map((layer, place) => moveOf(own.arrays, layer, place, query.value!));
 });
 
-/** Where the vector of a token is in the plane after a layer. */
 export function pointAfter(layer: number, token: number): Point {
   const { arrays, of } = decoded.value!;
   const [x, y] = numbersOfToken(arrays.after, of.layers.indexOf(layer), token);

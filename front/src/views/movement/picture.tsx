@@ -1,5 +1,4 @@
-// The picture of a token's movement: hidden vectors, projected onto a plane. At the left the way of the token's vector through all
-// layers, at the right the parts of its move in one layer, enlarged.
+// The movement of a token in a plane: at the left its vector's way through all layers, at the right the parts of one layer's move
 
 import { useSize } from "../../parts/boxes";
 import { namePlacer, type NamePlacer } from "../../parts/names";
@@ -22,7 +21,6 @@ export interface NamedArrow extends Arrow {
   near?: boolean;
 }
 
-/** The drawing of one plane: turns a point of the plane into pixels, and finds places for names. */
 interface Plane extends NamePlacer {
   toPixels: (point: Point) => Point;
 }

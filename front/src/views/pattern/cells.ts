@@ -82,7 +82,6 @@ function drawCells(context: CanvasRenderingContext2D, view: View, circles: boole
   }
 }
 
-/** Draw a filled circle, whose area shows a weight. */
 function drawCircle(context: CanvasRenderingContext2D, x: number, y: number, radius: number, colour: string): void {
   if (radius < 0.2) return;
   context.fillStyle = colour;

@@ -1,5 +1,4 @@
-// Patterns whose cells are very small, drawn as images. A pixel of an image has the colour of the strongest cell in a
-// square of cells.
+// Patterns with very small cells, drawn as images: a pixel has the colour of the strongest cell in a square of cells
 
 import { putPixels } from "../../parts/canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
@@ -13,7 +12,6 @@ import type { Item } from "../../trace/items";
 const SIDE = 512; // the width and height of an image, in its pixels
 const MOST_KEPT = 80; // the most images in memory; each takes 1.5 MB
 
-/** A square part of the pattern, drawn as an image. */
 interface Part {
   done: number; // how many queries of the part are drawn
   strongest: Int16Array; // for each pixel, 255 times the strength (0 to 1, see `strengthsOf`) of its strongest cell; -1 = all its cells are masked
@@ -65,7 +63,6 @@ const emptyPart = (): Part => ({
   image: new OffscreenCanvas(SIDE, SIDE),
 });
 
-/** Draw the queries of a part that were computed since it was last drawn. */
 function update(part: Part, grid: Grid, view: View, { level, row, column }: TilePlace, bytes: Uint32Array): void {
   const along = SIDE * 2 ** level;
   const queries = view.queries.slice(row * along, (row + 1) * along);

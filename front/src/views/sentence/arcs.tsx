@@ -1,5 +1,4 @@
-// Weights as arcs over the text, from the query to the keys. The width of an arc is proportional to its weight; the largest weights
-// are also written under the keys.
+// Weights as arcs over the text, from the query to the keys; the largest weights are also written under the keys
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { type Box, measured, useSize } from "../../parts/boxes";

@@ -1,5 +1,4 @@
-// The sentence as two columns, queries and keys, with lines between them for the weights. Beside each key, the weight of
-// the chosen query is a bar and a number
+// The sentence as two columns, queries and keys, with lines for the weights between them
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
@@ -17,13 +16,13 @@ const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // pairs [n, height]: a 
 
 export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const say = words();
-  const [box, size] = useSize<HTMLDivElement>();
+  const [box] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [scrolled, setScrolled] = useState(0);
+  const [, setScrolled] = useState(0);
   const { queries, keys, query, key, place: text } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value]; // when one of these signals changes, the lines are drawn again
-  useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch), undefined);
+  void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these changes, and when the box is scrolled or its size changes
+  useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
   const { row, hue, most, grid } = drawn[0];
   return (
     <div class={row ? "two-columns" : "two-columns all"}>
@@ -31,7 +30,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
         <span>{twoTexts.value ? say.targetQueries : say.queries}</span>
         <span>{twoTexts.value ? say.sourceKeys : row ? say.keysWeights : say.keys}</span>
       </div>
-      <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)} data-scrolled={scrolled > 0} data-width={size.width}>
+      <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)}>
         <div class={row ? "columns" : "columns all"} style={{ "--row": `${pitch}px` }}>
           <ul role="listbox" tabIndex={0} aria-label={say.queries}>
             {queries.map((item) => (

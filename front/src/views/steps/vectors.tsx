@@ -1,5 +1,4 @@
-// Tables for the view of the steps (steps.tsx), with the vectors of one query's attention: query, key and value, dot product,
-// weighted values, output
+// Tables of the vectors in the steps of one query's attention: query, key and value, dot product, weighted values, output
 
 import { MOST_TERMS, numberText, sumText } from "../../parts/numbers";
 import { keyLabels, queryLabels } from "../../state/state";
