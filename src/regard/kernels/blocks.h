@@ -150,7 +150,8 @@ static inline const float *token_vector(const float *head, TokenVectors vectors,
   return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
 
-/* Write the context of one query of `d` numbers in one head, given the keys and values of all rows.
+/* Write the context of one query of `d` numbers in one head. `key` and `value` hold the vectors of all tokens of all
+   hypotheses; `tokens` says which of them the query attends to.
 
        scores   s_t = query . key_t / sqrt(d)
        weights  e_t = exp(s_t - max s)

@@ -45,13 +45,13 @@ static float row_maximum(const float *row, int keys) {
   return maximum_of_lanes(select_lanes(b > a, b, a));
 }
 
-/* Return a number that at least `top` scores of a row reach: the top-th largest class maximum (see class_maxima), or
-   -infinity if there are fewer classes. */
+/* Return a number that at least `top` scores of a row reach: the top-th largest of the maxima of its classes (see
+   class_maxima), or -infinity if there are fewer classes. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   class_maxima(row, keys, &a, &b);
-  /* for each class maximum, minus the number of larger ones: a true comparison gives -1 */
+  /* for each class maximum in a and in b, minus the number of larger ones: a true comparison gives -1 */
   lanes above_a = {}, above_b = {};
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
