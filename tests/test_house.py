@@ -289,6 +289,20 @@ def meeting_without_a_space(text: str) -> list[str]:
     return [found[0] for segment in raised for found in MEETING.finditer(segment)]
 
 
+def test_what_a_comment_names_on_the_other_side_of_the_page_exists():
+    missing = []
+    for name, text in FILES.items():
+        paths = re.findall(r"()front/src/([\w./-]+)\b", text)  # a path without a word, and below a word in a file
+        for word, path in [*paths, *re.findall(r"`(\w+)`\s+in\s+`?front/src/([\w./-]+)\b", text)]:
+            if not re.search(rf"\b{word}\b", SCRIPTS.get(path, "")):
+                missing.append(f"{name}: {word} in {path}")
+    for name, text in SCRIPTS.items():
+        for path in re.findall(r"Python's ([\w/]+\.py)", text):
+            if f"regard/{path}" not in FILES:
+                missing.append(f"{name}: {path}")
+    assert missing == []
+
+
 def test_no_words_of_a_message_run_together():
     wrong = {name: meeting_without_a_space(text) for name, text in FILES.items()}
     assert {name: lines for name, lines in wrong.items() if lines} == {}

@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 const both = <Text>(english: Text, korean: NoInfer<Text>): [Text, Text] => [english, korean];
 
 const texts = {
-  // The controls
+  // The page's title and its controls
   tagline: ["attention you can see", "눈으로 보는 어텐션"],
   language: ["Language", "언어"],
   shown: ["What is shown", "표시 항목"],

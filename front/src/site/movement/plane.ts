@@ -23,8 +23,8 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const middle = Float64Array.from({ length: width }, (_, i) => fitted.reduce((sum, vector) => sum + vector[i], 0) / fitted.length);
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
   const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
-  // The axes are eigenvectors of the matrix of dot products of the columns [width width]. That of the rows [vectors vectors] has the
-  // same eigenvalues, apart from zeros. It is used if it is smaller.
+  // The axes are eigenvectors of XᵀX [width width], where X [vectors width] has the rows. XXᵀ [vectors vectors] has the same eigenvalues,
+  // apart from zeros, and is used if it is smaller.
   const few = rows.length < width;
   const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
   const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));

@@ -1,4 +1,4 @@
-// Runs an encoder or a causal language model on a text; returns its trace, or the effect of changes to heads (a `Reader`, see reader.ts)
+// The `Reader` (see reader.ts) of an encoder or a causal language model: runs it on a text, and returns the trace or the effect of changes
 
 import { indicesOfLargest, rowsOf } from "../../trace/arrays";
 import type { Change, Effect, Reading, Token, Trace } from "../../trace/data";
@@ -65,7 +65,7 @@ export class TextReader implements Reader {
     if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
   }
 
-  /** Run the model. The output of a causal model is the logits after the tokens at the positions `places`. */
+  /** Run the model with some changes to its heads. The output of a causal model is the logits after the tokens at the positions `places`. */
   private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<RunResult> {
     const { shape } = this.record;
     const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;

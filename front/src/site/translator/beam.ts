@@ -5,11 +5,11 @@
 import { indicesOfLargest } from "../../trace/arrays";
 import { rowOf, type Encoded, type Graphs, type Settings, type Step } from "./graphs";
 
-/** A token that the decoder has read: the step that read it, the row in this step, and the token read before (null = none). */
+/** A token of a hypothesis that the decoder has read. */
 interface ReadToken {
-  step: Step;
-  row: number;
-  before: ReadToken | null;
+  step: Step; // the step that read it
+  row: number; // the row of the hypothesis in the batch of this step
+  before: ReadToken | null; // the token before it in the hypothesis; null = none
 }
 
 /** A translation that is not finished. */

@@ -7,7 +7,7 @@ import type { Candidate, Side } from "../../trace/data";
 
 export interface Unit {
   side: Side;
-  index: number; // the number of this word or piece among those of its side, from 0
+  index: number; // the number of this word or piece in its text (the source or the translation), from 0
   text: string;
   title: string; // the tooltip: its pieces as they are written in the vocabulary, one a line: "▁snake"
   joined: boolean; // whether this piece follows the one before it without a space; false for a word

@@ -9,8 +9,9 @@ import { moves, pointAfter, type Arrow, type Move, type Point } from "./moves";
 const HEIGHT = 360; // all lengths are in pixels
 const MARGIN = 34;
 const TIP = 9; // the length of an arrow's tip
-const LEAST_BESIDE = 520; // if the picture is narrower than this, the layer is drawn below the way
-const WAY_SHARE = 0.42; // the share of the picture's width that the way has beside the layer
+// The left drawing shows the token's way through all layers, the right one what happens in one layer.
+const LEAST_BESIDE = 520; // if the picture is narrower than this, the right drawing stands below the left one
+const WAY_SHARE = 0.42; // the share of the picture's width that the left drawing has
 
 /** An arrow to draw. `dashes` "" = solid; `choose`: what a click on its name does; `near`: true = the arrow of the chosen head or key. */
 export interface NamedArrow extends Arrow {

@@ -71,7 +71,7 @@ function tableRows(all: DrawnHead[]): string[][] {
   ]);
 }
 
-/** A sentence about the strongest key of the query. `chosen`: the query of the other text, to which this text may have no pair. */
+/** A sentence about the strongest key of the query. `chosen`: the chosen word of the other text; this text may lack it. */
 function caption({ row, text: { query: from, all } }: DrawnHead, chosen?: string): string {
   if (!from) return chosen ? words().notInText(chosen) : "";
   if (!row) return "";
