@@ -56,6 +56,7 @@ def named_in(address: str) -> dict[str, str]:
     return {name: value for name, (value,) in parse_qs(address.partition("#")[2]).items()}
 
 
+@pytest.mark.slow
 def test_a_link_restores_the_typed_text_and_all_that_is_shown_of_it(tab: Page, explorer: Running) -> None:
     open_link(tab, explorer)
     expect(tab.locator(".word")).to_have_count(13)

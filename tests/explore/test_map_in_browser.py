@@ -328,6 +328,7 @@ def busy(route: Route) -> None:
     route.fulfill(status=503, body="busy", headers={"Content-Type": "text/plain"})
 
 
+@pytest.mark.slow
 def test_a_tile_that_did_not_load_is_asked_for_again_while_others_load(page: Page) -> None:
     notice = pattern(page).locator(".notice")
     with routed(page, "**/map/tile", busy):

@@ -105,6 +105,7 @@ def test_the_second_text_stays_when_the_first_changes_and_can_be_removed(page: P
     expect(view(page, "pattern").locator("canvas")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_link_restores_both_texts(page: Page) -> None:
     assert_link_restores(
         page,

@@ -16,7 +16,8 @@ TEXTS = ["seven", "forty-two", "q", "quq", "é et zé", "猫 seven", *(source fo
 
 
 @pytest.mark.usefixtures("unhooked", "operators_read_once")
-@pytest.mark.parametrize("write", [write_marian, pytest.param(write_marian_of_two_tables, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [write_marian, write_marian_of_two_tables])
 def test_the_graphs_compute_what_transformers_computes(write, tmp_path):
     folder = write(tmp_path / "marian")
     parity = export(folder, "onnx", tmp_path / "onnx")

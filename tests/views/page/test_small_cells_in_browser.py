@@ -53,6 +53,7 @@ def colours(canvas: Locator, larger: float, places: list[tuple[float, float]]) -
     return {tuple(colour) for colour in canvas.evaluate(script, [TOKENS, larger, places])}
 
 
+@pytest.mark.slow
 def test_a_strong_weight_is_a_strong_pixel(
     opened: Callable[..., Page], trace: Trace, looked: torch.Tensor, tmp_path: Path
 ) -> None:

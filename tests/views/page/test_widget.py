@@ -166,6 +166,7 @@ def test_widgets_and_python_choose_in_turn_and_each_widget_has_its_own_state(
     page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
 
 
+@pytest.mark.slow
 def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
     opened_widget: Callable[..., Page], snake: Trace
 ) -> None:
