@@ -52,7 +52,7 @@ def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: 
         (bars if words else curves)(axes, picture, rows)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small", handlelength=3, loc="upper left", bbox_to_anchor=(1, 1))
-        if picture.log:
+        if picture.log and axes.dataLim.y1 > 0:
             axes.set_yscale("log")
         figure.savefig(path, metadata={"Date": None, "Creator": None})
 

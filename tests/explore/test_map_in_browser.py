@@ -372,6 +372,7 @@ def test_the_failure_of_a_head_is_not_shown_beside_the_next_and_that_of_stronges
     expect(page.get_by_text("busy")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_link_restores_the_map(page: Page) -> None:
     assert_link_restores(
         page,

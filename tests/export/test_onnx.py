@@ -60,6 +60,7 @@ def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
         state = step.state
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unhooked")
 def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
     """Other forms and scores are exported by site/test_recurrent_in_browser.py."""
