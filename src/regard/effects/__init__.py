@@ -1,1 +1,1 @@
-"""What attention adds to the vector of each token, and how a model changes if its attention is changed."""
+"""The effects of attention: the vectors that it adds to each token, and a model whose attention is changed."""

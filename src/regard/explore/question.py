@@ -1,4 +1,4 @@
-"""What a request asks for: a text to read, tokens to generate after it, and changes to attention heads."""
+"""A request to the explorer: a text to read, tokens to generate after it, and changes to attention heads."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ CHANGES: dict[str, type[Change]] = {"cut": Cut, "silence": Silence, "sharpen": S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a request asks for.
+    """A request to the explorer: the text and model, and the choices for tokens that the model generates.
 
     Attributes:
         model: the name of a Hugging Face model or its folder; None = the model in memory.

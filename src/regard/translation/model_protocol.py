@@ -46,7 +46,7 @@ class DecoderState(Protocol):
 
 @runtime_checkable
 class DecoderStep(Protocol):
-    """What a decoder returns for one or more new target tokens of each row of the batch."""
+    """The output of a decoder for one or more new target tokens of each row of the batch."""
 
     @property
     def logits(self) -> Float[Tensor, "batch new vocabulary"]:
@@ -67,7 +67,7 @@ class DecoderStep(Protocol):
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """What a model returns for sources and whole targets in one call."""
+    """The output of a model for sources and whole targets in one call."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:

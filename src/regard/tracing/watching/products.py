@@ -37,7 +37,7 @@ Number = int | float
 """A number among the arguments of an operation: 1 as well as 1.0."""
 
 Found = Product | WeightedSum | None
-"""What a matrix product computed: scores (`Product`), contexts (`WeightedSum`), or neither (None)."""
+"""The result of a matrix product: scores (`Product`), contexts (`WeightedSum`), or neither (None)."""
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
