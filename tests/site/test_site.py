@@ -29,7 +29,7 @@ from regard.site import translator_model as translating
 from regard.site.check import Difference, check_graph
 from regard.site.exported import Exported
 from regard.site.folder import check_empty, write_site
-from regard.site.runtime import FILE, INCLUDED, SHA256, VERSION, read_given, runtime
+from regard.site.runtime import FILE, INCLUDED, SHA256, VERSION, compressed_runtime, read_given
 from regard.site.spm_check import check_vocabulary
 from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
@@ -160,7 +160,7 @@ def test_a_missing_extra_is_named_in_one_command(tmp_path, monkeypatch):
 
 
 def test_the_runtime_is_taken_as_npm_delivers_it(carried, tmp_path):
-    compressed = runtime()
+    compressed = compressed_runtime()
     content = zlib.decompress(compressed)
     (tmp_path / "package" / "dist").mkdir(parents=True)
     (tmp_path / "package" / "dist" / FILE).write_bytes(content)
@@ -168,26 +168,26 @@ def test_the_runtime_is_taken_as_npm_delivers_it(carried, tmp_path):
     with tarfile.open(packed, "w") as archive:
         archive.add(tmp_path / "package" / "dist" / FILE, f"package/dist/{FILE}")
     for given in (tmp_path / "package", packed):
-        assert zlib.decompress(runtime(given)) == content
+        assert zlib.decompress(compressed_runtime(given)) == content
 
 
 def test_another_runtime_a_link_and_a_cut_archive_are_refused(tmp_path):
-    nothing = refusal(InputError, runtime, tmp_path)
+    nothing = refusal(InputError, compressed_runtime, tmp_path)
     assert nothing == f"{tmp_path} has no {FILE}; give the folder of npm's package onnxruntime-web."
     (tmp_path / FILE).write_bytes(b"older")
-    assert refusal(InputError, runtime, tmp_path) == (
+    assert refusal(InputError, compressed_runtime, tmp_path) == (
         f"{tmp_path} has another {FILE} than that of onnxruntime-web {VERSION}, with which the page was built; run "
         f"npm pack onnxruntime-web@{VERSION} and give the file that it writes."
     )
     advice = f"; give the file that npm pack onnxruntime-web@{VERSION} writes."
     absent = tmp_path / "absent.tgz"
-    assert refusal(InputError, runtime, absent) == (
+    assert refusal(InputError, compressed_runtime, absent) == (
         f"cannot read {FILE} from {absent}: no such file or directory{advice}"
     )
     empty = tmp_path / "empty.tgz"
     with tarfile.open(empty, "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("package/other"), io.BytesIO())
-    assert refusal(InputError, runtime, empty) == (
+    assert refusal(InputError, compressed_runtime, empty) == (
         f"cannot read {FILE} from {empty}: \"filename 'package/dist/{FILE}' not found\"{advice}"
     )
     linked = tmp_path / "linked.tgz"
@@ -195,11 +195,11 @@ def test_another_runtime_a_link_and_a_cut_archive_are_refused(tmp_path):
         folder = tarfile.TarInfo(f"package/dist/{FILE}")
         folder.type = tarfile.DIRTYPE
         archive.addfile(folder)
-    assert refusal(InputError, runtime, linked) == (
+    assert refusal(InputError, compressed_runtime, linked) == (
         f"cannot read {FILE} from {linked}: '{FILE} is no file in it'{advice}"
     )
     linked.write_bytes(linked.read_bytes()[:-30])
-    assert refusal(InputError, runtime, linked) == (
+    assert refusal(InputError, compressed_runtime, linked) == (
         f"cannot read {FILE} from {linked}: Compressed file ended before the end-of-stream marker was reached{advice}"
     )
 
@@ -212,7 +212,7 @@ def test_a_file_far_larger_than_the_runtime_is_not_read_whole(tmp_path, monkeypa
 
 def test_an_installation_without_the_runtime_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr("regard.site.runtime.INCLUDED", "built/none.deflate")
-    assert refusal(InputError, runtime) == (
+    assert refusal(InputError, compressed_runtime) == (
         "this installation of regard has no ONNX Runtime for browsers; run "
         f"npm pack onnxruntime-web@{VERSION} and add --runtime onnxruntime-web-{VERSION}.tgz."
     )

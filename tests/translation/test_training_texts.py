@@ -41,7 +41,7 @@ def test_lengths_ratios_and_scripts_of_a_corpus(tmp_path):
 )
 def test_a_text_in_another_script(text, script):
     expected = script and f"written in {script}; the training texts are in Latin letters"
-    assert LATIN.foreign_script(text) == expected
+    assert LATIN.script_remark(text) == expected
 
 
 def test_a_text_longer_than_the_training_texts_is_translated_by_its_sentences(latin, translator):

@@ -29,7 +29,7 @@ def check_continues(loaded: LoadedModel, continuation: tuple[int, ...]) -> None:
     config = loaded.model.config
     if config.is_encoder_decoder or not (is_causal(loaded.model) and loaded.model.can_generate()):
         raise InputError(f"{loaded.name} is not a causal language model, so it cannot go on with a text.")
-    unknown = [number for number in continuation if not 0 <= number < len(loaded.tokenizer)]
+    unknown = [token for token in continuation if not 0 <= token < len(loaded.tokenizer)]
     if unknown:
         raise InputError(
             f"the vocabulary of {loaded.name} has the ids 0 to {len(loaded.tokenizer) - 1}, not {unknown[0]}."
@@ -50,11 +50,11 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         ids,
         tokenizer=tokenizer,
         new_tokens=question.new_tokens,
-        generation=drawing_config(loaded, question),
+        generation=sampling_config(loaded, question),
         changes=question.change_objects(),
     )
     assert found.output is not None  # a causal language model always has an output: its logits
-    ids += ids_of(tokenizer, found)
+    ids += generated_ids(tokenizer, found)
     target = (*tokens, *found.target[n_read:])
     return replace(
         found,
@@ -64,13 +64,13 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
     )
 
 
-def ids_of(tokenizer: Any, found: Trace) -> list[int]:
+def generated_ids(tokenizer: Any, found: Trace) -> list[int]:
     pieces = [written.token.piece for written in found.written]
     ids: list[int] = tokenizer.convert_tokens_to_ids(pieces)
     return ids
 
 
-def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
+def sampling_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":
     """Return a model's own settings for generation, with the temperature and nucleus replaced by those of the request.
 
     At temperatures above 0, the model's own limit on the number of candidate tokens (top_k) is removed. The result is
@@ -79,11 +79,11 @@ def drawing_config(loaded: LoadedModel, question: Question) -> "GenerationConfig
     if question.new_tokens is None or question.temperature is None:
         return None
     config = copy.deepcopy(loaded.model.generation_config)
-    draws = question.temperature > 0
+    samples = question.temperature > 0
     config.update(
-        do_sample=draws,
-        temperature=question.temperature if draws else None,
-        top_p=question.nucleus if draws else None,
-        top_k=0 if draws else None,
+        do_sample=samples,
+        temperature=question.temperature if samples else None,
+        top_p=question.nucleus if samples else None,
+        top_k=0 if samples else None,
     )
     return config

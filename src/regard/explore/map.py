@@ -43,7 +43,7 @@ class HeadRequest:
     """A request about one head, whose weights for a long text the page shows as a map (an image).
 
     Attributes:
-        map: the number that `Map.record` returned. Each text has another number, so that a request for a text that is
+        map: the number that `Map.record` returned. Each text has its own number, so that a request for a text that is
             no longer in memory is refused.
         kind: the kind of attention: "encoder", "decoder" or "cross".
         head: None = the mean over all heads of the layer.
@@ -156,8 +156,8 @@ class Map:
             raise InputError(f"there is no level {request.level}; levels are counted from 0.")
         shape = pyramid.shape(request.level)
         rows, columns = (
-            range(number * TILE, min((number + 1) * TILE, size))
-            for number, size in zip((request.row, request.column), shape, strict=True)
+            range(index * TILE, min((index + 1) * TILE, size))
+            for index, size in zip((request.row, request.column), shape, strict=True)
         )
         if request.row < 0 or request.column < 0 or not rows or not columns:
             raise InputError(
@@ -224,7 +224,7 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     n_threads = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
-            return [started.result() for started in [threads.submit(task) for task in tasks]]
+            return [future.result() for future in [threads.submit(task) for task in tasks]]
     except ValueError as error:
         raise InputError(f"{request.name}: {error}") from error
     finally:

@@ -82,7 +82,7 @@ class Question:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
         }
-        for name in {"temperature", "nucleus"} & values.keys():
+        for name in {"temperature", "nucleus"} & values.keys():  # JSON may hold whole numbers
             values[name] = None if values[name] is None else float(values[name])
         return cls(**values)
 
@@ -91,14 +91,14 @@ class Question:
 
 
 def change_of(content: object) -> Change:
-    if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):
+    if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):  # a list in JSON has no hash
         raise InputError(
             f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."
         )
     values = {name: value for name, value in content.items() if name != "kind"}
     try:
-        kind = CHANGES[content["kind"]]
-        check_fields(kind, values)
-        return kind(**values)
+        change_class = CHANGES[content["kind"]]
+        check_fields(change_class, values)
+        return change_class(**values)
     except (TypeError, ValueError) as error:
         raise InputError(f"a change {content['kind']!r} with {error}") from error

@@ -38,7 +38,7 @@ class Explorer:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.turn = asyncio.Lock()
+        self.model_lock = asyncio.Lock()
         self.waiting = 0
 
     async def page(self, request: Request) -> Response:
@@ -77,7 +77,7 @@ class Explorer:
             return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
         self.waiting += 1
         try:
-            async with self.turn:
+            async with self.model_lock:
                 if await request.is_disconnected():
                     return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.by_hand.translator_head import translate_or_score
 from regard.errors import InputError
-from regard.explore.continuation import continued_trace, drawing_config, ids_of
+from regard.explore.continuation import continued_trace, generated_ids, sampling_config
 from regard.explore.map import HeadRequest, Map
 from regard.explore.question import Question
 from regard.tracing.comparison import compare
@@ -54,6 +54,7 @@ class Session:
         self.text = text
         self.shown = shown
         self.map: Map | None = None
+        # ((the model's name, whether it can generate tokens), the model)
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first_page(self) -> dict[str, Any]:
@@ -74,7 +75,8 @@ class Session:
         if likely and found.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
             assert found.output is not None  # without an output, `likely` would be empty
-            answer["going"] = going_record(question.text, ids_of(model.tokenizer, found), found.output[0, -1])
+            continuation = generated_ids(model.tokenizer, found)
+            answer["going"] = going_record(question.text, continuation, found.output[0, -1])
         return answer
 
     def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -139,7 +141,7 @@ class Session:
             tokenizer=model.tokenizer,
             truncate=question.truncate,
             new_tokens=question.new_tokens,
-            generation=drawing_config(model, question),
+            generation=sampling_config(model, question),
             changes=question.change_objects(),
         )
 

@@ -6,7 +6,7 @@
 The parameters are copied into CTranslate2's own TransformerSpec.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +86,16 @@ def transformer_spec(specs: Any, model: Transformer) -> Any:
     return specs.TransformerSpec(encoder, decoder)
 
 
-def set_embedding(side: Any, spec: Any, module: Any, config: TransformerConfig) -> None:
-    """Copy the token embedding (to `spec`) and the position vectors (to `side`) of an encoder or a decoder."""
-    spec.weight = as_array(module.embedding.by_token.weight)
-    side.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
+def set_embedding(spec: Any, embedding_spec: Any, module: Any, config: TransformerConfig) -> None:
+    """Copy the token embedding (to `embedding_spec`) and the position vectors (to `spec`) of an encoder or decoder."""
+    embedding_spec.weight = as_array(module.embedding.by_token.weight)
+    spec.scale_embeddings = True  # CTranslate2 multiplies embeddings by √d_model, as the Transformer does
     if config.positions == "rotary":
-        if hasattr(side, "position_encodings"):  # an encoder has it by default, for positions that are added
-            del side.position_encodings
+        if hasattr(spec, "position_encodings"):  # an encoder has it by default, for positions that are added
+            del spec.position_encodings
         return
     longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
-    side.position_encodings.encodings = as_array(module.embedding.position_vectors(longest, 0))
+    spec.position_encodings.encodings = as_array(module.embedding.position_vectors(longest, 0))
 
 
 def set_block(layer: Any, block: Any) -> None:
@@ -133,9 +133,8 @@ def set_feed_forward(spec: Any, network: Any) -> None:
     spec.linear_0_noact.weight, spec.linear_0_noact.bias = as_array(hidden), as_array(hidden_bias)
 
 
-def set_linear(spec: Any, layers: Iterable[nn.Linear]) -> None:
+def set_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
     """Copy linear layers with the same input into `spec`, one layer of the export that concatenates their outputs."""
-    layers = list(layers)
     spec.weight = np.concatenate([as_array(layer.weight) for layer in layers])
     spec.bias = np.concatenate([as_array(layer.bias) for layer in layers])
 

@@ -127,7 +127,7 @@ def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
     joint = source is target
     source.save(folder / "source.spm")
     target.save(folder / "target.spm")
-    for vocabulary, name in ((source, "vocab"), *(() if joint else ((target, "target_vocab"),))):
+    for vocabulary, name in [(source, "vocab")] if joint else [(source, "vocab"), (target, "target_vocab")]:
         ids = {piece: token for token, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
         write_json(folder / f"{name}.json", ids)
     special = target.pieces([PAD, UNK, EOS])

@@ -5,9 +5,9 @@
     config.json             the ids of PAD, BOS and EOS, max_tokens, and the names and axes of all inputs and outputs
     source.spm target.spm   the vocabularies, to split texts into pieces and to join pieces
 
-To read a text, divide it into the pieces of source.spm. In an export of a Marian model, source.spm has unused pieces:
-those of the other language, which SentencePiece never uses. If the letters of a piece that SentencePiece does not know
-are those of an unused piece, take the id of the unused piece, as Marian does. EOS is the last id.
+To read a text, divide it into the pieces of source.spm, and add the id of EOS. In an export of a Marian model,
+source.spm has unused pieces, those of the other language. SentencePiece gives such a piece the id of the unknown piece:
+take its own id, as Marian does.
 
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:
@@ -192,8 +192,8 @@ class LoadedExport:
         tensors |= {name: empty_state_tensor(inputs[name]) for name in state_names if name not in tensors}
         token = BOS
         while True:
-            given = {name: tensors[name] for name in inputs if name in tensors}
-            step = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **given})
+            state = {name: tensors[name] for name in inputs if name in tensors}
+            step = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **state})
             tensors |= dict(zip(outputs, step, strict=True))
             tensors |= {name: tensors[f"{PRESENT}{name.removeprefix(PAST)}"] for name in state_names}
             token = yield dict(tensors)

@@ -174,15 +174,15 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
     encoder, decoder = EncoderGraph(model).eval(), DecoderGraph(model).eval()
     with torch.no_grad():
-        names, tensors = list(tensors_of(model.start(source, lengths), model.decoder)), encoder(source, lengths)
-    layers, per_token = (config.n_layers, "batch", config.d_model), ("batch", "source")
+        names = list(tensors_of(model.start(source, lengths), model.decoder))
+        tensors = encoder(source, lengths)
     axes: dict[str, Axes] = {
-        "source_states": (*per_token, tensors[0].shape[2]),
-        "source_keys": (*per_token, tensors[1].shape[2]),
-        f"{PAST}hidden": layers,
-        f"{PAST}memory": layers,
+        "source_states": ("batch", "source", tensors[0].shape[2]),
+        "source_keys": ("batch", "source", tensors[1].shape[2]),
+        f"{PAST}hidden": (config.n_layers, "batch", config.d_model),
+        f"{PAST}memory": (config.n_layers, "batch", config.d_model),
         f"{PAST}output": ("batch", config.d_model),
-        f"{PAST}weights": per_token,
+        f"{PAST}weights": ("batch", "source"),
     }
     encoder_outputs, lengths_axes = {name: axes[name] for name in names}, {"lengths": ("batch",)}
     new_state = {f"{PRESENT}{name.removeprefix(PAST)}": axes[name] for name in names if name.startswith(PAST)}

@@ -26,7 +26,7 @@ class TooManyWaitingError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """A request in the queue: its texts, and the asyncio future whose result will be the answer."""
+    """A request in the queue: its texts, and an asyncio future for the answer; a cancelled request's future is done."""
 
     texts: Sequence[str]
     answer: "asyncio.Future[dict[str, Any]]"

@@ -35,7 +35,6 @@ def description(name: str) -> dict[str, Any]:
     }
     question = {"texts": {"type": "array", "items": text, "maxItems": MOST_TEXTS}}
     answer = {"translations": {"type": "array", "items": object_schema(translation)}}
-    refusals = {"400": "the request is not valid; error gives the reason", "413": "the request is too large"}
     return {
         "openapi": "3.1.0",
         "info": {"title": f"Translation by {name}", "version": "1"},
@@ -49,7 +48,8 @@ def description(name: str) -> dict[str, Any]:
                             "description": "a translation for each text, in order",
                             "content": json_content(object_schema(answer)),
                         },
-                        **{status: {"description": meaning} for status, meaning in refusals.items()},
+                        "400": {"description": "the request is not valid; error gives the reason"},
+                        "413": {"description": "the request is too large"},
                         "503": {"description": "too many texts wait to be translated; send the request again later"},
                     },
                 }

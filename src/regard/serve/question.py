@@ -5,12 +5,10 @@ from typing import Any
 
 from regard.errors import InputError
 from regard.translation.alignment import Alignment
-from regard.translation.translation import Translation, remark_record, rounded_chrf
+from regard.translation.translation import DIGITS, Translation, remark_record, rounded_chrf
 
 MOST_TEXTS, MOST_CHARACTERS = 256, 10_000
-
-DIGITS = 6
-"""Scores in the answer are rounded to this many decimals; float32 has about this precision."""
+"""The most texts in a request, and the most characters in a text."""
 
 
 def texts_of(content: Any) -> list[str]:

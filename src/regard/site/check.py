@@ -108,9 +108,9 @@ def differences_of(
         inputs["cut"][last] = inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
         attended = trace(loaded.model, ids, tokenizer=loaded.tokenizer).attended
-        first = next(iter(next(iter(attended.values()))))
-        changes = [Cut(last, key, heads=[f"L{first}H0"]) for key in range(n_tokens)]
-        changes.append(Sharpen(f"L{first}H{shapes['temperature'][1] - 1}", 0.5))
+        first_layer = next(iter(next(iter(attended.values()))))
+        changes = [Cut(last, key, heads=[f"L{first_layer}H0"]) for key in range(n_tokens)]
+        changes.append(Sharpen(f"L{first_layer}H{shapes['temperature'][1] - 1}", 0.5))
     has_hidden = any(output.name.endswith(f" {HIDDEN[0]}") for output in session.get_outputs())
     keep = ("hidden",) if has_hidden and not changed else ()
     exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes, keep=keep)
@@ -159,19 +159,17 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
     for kind, layers in exact.attended.items():
         for layer, step in layers.items():
             pattern = step.pattern
-            query, key, _ = vectors = [outputs[block_name(kind, layer, part)] for part in PARTS]
-            exact_vectors = [getattr(pattern, part) for part in PARTS]
-            others += map(relative_difference, vectors, exact_vectors)
-            formula = pattern.call.formula
-            if weights and formula is not None:
-                attended = attend(query.double(), key.double(), key.double(), score=pattern.score, mask=pattern.mask)
+            vectors = [outputs[block_name(kind, layer, part)] for part in PARTS]
+            others += map(relative_difference, vectors, [getattr(pattern, part) for part in PARTS])
+            if weights and pattern.call.formula is not None:
+                attended = attend(*(part.double() for part in vectors), score=pattern.score, mask=pattern.mask)
                 weight_differences.append(float((attended.pattern.dense() - pattern.dense()).abs().max()))
     for kind, states in (exact.states or {}).items():
-        for layer, state in states.items() if kind != "cross" else ():
-            others += [
-                relative_difference(outputs[block_name(kind, layer, part)][0, 0], getattr(state, part))
-                for part in HIDDEN
-            ]
+        if kind != "cross":  # a layer's hidden vectors are compared once, with its self-attention
+            for layer, state in states.items():
+                for part in HIDDEN:
+                    hidden = outputs[block_name(kind, layer, part)][0, 0]
+                    others.append(relative_difference(hidden, getattr(state, part)))
     return Difference(float(np.max(weight_differences)), float(np.max(others)))
 
 

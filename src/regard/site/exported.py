@@ -80,8 +80,8 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a site, without the numbers of its vectors.
 
-    The page gets the queries, keys and values, unrounded, from the web worker that runs the model; the weights, if the
-    model is a recurrent translator. `kind` and `layer` are as in `block_name`.
+    The web worker that runs the model sends the page the queries, keys and values, unrounded; a recurrent translator
+    gives the weights instead. `kind` and `layer` are as in `block_name`.
     """
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):

@@ -8,7 +8,7 @@ from regard.errors import InputError, require_packages
 from regard.export import new_folder
 from regard.lessons.course_page import write_course
 from regard.site.exported import Exported, file_record
-from regard.site.runtime import runtime
+from regard.site.runtime import compressed_runtime
 from regard.site.text_model import export_text_model
 from regard.site.translator_model import export_translator
 from regard.tracing.model_loading import load_with_head
@@ -19,7 +19,7 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the page shows first, if no other is given."""
 
 PAGE, WORKER, RUNTIME, COURSE = "index.html", "worker.js", "runtime.deflate", "learn.html"
-"""The names of the web worker's script, the compressed ONNX Runtime and the course in the folder of a site."""
+"""The files of a site: the page, the web worker's script, the compressed ONNX Runtime and the course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def write_site(
     else:
         require_packages((*packages, "sentencepiece"), f"{extras},translation")
     check_empty(out)
-    compressed = runtime(given_runtime)
+    compressed = compressed_runtime(given_runtime)
     with new_folder(out) as written:
         if course:
             write_lessons(written / COURSE)

@@ -188,13 +188,13 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
     n_tokens = min(EXAMPLE_TOKENS, max_tokens)
     ids = torch.arange(n_tokens)[None]
     paths = layer_paths(model, kind, ids)
-    changes = [len(layers), next(iter(layers.values())).n_heads]
-    inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": changes, "temperature": changes}
+    all_heads = [len(layers), next(iter(layers.values())).n_heads]
+    inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": all_heads, "temperature": all_heads}
     example: list[Tensor | tuple[Tensor, ...]] = [
         ids,
         torch.zeros(n_tokens, n_tokens, dtype=torch.bool),
-        torch.zeros(changes, dtype=torch.bool),
-        torch.ones(changes),
+        torch.zeros(all_heads, dtype=torch.bool),
+        torch.ones(all_heads),
     ]
     graph = TextEncoderGraph(model, paths)
     if kind == "decoder":

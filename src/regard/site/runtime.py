@@ -27,7 +27,7 @@ MOST_BYTES = 2**26
 """The most bytes that are read from a given archive, which may unpack to any size; ONNX Runtime has fewer."""
 
 
-def runtime(given: Path | None = None) -> bytes:
+def compressed_runtime(given: Path | None = None) -> bytes:
     """Return ONNX Runtime for browsers, compressed in zlib's format.
 
     `given` is the file that `npm pack` writes, or the folder of the package; None = the file that comes with regard.

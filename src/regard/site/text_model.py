@@ -48,6 +48,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
+    # A model with a window of attention hides keys of a long text only
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]

@@ -94,15 +94,14 @@ def translator_graphs(model: object) -> Graphs:
         return replace(exported, decoder=replace(exported.decoder, module=module, outputs=outputs))
     assert isinstance(model, Transformer)
     config = model.config
-    heads, key_heads = config.n_heads, config.n_heads if config.n_key_heads is None else config.n_key_heads
-    n_heads = dict(zip(PARTS, (heads, key_heads, key_heads), strict=True))
+    n_heads = {"query": config.n_heads, "key": config.key_heads, "value": config.key_heads}
     encoder_outputs = {
         block_name("encoder", layer, part): ("batch", n_heads[part], "source", config.d_head)
         for layer in range(len(model.encoder.blocks))
         for part in PARTS
     }
     decoder_outputs = {
-        block_name(kind, layer, "query"): ("batch", heads, 1, config.d_head)
+        block_name(kind, layer, "query"): ("batch", config.n_heads, 1, config.d_head)
         for layer in range(len(model.decoder.blocks))
         for kind in ("decoder", "cross")
     }

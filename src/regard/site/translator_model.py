@@ -69,7 +69,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     write_settings(folder / FILES["settings"], beam, alignment["rule"], translator.placeholders)
     exported = LoadedExport(folder)
     parity = compare_translations(contents, exported, random_lines(translator.source_vocabulary))
-    parity = replace(parity, placeholders=False)  # the page puts the signs
+    parity = replace(parity, placeholders=False)  # unlike the graphs, the page replaces names and numbers by signs
     difference = check_translator(exported, translator)
     if not (parity.holds and difference.holds):
         raise InputError(

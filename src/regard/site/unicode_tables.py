@@ -17,10 +17,7 @@ def all_code_points() -> Iterator[int]:
 
 
 def unassigned_code_points() -> list[Range]:
-    """Return the code points that Python's version of Unicode does not define.
-
-    When Python composes letters (NFC), these code points stay unchanged; a newer browser may compose them.
-    """
+    """Return the code points that Python's version of Unicode does not define."""
     return ranges(code for code in all_code_points() if unicodedata.category(chr(code)) == "Cn")
 
 

@@ -122,7 +122,7 @@ class BackTranslation:
     def refuse_foreign(self, translator: Translator) -> None:
         lines = [line for line in islice(clean_lines(self.text), LINES_PER_CALL) if line]
         texts = translator.training_texts
-        remarks = [remark for line in lines if texts is not None and (remark := texts.foreign_script(line))]
+        remarks = [remark for line in lines if texts is not None and (remark := texts.script_remark(line))]
         if 2 * len(remarks) > len(lines):
             raise InputError(
                 f"{len(remarks):,} of the first {len(lines):,} lines of {self.text} are {remarks[0]}; "

@@ -1,4 +1,4 @@
-"""The choice of the cross-attention weights from which a translator's word alignments are read.
+"""The choice of the alignment rule that fits a model best.
 
 No layer aligns words best in every model. `choose_rule` tries all layers, heads and decoder steps on sentence pairs; no
 human alignment is needed. The measure of a rule is whether it finds the source word that the model needs to predict a
@@ -40,7 +40,7 @@ CLEAR_NEED = 1.0
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the alignment rule with the largest agreement; in a tie, rather the mean over heads than a single head.
+    """Return the alignment rule with the largest agreement; in a tie, the mean over heads comes before single heads.
 
     Args:
         translations: such as dev pairs; the first `MOST_PAIRS` that have 2 to `MOST_WORDS` source words are used.
@@ -99,7 +99,7 @@ def piece_needs(
     ]
     shortened = []
     for index, word in erasures:
-        pieces = zip(translations[index].source_ids, alignments[index].source_word_of, strict=False)
+        pieces = zip(translations[index].source_ids[:-1], alignments[index].source_word_of, strict=True)
         source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
         shortened.append(replace(translations[index], source_ids=source_ids))
     without = token_log_probabilities(model, shortened, device, BATCH_TOKENS)

@@ -1,4 +1,4 @@
-"""The choice of the attention weights that align words: a decoder layer, its head or heads, and a decoder step."""
+"""Alignment rules: the decoder layer, the head or heads, and the decoder step whose attention weights align words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from regard.attention.pattern import Pattern
 from regard.errors import InputError
 from regard.typed_fields import check_fields
 
-RELIABLE = 0.5
-"""Alignments whose `agreement` is below this fraction are called unreliable."""
+LEAST_AGREEMENT = 0.5
+"""The alignments of a rule whose `agreement` is lower are called unreliable."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,12 +22,12 @@ class AlignmentRule:
     """A choice of cross-attention weights from which word alignments are read.
 
     Attributes:
-        layer: the decoder layer, counted from 0; None = the last layer but one, or the only one.
+        layer: the decoder layer, counted from 0; -1 = the last; None = the last layer but one, or the only one.
         head: the head, counted from 0; None = the mean over the layer's heads.
         step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
             "reads" = the next step, which reads the piece as its input.
-        agreement: the fraction of target pieces aligned with the source word without which the model predicts the
-            piece worst; None = not measured.
+        agreement: the fraction of target pieces that the rule aligns with the source word whose removal lowers the
+            piece's probability most; None = not measured.
     """
 
     layer: int | None = None
@@ -44,8 +44,7 @@ class AlignmentRule:
 
         Args:
             cross: for each decoder layer, the cross-attention weights of all heads.
-            lengths: the number of target pieces of each sentence, EOS included; None = no sentence is padded, so that
-                each has as many pieces as a pattern has rows.
+            lengths: the number of target pieces of each sentence, EOS included; None = no sentence is padded.
 
         Raises:
             ValueError: the layer or the head does not exist.
@@ -58,9 +57,9 @@ class AlignmentRule:
         if self.step == "predicts":
             return rows
         n_batch, n_rows, n_columns = rows.shape
-        last = torch.tensor(lengths or [n_rows] * n_batch, device=rows.device) - 1
-        reading = torch.minimum(torch.arange(1, n_rows + 1, device=rows.device), last[:, None])
-        return rows.gather(1, reading[:, :, None].expand(-1, -1, n_columns))
+        last_step = torch.tensor(lengths or [n_rows] * n_batch, device=rows.device) - 1
+        next_step = torch.minimum(torch.arange(1, n_rows + 1, device=rows.device), last_step[:, None])
+        return rows.gather(1, next_step[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
         """Return the index of this rule's layer among `n_layers` decoder layers; raise ValueError if it has none."""
@@ -72,8 +71,8 @@ class AlignmentRule:
 
     @property
     def reliable(self) -> bool:
-        """False if `agreement` is known and below `RELIABLE`."""
-        return self.agreement is None or self.agreement >= RELIABLE
+        """False if `agreement` is known and below `LEAST_AGREEMENT`."""
+        return self.agreement is None or self.agreement >= LEAST_AGREEMENT
 
     @property
     def source(self) -> str:

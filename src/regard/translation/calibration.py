@@ -45,7 +45,7 @@ class Calibration:
         """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # The highest chrF first among equal log-probabilities, so that rising_groups puts these texts into one group
+        # Texts with equal log-probabilities: falling chrF, so that rising_groups puts them into one group
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -111,7 +111,7 @@ def is_rising(values: object) -> TypeGuard[Sequence[float]]:
         isinstance(values, (list, tuple))
         and bool(values)
         and all(isinstance(value, float) and math.isfinite(value) for value in values)
-        and all(one < other for one, other in pairwise(values))
+        and all(value < following for value, following in pairwise(values))
     )
 
 

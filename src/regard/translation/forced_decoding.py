@@ -32,17 +32,16 @@ def token_log_probabilities(
 ) -> list[Float[Tensor, " target_tokens"]]:
     """Return, for each translation, log P(token | source, tokens before) of each target token, EOS last, in nats.
 
-    The results are on the CPU, as float64; as float32 if `device` has no float64.
+    The results are on the CPU, as float64, which makes sums over a text precise; as float32 if `device` has no float64.
     """
-    found = [torch.empty(0)] * len(translations)
+    log_probabilities = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            # As float64 (if the device has it), so that callers add up the log-probabilities of a text in float64
-            log_probability = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
-            for index, rows in zip(indices, log_probability, strict=True):
+            of_all_tokens = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
+            for index, rows in zip(indices, of_all_tokens, strict=True):
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
-                found[index] = rows[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
-    return found
+                log_probabilities[index] = rows[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
+    return log_probabilities
 
 
 def piece_weights(

@@ -27,7 +27,7 @@ def language_code(text: str, vocabulary: Vocabulary) -> str:
 
 
 def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -> list[str] | None:
-    """Divide a text into sentences, and a sentence that is too long into parts of as many clauses as fit.
+    """Divide a text into sentences; divide a sentence that is too long into parts, each with as many clauses as fit.
 
     Each part begins with the language code of the text. None = one clause alone is too long.
 
@@ -39,10 +39,10 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
         return rest and [f"{code} {part}" for part in rest]
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
-        clauses = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
-        if clauses is None:
+        sentence_parts = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
+        if sentence_parts is None:
             return None
-        parts += clauses
+        parts += sentence_parts
     return parts
 
 
@@ -62,7 +62,8 @@ def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[st
 def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     """Join the translations of the parts of a text into one translation of the whole text.
 
-    The score and the log-probability are sums over the parts. The k-th candidate joins the parts' k-th candidates.
+    The score and the log-probability are sums over the parts. The k-th candidate joins the parts' k-th candidates, if
+    every part has one.
     """
     return replace(
         parts[0],

@@ -111,13 +111,13 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
 def piece_table(path: Path, n_rows: int) -> list[str]:
     """Read a JSON file {piece: id}; return the piece of each id below `n_rows`, "" for an id without a piece."""
     table = [""] * n_rows
-    for piece, number in read_json(path).items():
-        if type(number) is not int or not 0 <= number < n_rows:
+    for piece, token in read_json(path).items():
+        if type(token) is not int or not 0 <= token < n_rows:
             raise InputError(
-                f"{path} gives {piece!r:.40} the id {number!r:.40}, and the model has the ids 0 to {n_rows - 1:,}; "
+                f"{path} gives {piece!r:.40} the id {token!r:.40}, and the model has the ids 0 to {n_rows - 1:,}; "
                 "copy the whole folder again."
             )
-        table[number] = piece
+        table[token] = piece
     return table
 
 
@@ -140,8 +140,8 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
         BOS: ids.start,
         EOS: ids.end,
     }
-    taken = {row for row in special.values() if row is not None}
-    if max(taken) >= len(table) or min(taken) < 0 or len(taken) + (special[PAD] is None) != len(special):
+    taken = [row for row in special.values() if row is not None]
+    if not all(0 <= row < len(table) for row in taken) or len(set(taken)) < len(taken):
         raise InputError(
             f"{path.parent / 'config.json'} gives special pieces the ids pad {ids.pad}, start {ids.start} and end "
             f"{ids.end}, which do not fit {path.name} with {len(table):,} pieces; copy the whole folder again."

@@ -8,7 +8,7 @@ from regard.text.vocabulary import UNK
 from regard.tracing.tokens.readable_tokens import Token
 
 UNKNOWN = "⁇"
-"""Stands for an unknown piece in a translation, as in SentencePiece."""
+"""The text of an unknown piece in a translation, as in SentencePiece."""
 
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 """A piece such as <0xEB>, which stands for one byte of a character without a piece."""
@@ -29,8 +29,8 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     n_words, byte, in_word = 0, 0, False
     # surrogateescape decodes a byte that is not UTF-8 as one character, and encodes this character as the same byte
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
-        n_words += not in_word and not letter.isspace()
-        in_word = not letter.isspace()
+        was_in_word, in_word = in_word, not letter.isspace()
+        n_words += in_word and not was_in_word
         for _ in letter.encode(errors="surrogateescape"):
             if in_word and word_of[piece_of_byte[byte]] is None:
                 word_of[piece_of_byte[byte]] = n_words - 1
@@ -60,12 +60,11 @@ def words_and_pieces(
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    words_with_pieces = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
+    text_word_of = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
-    differs_from_text = n_words > len(words_with_pieces) or (is_complete and n_words < len(words_with_pieces))
-    if differs_from_text:
+    if n_words > len(text_word_of) or (is_complete and n_words < len(text_word_of)):
         return tuple(text_of_pieces(pieces).split()), word_of
-    return tuple(words), tuple(words_with_pieces[word] for word in word_of)
+    return tuple(words), tuple(text_word_of[word] for word in word_of)
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:

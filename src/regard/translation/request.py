@@ -22,7 +22,7 @@ class Request:
         left_out: the number of pieces that are cut from the end of a text that is too long.
         signed: the clean text, in which signs such as ⟐ stand for names, numbers and addresses (see
             `regard.text.placeholders`).
-        signs: the sign of each of these items; None = the translator has no placeholders.
+        signs: {name, number or address: its sign}; None = the translator has no placeholders.
     """
 
     index: int

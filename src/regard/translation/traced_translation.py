@@ -32,7 +32,7 @@ def trace_translation(
 
     Args:
         begin_piece: the piece for BOS in the target vocabulary, such as "<s>".
-        keep_hidden: also record the vectors before, inside and after each layer; only a Transformer can.
+        keep_hidden: also record the vectors before, inside and after each layer; only for a Transformer.
     """
     with evaluation_mode(model), torch.no_grad():
         states = None

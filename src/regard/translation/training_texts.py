@@ -63,17 +63,18 @@ class TrainingTexts:
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)
         ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)
-        letters = Counter[str]()
-        for piece, number in zip(
-            source.pieces(range(len(source))), np.bincount(ids, minlength=len(source)), strict=True
-        ):
-            for letter in "" if SPECIAL_PIECE.fullmatch(piece) else filter(str.isalpha, piece):
-                letters[script_of(letter)] += int(number)
+        letters_in_script = Counter[str]()
+        piece_counts = np.bincount(ids, minlength=len(source))
+        for piece, count in zip(source.pieces(range(len(source))), piece_counts, strict=True):
+            if not SPECIAL_PIECE.fullmatch(piece):
+                for letter in filter(str.isalpha, piece):
+                    letters_in_script[script_of(letter)] += int(count)
+        least = SMALLEST_SHARE * letters_in_script.total()
         return cls(
             longest=int(np.percentile(lengths, PERCENT)),
             smallest_ratio=float(np.percentile(ratios, 100 - PERCENT)),
             largest_ratio=float(np.percentile(ratios, PERCENT)),
-            scripts=tuple(name for name, n in letters.most_common() if n >= SMALLEST_SHARE * letters.total()),
+            scripts=tuple(name for name, n_letters in letters_in_script.most_common() if n_letters >= least),
         )
 
     @classmethod
@@ -89,7 +90,7 @@ class TrainingTexts:
                 return cls(longest=longest, smallest_ratio=smallest, largest_ratio=largest, scripts=tuple(scripts))
         return None
 
-    def foreign_script(self, text: str) -> str | None:
+    def script_remark(self, text: str) -> str | None:
         """Return a remark if most letters of a text are in scripts that the training sources hardly have, else None."""
         scripts = Counter(map(script_of, filter(str.isalpha, text)))
         foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
@@ -103,7 +104,7 @@ class TrainingTexts:
         Args:
             n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.
         """
-        if foreign := self.foreign_script(text):
+        if foreign := self.script_remark(text):
             yield foreign
         if n_pieces > self.longest:
             yield (
@@ -111,16 +112,16 @@ class TrainingTexts:
                 f"{self.longest:,}"
             )
 
-    def ratio_remark(self, n_source: int, n_target: int) -> str | None:
-        """Return a remark if a translation is much shorter or longer, for its source, than in training; else None."""
-        if self.smallest_ratio <= n_target / n_source <= self.largest_ratio:
-            return None
-        if n_target < self.smallest_ratio * n_source:
-            much, limit = "shorter", f"at least {math.ceil(self.smallest_ratio * n_source):,}"
+    def ratio_remark(self, n_source: int, n_target: int) -> Iterator[str]:
+        """Yield a remark if a translation is much shorter or longer, for its source, than in training."""
+        if n_target / n_source < self.smallest_ratio:
+            change, limit = "shorter", f"at least {math.ceil(self.smallest_ratio * n_source):,}"
+        elif n_target / n_source > self.largest_ratio:
+            change, limit = "longer", f"at most {math.floor(self.largest_ratio * n_source):,}"
         else:
-            much, limit = "longer", f"at most {math.floor(self.largest_ratio * n_source):,}"
-        return (
-            f"the translation is much {much} than usual: {counted(n_target, 'piece')} for the {n_source:,} of the "
+            return
+        yield (
+            f"the translation is much {change} than usual: {counted(n_target, 'piece')} for the {n_source:,} of the "
             f"source; 999 of 1,000 training pairs have {limit} for as many"
         )
 

@@ -61,7 +61,7 @@ class Translation:
             this translation. Empty in a candidate, and in a translation that was only scored.
         parts: if the source was too long and was translated sentence by sentence, the translations of its sentences;
             otherwise empty.
-        untranslated: whether the source was too long and could not be divided; `text` is then the source, marked by ⁇.
+        untranslated: whether the source was too long and could not be divided; `text` is then the source after a ⁇.
         translator: the translator that made or scored the translation.
     """
 
@@ -84,7 +84,7 @@ class Translation:
 
     @property
     def mean_log_probability(self) -> float:
-        """The mean of log P(token | source, tokens before) over the target tokens, EOS included, in nats."""
+        """The mean of log P(token | source, tokens before) over the target tokens and the EOS of each part, in nats."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
 
     @property
@@ -108,18 +108,6 @@ class Translation:
         return len("".join(self.source.split()))
 
     @cached_property
-    def unlike(self) -> tuple[str, ...]:
-        """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
-        usual, training = self.translator.usual, self.translator.training_texts
-        remarks = list(self.unlike_source)
-        if len(self.source_ids) > 1 and usual is not None:
-            remarks += usual.improbable(self.mean_log_probability)
-        if len(self.source_ids) > 1 and training is not None and not self.cut:
-            n_parts = max(len(self.parts), 1)
-            remarks += filter(None, [training.ratio_remark(len(self.source_ids), len(self.target_ids) + n_parts)])
-        return tuple(remarks)
-
-    @cached_property
     def unlike_source(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts; () = it is like them."""
         usual, training = self.translator.usual, self.translator.training_texts
@@ -127,12 +115,26 @@ class Translation:
             return ()
         remarks = list[str]()
         if training is not None:
-            n_pieces = max(len(part.source_ids) - 1 for part in self.parts or [self])
-            remarks += training.differences(self.source, n_pieces)
+            longest_part = max(len(part.source_ids) - 1 for part in self.parts or [self])
+            remarks += training.differences(self.source, longest_part)
         if rare := characters_in_bytes(self.source_pieces):
             remarks.append(f"contains characters rare in the training texts: {', '.join(rare)}")
         if usual is not None and not remarks:
             remarks += usual.rare_pieces(self.n_letters, len(self.source_ids) - 1)
+        return tuple(remarks)
+
+    @cached_property
+    def unlike(self) -> tuple[str, ...]:
+        """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
+        usual, training = self.translator.usual, self.translator.training_texts
+        if len(self.source_ids) < 2:
+            return ()
+        remarks = list(self.unlike_source)
+        if usual is not None:
+            remarks += usual.improbable(self.mean_log_probability)
+        if training is not None and not self.cut:
+            n_target_pieces = len(self.target_ids) + max(len(self.parts), 1)  # with one EOS for each part
+            remarks += training.ratio_remark(len(self.source_ids), n_target_pieces)
         return tuple(remarks)
 
     @cached_property
@@ -206,7 +208,9 @@ class Translation:
         Args:
             alignment: the word alignment in the record; None = the property `alignment`.
         """
-        return {"source": self.source, **confidence_record(self)} | {
+        return {
+            "source": self.source,
+            **confidence_record(self),
             **remark_record(self),
             **alignment_record(alignment or self.alignment),
             "candidates": [confidence_record(candidate) for candidate in self.candidates],
@@ -268,7 +272,7 @@ def rounded_chrf(translation: Translation) -> float | None:
 
 
 def alignment_record(alignment: Alignment) -> dict[str, Any]:
-    """Return a word alignment as JSON values; a row of its weights is a target word, or a target piece."""
+    """Return a word alignment as JSON values, with weights between words and, under "pieces", between pieces."""
     return {
         "source_words": list(alignment.source_words),
         "target_words": list(alignment.target_words),

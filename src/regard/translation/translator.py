@@ -154,10 +154,10 @@ class Translator:
                     found[one.index] = divided
             elif one.empty:
                 found[one.index] = self._translation(one, [EMPTY_TEXT])
-        left = [one for one in requests if one.index not in found]
+        remaining = [one for one in requests if one.index not in found]
         with evaluation_mode(self.model):
-            for n_prefix in sorted({len(one.prefix) for one in left}):
-                same_prefix_length = [one for one in left if len(one.prefix) == n_prefix]
+            for n_prefix in sorted({len(one.prefix) for one in remaining}):
+                same_prefix_length = [one for one in remaining if len(one.prefix) == n_prefix]
                 for indices in length_batches([len(one.ids) for one in same_prefix_length], batch_tokens):
                     batch = [same_prefix_length[index] for index in indices]
                     for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
@@ -334,7 +334,7 @@ class Translator:
         return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode))
 
     def _translate_sentences(
-        self, text: str, prefix: str, search: Search, batch_tokens: int, number: int
+        self, text: str, prefix: str, search: Search, batch_tokens: int, line: int
     ) -> Translation | None:
         """Translate a text sentence by sentence, or clause by clause where a sentence is too long for the model.
 
@@ -343,7 +343,7 @@ class Translator:
 
         Args:
             prefix: the beginning of the first sentence's translation.
-            number: the line number of the text.
+            line: the line number of the text.
         """
         code = language_code(text, self.source_vocabulary)
         parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out, code)
@@ -352,7 +352,7 @@ class Translator:
         if len(parts) == 1:
             return None
         prefixes = [prefix, *[""] * (len(parts) - 1)]
-        found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=number)
+        found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=line)
         return join_translations(text, found)
 
     def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
@@ -363,7 +363,7 @@ class Translator:
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
         written = self.target_vocabulary.pieces(hypothesis.tokens)
         source = self.source_vocabulary.pieces(request.ids)
-        if request.unknown:
+        if request.unknown:  # an unknown piece is shown as its characters
             source[:-1] = self.source_vocabulary.surfaces(request.signed)[: len(source) - 1]
         pieces = zip(hypothesis.tokens, written, strict=True)
         target = request.with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])

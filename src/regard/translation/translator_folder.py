@@ -144,9 +144,10 @@ def read_translator(folder: Path, device: torch.device | str = "cpu") -> Transla
 
 
 def save_vocabularies(folder: Path, source: Vocabulary, target: Vocabulary) -> None:
-    files = zip(vocabulary_files(source is target), (source, target), strict=True)
-    for name, vocabulary in dict(files).items():
-        vocabulary.save(folder / name)
+    source_name, target_name = vocabulary_files(source is target)
+    source.save(folder / source_name)
+    if target is not source:
+        target.save(folder / target_name)
 
 
 def vocabulary_files(joint: bool) -> tuple[str, str]:
@@ -157,11 +158,11 @@ def vocabulary_files(joint: bool) -> tuple[str, str]:
 def unique_tensors(model: object) -> dict[str, Tensor]:
     """Return a module's state dict, in which a tensor with several names occurs once, under its first name."""
     assert isinstance(model, nn.Module)
-    seen: dict[int, str] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        seen.setdefault(id(tensor), name)
+    first_names: dict[int, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():  # without keep_vars, all tensors are new objects
+        first_names.setdefault(id(tensor), name)
     state = model.state_dict()
-    return {name: state[name] for name in seen.values()}
+    return {name: state[name] for name in first_names.values()}
 
 
 def kind_of(model: object) -> str:
@@ -181,9 +182,9 @@ def holds_translator(folder: Path) -> bool:
 
 def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary]:
     """Return the source and the target vocabulary; the same object twice if the languages share one."""
-    loaded = {name: Vocabulary.load(folder / name) for name in dict.fromkeys(vocabulary_files(joint))}
-    source, target = (loaded[name] for name in vocabulary_files(joint))
-    return source, target
+    source_name, target_name = vocabulary_files(joint)
+    source = Vocabulary.load(folder / source_name)
+    return source, source if joint else Vocabulary.load(folder / target_name)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -225,9 +226,9 @@ def missing_translator_error(folder: Path) -> InputError:
     return InputError(f"{folder} {state}; give the folder that regard train wrote with --out.")
 
 
-def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
-    """Build a config of the class `kind`; raise InputError if a value is unknown or not allowed."""
-    path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(kind)]
+def config_from(folder: Path, config_class: Any, values: dict[str, Any]) -> Any:
+    """Build a config; raise InputError if a value is unknown or not allowed."""
+    path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(config_class)]
     for name in values:
         if name not in names:
             raise InputError(
@@ -235,14 +236,14 @@ def config_from(folder: Path, kind: Any, values: dict[str, Any]) -> Any:
                 "If a newer regard wrote it, install that with pip install -U regard."
             )
     try:
-        check_fields(kind, values)
-        return kind(**values)
+        check_fields(config_class, values)
+        return config_class(**values)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{path} has an invalid config: {error}") from error
 
 
-def read_model(kind: Any, config: Any, path: Path) -> Any:
-    """Build a model of the class `kind` and load its parameters.
+def read_model(model_class: Any, config: Any, path: Path) -> Any:
+    """Build a model and load its parameters.
 
     A damaged config could describe a model of any size, so the shapes in the file are first compared with those of a
     model on PyTorch's meta device, which allocates no memory.
@@ -253,7 +254,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
     check_size(path, config, found)
     try:
         with torch.device("meta"):
-            shapes = tensor_shapes(kind(config))
+            shapes = tensor_shapes(model_class(config))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(
             f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_paragraph(error)}."
@@ -261,7 +262,7 @@ def read_model(kind: Any, config: Any, path: Path) -> Any:
     check_parameters(path, found, shapes)
     # The random initial parameters are replaced: drawing them must not change the caller's random numbers
     with torch.random.fork_rng(devices=[]):
-        model = kind(config)
+        model = model_class(config)
     load_parameters(model, path)
     return model
 

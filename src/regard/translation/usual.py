@@ -5,9 +5,8 @@
     score        = the mean log-probability of the pieces of a translation
 
 `first` and `per_letter` are fitted to the dev texts by weighted least squares. The number of pieces of a text is a sum
-over its words, so its standard deviation grows with √letters; divided by it, short and long texts have one limit. The
-limits are percentiles of surplus and score over the dev texts: 99 of 100 dev texts are within each limit. When training
-ends, they are stored in the translator's folder.
+over its words, so its standard deviation grows with √letters. After division by √letters, one limit is right for short
+and long texts. 99 of 100 dev texts are within each limit. The translator's folder stores the limits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,17 +39,18 @@ class UsualLimits:
         """Return the limits of the dev texts; None = there are no dev texts.
 
         Args:
-            letters: the number of letters of the source of each dev text; 0 = the text is left out.
+            letters: the number of letters of the source of each dev text; 0 = the text is used for `score` only.
             pieces: the number of subword pieces of the source of each dev text.
             scores: for each dev text, the mean log-probability of its translation's pieces.
         """
-        length, number = (np.array(counts)[np.array(letters) > 0] for counts in (letters, pieces))
-        if not len(length):
+        has_letters = np.array(letters) > 0
+        n_letters, n_pieces = np.array(letters)[has_letters], np.array(pieces)[has_letters]
+        if not len(n_letters):
             return None
-        first, per_letter = 0.0, float(number.sum() / length.sum())
-        if len(set(length.tolist())) > 1:
-            per_letter, first = map(float, np.polyfit(length, number, deg=1, w=length**-0.5))
-        surplus = (number - first - per_letter * length) / length**0.5
+        first, per_letter = 0.0, float(n_pieces.sum() / n_letters.sum())
+        if len(set(n_letters.tolist())) > 1:  # two lengths determine a line
+            per_letter, first = map(float, np.polyfit(n_letters, n_pieces, deg=1, w=n_letters**-0.5))
+        surplus = (n_pieces - first - per_letter * n_letters) / n_letters**0.5
         return cls(
             first=first,
             per_letter=per_letter,

@@ -26,25 +26,25 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
     """Decode each source token by token until EOS; each result has one hypothesis."""
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)
-    numbers, limits = list(range(len(totals))), list(sources.limits)
+    indices, limits = list(range(len(totals))), list(sources.limits)
     history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
     while True:
         length = history.n_tokens
-        tokens, added = choose(decoding, numbers, length, limits)
-        refuse_nan(added)
-        totals = [total + more for total, more in zip(totals, added, strict=True)]
-        rows = [row for row, token in enumerate(tokens) if token != EOS]
-        if len(rows) < len(tokens):
-            for row in set(range(len(tokens))).difference(rows):
-                found[numbers[row]] = Hypothesis(
+        tokens, log_probabilities = choose(decoding, indices, length, limits)
+        refuse_nan(log_probabilities)
+        totals = [total + new for total, new in zip(totals, log_probabilities, strict=True)]
+        unfinished = [row for row, token in enumerate(tokens) if token != EOS]
+        if len(unfinished) < len(tokens):
+            for row in set(range(len(tokens))).difference(unfinished):
+                found[indices[row]] = Hypothesis(
                     tokens=tuple(history.tokens(row)),
                     log_probability=totals[row],
                     score=totals[row],
                     cut=length >= limits[row],
                 )
-            if not rows:
-                return [(found[number],) for number in range(len(found))]
-            numbers, limits, tokens = ([values[row] for row in rows] for values in (numbers, limits, tokens))
-            totals = [totals[row] for row in rows]
-        history.append(rows, tokens)
-        decoding.read(tokens, rows)
+            if not unfinished:
+                return [(found[index],) for index in range(len(found))]
+            indices, limits, tokens = ([values[row] for row in unfinished] for values in (indices, limits, tokens))
+            totals = [totals[row] for row in unfinished]
+        history.append(unfinished, tokens)
+        decoding.read(tokens, unfinished)

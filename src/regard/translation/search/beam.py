@@ -76,7 +76,7 @@ class Beam:
         sentences = [
             SentenceSearch(self, limit, length - 1) for limit, length in zip(sources.limits, lengths, strict=True)
         ]
-        found, history = [*sentences], TokenHistory(sources.prefix.tolist())
+        all_sentences, history = sentences, TokenHistory(sources.prefix.tolist())
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
         for totals in read_prefixes(decoding, sources):  # noqa: B007 (used after the loop)
@@ -102,7 +102,7 @@ class Beam:
             decoding.read(tokens, parents)
             if coverage is not None:
                 coverage = coverage[parents] + coverage_weights(decoding)
-        return [sentence.best() for sentence in found]
+        return [sentence.best() for sentence in all_sentences]
 
     def lp(self, length: int) -> float:
         """Return the length penalty of a text of `length` tokens, EOS counted: the divisor of its log-probability."""
@@ -141,7 +141,7 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Give the beam's free slots to the first `extensions`; return those without EOS, the others are finished.
+        """Fill the beam's free slots with the first extensions; add those by EOS to `finished`, and return the others.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first.
@@ -162,12 +162,7 @@ class SentenceSearch:
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Score a finished hypothesis, and add it to `finished`.
-
-        Args:
-            tokens: its tokens without EOS.
-            coverage: the sum of its attention weights on each source token; None = there is no coverage penalty.
-        """
+        """Score a finished hypothesis, and add it to `finished`; `tokens` are its tokens without EOS."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
         self.finished.append(
@@ -194,11 +189,11 @@ def best_extensions(
     columns = top_tokens(decoding.logits, size, length, [sentence.limit for sentence in sentences])
     refuse_nan(of_row[0] for of_row in columns[0])
     rows = list(zip(totals, range(len(totals)), *columns, strict=True))
-    for number, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         extensions = [
-            (total + more, row, token)
-            for total, row, log_probabilities, tokens in rows[number * width : (number + 1) * width]
-            for more, token in zip(log_probabilities, tokens, strict=True)
+            (total + new, row, token)
+            for total, row, log_probabilities, tokens in rows[index * width : (index + 1) * width]
+            for new, token in zip(log_probabilities, tokens, strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
         yield sentence, extensions[:size]

@@ -61,10 +61,10 @@ class SteppedDecoding:
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
     """Let the model read the sources and BOS; each source has one row now, and later at most `n_hypotheses`."""
-    n_sources, longest = len(sources.limits), max(sources.limits) + 1
-    begin = getattr(model, "compiled_decoding", lambda *sources, **sizes: None)
-    sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": longest}
-    compiled: Decoding | None = begin(sources.source, sources.lengths, **sizes)
+    n_sources = len(sources.limits)
+    sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
+    start_compiled = getattr(model, "compiled_decoding", None)
+    compiled: Decoding | None = start_compiled and start_compiled(sources.source, sources.lengths, **sizes)
     if compiled is None:
         return SteppedDecoding(model, sources)
     compiled.read([BOS] * n_sources, range(n_sources))
@@ -80,6 +80,6 @@ def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[flo
     yield totals
     for tokens in sources.prefix.T:
         forced = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0].to(widest_type(tokens.device))
-        totals = [total + more for total, more in zip(totals, forced.tolist(), strict=True)]
+        totals = [total + new for total, new in zip(totals, forced.tolist(), strict=True)]
         decoding.read(tokens.tolist(), rows)
         yield totals

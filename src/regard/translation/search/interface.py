@@ -20,8 +20,8 @@ from regard.translation.model_protocol import TranslatingModel
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
 """A target has at most 3 subword pieces for each source token, EOS counted, plus 20, plus those of a given prefix."""
 
-
 TextOf = Callable[[Sequence[int]], str]
+"""The type of a function that turns the token ids of a target into its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class SourceBatch:
         prefix: the token ids with which each target must begin, without BOS; equally many in every row.
         limits: the largest number of tokens of each target, without BOS and EOS.
         numbers: a number for each sentence, such as its line number, from which sampling derives its random numbers.
-        text_of: turns the token ids of a target into its text; only `MinimumRisk` needs it.
+        text_of: the function that gives the text of a target; only `MinimumRisk` needs it.
     """
 
     source: Int[Tensor, "batch source"]
@@ -92,6 +92,14 @@ class SourceBatch:
         )
 
 
+@runtime_checkable
+class Search(Protocol):
+    """A search algorithm for translations: greedy search, beam search, sampling or minimum risk."""
+
+    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
+        """Return the hypotheses found for each source, best first; at least one for each source."""
+
+
 def pad_sequences(
     sequences: Sequence[Sequence[int]], device: torch.device | str = "cpu"
 ) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, " batch"]]:
@@ -105,11 +113,3 @@ def pad_sequences(
     longest = max(lengths)
     rows = [[*ids, *[PAD] * (longest - len(ids))] for ids in sequences]
     return torch.tensor(rows, dtype=torch.long, device=device), torch.tensor(lengths, device=device)
-
-
-@runtime_checkable
-class Search(Protocol):
-    """A search algorithm for translations: greedy search, beam search, sampling or minimum risk."""
-
-    def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
-        """Return the hypotheses found for each source, best first; at least one for each source."""

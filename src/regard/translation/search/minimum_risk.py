@@ -72,12 +72,7 @@ class MinimumRisk:
     def ranked(
         self, candidates: Sequence[Hypothesis], samples: Sequence[str], text_of: TextOf
     ) -> tuple[Hypothesis, ...]:
-        """Return the `n_best` candidates most similar to the samples, best first; the mean chrF becomes their score.
-
-        Args:
-            samples: texts drawn from the model's probabilities.
-            text_of: turns the token ids of a candidate into its text.
-        """
+        """Return the `n_best` candidates most similar to the samples, best first; the mean chrF becomes their score."""
         scored = [replace(one, score=mean_chrf(text_of(one.tokens), samples)) for one in candidates]
         return tuple(sorted(scored, key=lambda one: -one.score)[: self.n_best])
 

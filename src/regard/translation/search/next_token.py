@@ -40,10 +40,7 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probability of every token as the next token of each hypothesis; arguments as in `top_tokens`.
-
-    It is -inf for PAD and BOS; and, in a hypothesis that has reached its limit, for all tokens but EOS.
-    """
+    """Return the log-probabilities of all next tokens, -inf for forbidden tokens; arguments as in `top_tokens`."""
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf
     if length >= min(limits):

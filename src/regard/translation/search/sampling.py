@@ -68,23 +68,21 @@ class Sample:
             samples = [replace(self, seed=self.seed + n, n_best=1).run(model, sources) for n in range(self.n_best)]
             return [tuple(one for (one,) in of_source) for of_source in zip(*samples, strict=True)]
         device = sources.lengths.device
-        numbers = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
-        numbers = numbers.to(widest_type(device)).to(device)
+        uniform = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
+        uniform = uniform.to(widest_type(device)).to(device)
 
         def choose(decoding: Decoding, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability = token_log_probabilities(decoding.logits, length, limits)
             refuse_nan(log_probability[:, EOS].tolist())
-            tokens = self.draw(log_probability, numbers[rows, length])
+            tokens = self.draw(log_probability, uniform[rows, length])
             return tokens.tolist(), log_probability.gather(1, tokens[:, None])[:, 0].tolist()
 
         return decode(model, sources, choose)
 
     def draw(
-        self, log_probability: Float[Tensor, "rows vocabulary"], numbers: Float[Tensor, " rows"]
+        self, log_probability: Float[Tensor, "rows vocabulary"], uniform: Float[Tensor, " rows"]
     ) -> Int[Tensor, " rows"]:
-        """Draw a token for each row from its distribution, given a random number from 0 to 1 for each row.
-
-        The token is the first at which the cumulative probability exceeds the random number.
+        """Draw a token for each row from its distribution; `uniform` has a random number in [0, 1) for each row.
 
         >>> log_probability = torch.tensor([[0.2, 0.5, 0.3]]).log()
         >>> [int(Sample().draw(log_probability, torch.tensor([u]).double())) for u in (0.1, 0.6, 0.9)]
@@ -101,17 +99,16 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        # Rounding can make `numbers` · total equal to the total, which no cumulative sum exceeds. The next smaller
-        # number is then used.
+        # Rounding can make `uniform` · total equal to the total, which no cumulative sum exceeds
         below_total = total.nextafter(torch.zeros_like(total))
-        passed = torch.minimum(numbers[:, None] * total, below_total)
-        return tokens.gather(1, torch.searchsorted(sums, passed, right=True))[:, 0]
+        exceeded = torch.minimum(uniform[:, None] * total, below_total)
+        return tokens.gather(1, torch.searchsorted(sums, exceeded, right=True))[:, 0]
 
 
-def random_numbers(seed: int, sentences: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
+def random_numbers(seed: int, sentence_numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
     """Return n random numbers in [0, 1) for each sentence, which depend only on the seed and the sentence's number."""
     rows = []
-    for number in sentences:
+    for number in sentence_numbers:
         generator = torch.Generator().manual_seed(seed_of(seed, number))
         rows.append(torch.rand(n, generator=generator, dtype=torch.float64))
     return torch.stack(rows)
