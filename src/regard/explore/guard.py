@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1_000_000
+"""The most bytes in the body of a request."""
 
 COOKIE = "regard-token"
 """The cookie in which the browser keeps the secret token of the server."""

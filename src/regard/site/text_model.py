@@ -80,7 +80,9 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
 
 def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:
     ends = getattr(model.generation_config, "eos_token_id", None)
-    return () if ends is None else tuple(ends) if isinstance(ends, list) else (ends,)
+    if ends is None:
+        return ()
+    return tuple(ends) if isinstance(ends, list) else (ends,)
 
 
 def check_supported(loaded: LoadedModel, model_trace: Trace) -> None:

@@ -64,7 +64,7 @@ def measured_rules(
                 for index, rows in zip(indices, rule.weights(decoding.cross).cpu(), strict=True):
                     one = pairs[index]
                     weights = rows[: len(one.target_ids) + 1, : len(one.source_ids)]
-                    aligned_word = word_alignment(one, weights, "").source_word_of_target_piece
+                    aligned_word = word_alignment(one, weights, end_piece="").source_word_of_target_piece
                     right = sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
                     agreeing[rule] = agreeing.get(rule, 0) + right
     return [replace(rule, agreement=right / n_pieces) for rule, right in agreeing.items()]
@@ -93,7 +93,7 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how much each target piece needs each source word, in nats."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
-    alignments = [word_alignment(one, torch.empty(0, 0), "") for one in translations]
+    alignments = [word_alignment(one, torch.empty(0, 0), end_piece="") for one in translations]
     erasures = [
         (index, word) for index, alignment in enumerate(alignments) for word in range(len(alignment.source_words))
     ]
