@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import torch
 from refusals import refusal
 
 from regard import InputError
@@ -21,6 +22,12 @@ def test_the_checked_export_is_all_that_is_left(folder, tmp_path):
 
 def test_lines_are_made_up_where_none_are_given(folder, tmp_path):
     assert export(folder, "ctranslate2", tmp_path / "out").n_lines > 10
+
+
+def test_an_export_leaves_the_random_numbers_of_its_caller_as_they_are(folder, tmp_path):
+    before = torch.get_rng_state()
+    export(folder, "huggingface", tmp_path / "out", LINES)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_difference_is_refused_with_its_size():

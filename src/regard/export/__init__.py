@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from regard.errors import InputError, nearest, reason, require_packages
 from regard.export.parity import Parity, compare, random_lines
 from regard.translation.marian_folder import read_any_translator
@@ -89,7 +91,8 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
     contents = read_any_translator(folder)
-    with new_folder(out) as written:
+    # New models draw random parameters, which are then replaced: the caller's random numbers must not change
+    with new_folder(out) as written, torch.random.fork_rng(devices=[]):
         chosen.write(contents, written)
         lines = random_lines(contents.source_vocabulary) if lines is None else lines
         parity = compare(contents, chosen.open(written), lines)
