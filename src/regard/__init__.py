@@ -13,13 +13,13 @@ import sys
 import lazy_loader
 
 __version__ = "0.1.0"
-_imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
     """Import and return a public name of `__init__.pyi`; for other names, raise AttributeError with similar names."""
     if name in __all__:
-        return _imported(name)
+        return _import_name(name)
     from difflib import get_close_matches
 
     near = ", ".join(get_close_matches(name, __all__))

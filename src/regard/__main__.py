@@ -14,7 +14,7 @@ STOPPED = 130
 
 def main() -> NoReturn:
     """Run the command line and end the process; after Ctrl-C, with one line of text and status 130."""
-    # A process in the background ignores Ctrl-C: then Python has set no handler, and none is set here.
+    # A shell starts a background process with SIGINT ignored. Python then sets no handler, and neither does regard.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     # Imports make little garbage. Python looks for it after 700 new objects by default; to look after 50,000 saves a
@@ -50,7 +50,7 @@ def end_process(status: int | str | None) -> NoReturn:
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
-    os._exit(status if isinstance(status, int) else int(status is not None))
+    os._exit(status if isinstance(status, int) else int(status is not None))  # None = success; a text = failure
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ def device_named(name: str | torch.device | None) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"{str(name)!r} is not a device; give a number after {kind}:, such as {kind}:0.") from error
-    n = torch.cuda.device_count() if kind == "cuda" else 1
-    if device.index is not None and device.index >= n:
-        found = f"{kind}:0" if n == 1 else f"{kind}:0 to {kind}:{n - 1}"
+    n_devices = torch.cuda.device_count() if kind == "cuda" else 1
+    if device.index is not None and device.index >= n_devices:
+        found = f"{kind}:0" if n_devices == 1 else f"{kind}:0 to {kind}:{n_devices - 1}"
         raise InputError(f"there is no device {str(name)!r}; PyTorch finds {found} on this machine.")
     return device

@@ -39,8 +39,8 @@ class TooLongError(InputError):
     def __init__(self, problem: str, remedy: str, n_tokens: int, limit: int) -> None:
         super().__init__(f"{problem}; {remedy}, or read only its beginning with truncate=True.")
         self.n_tokens, self.limit = n_tokens, limit
-        self.remedy_only = f"{problem}; {remedy}."
-        """The message for callers without an argument `truncate`, such as `regard explore`."""
+        self.message_without_truncate = f"{problem}; {remedy}."
+        """The message for users who cannot pass truncate=True, such as those of `regard explore`."""
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
@@ -105,7 +105,7 @@ def require_packages(packages: Sequence[str], extra: str) -> None:
     missing = [package for package in packages if find_spec(package) is None]
     if not missing:
         return
-    names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+    names = " and ".join(", ".join(missing).rsplit(", ", 1))
     is_one = len(missing) == 1
     raise InputError(
         f"this needs the {'package' if is_one else 'packages'} {names}, which {'is' if is_one else 'are'} not "

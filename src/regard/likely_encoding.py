@@ -24,10 +24,9 @@ EAST_ASIAN: dict[str, tuple[str, Callable[[str], bool]]] = {
     "EUC-JP": ("euc_jp", is_kana),
     "GB18030": ("gb18030", is_han),
 }
-"""For each East Asian encoding, by its name in iconv: its name in Python, and a function that returns whether a letter
-is frequent in the language."""
+"""The East Asian encodings: the name in iconv, the name in Python, and a test for letters frequent in the language."""
 
-FEWEST_SHARE = 0.3
+LEAST_SHARE = 0.3
 """An encoding is accepted only if at least this proportion of the letters outside ASCII are frequent letters."""
 
 
@@ -44,13 +43,16 @@ def likely_encoding(data: bytes) -> str:
     if paired < 0.8 * high:
         return "LATIN1"
     # GB18030 comes last, since it decodes nearly any bytes as Chinese characters.
-    return next((name for name, how in EAST_ASIAN.items() if share_of(data, *how) >= FEWEST_SHARE), "LATIN1")
+    for name, (codec, is_frequent) in EAST_ASIAN.items():
+        if share_of_frequent_letters(data, codec, is_frequent) >= LEAST_SHARE:
+            return name
+    return "LATIN1"
 
 
 def ends_within_character(data: bytes) -> bool:
     """Return whether a line is UTF-8 that ends in the middle of a character.
 
-    An earlier character must be outside ASCII: a single byte of 0x80 or above may also be a letter of LATIN1.
+    The result is False if all complete characters are ASCII: the end may then be a letter of LATIN1.
     """
     try:
         data.decode()
@@ -59,8 +61,8 @@ def ends_within_character(data: bytes) -> bool:
     return False
 
 
-def share_of(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
-    """Return the share of frequent letters among the letters outside ASCII; 0 if `data` is not encoded in `codec`."""
+def share_of_frequent_letters(data: bytes, codec: str, is_frequent: Callable[[str], bool]) -> float:
+    """Return the proportion of letters outside ASCII that are frequent; 0 if `data` is not encoded in `codec`."""
     try:
         text = data.decode(codec)
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """Read and write safetensors files with a checksum of their content.
 
-The metadata entry named `CHECKSUM` is the SHA-256 of all other metadata and of every tensor's name, dtype, shape and
+The metadata entry `CHECKSUM` is the SHA-256 of all other metadata and of every tensor's name, dtype, shape and
 bytes, so `read_tensors` detects a single changed byte.
 """
 
@@ -17,7 +17,6 @@ from regard.atomic_files import atomic_replace
 from regard.errors import InputError, import_extra, reason
 
 CHECKSUM = "sha256"
-"""The name of the metadata entry with the checksum."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:

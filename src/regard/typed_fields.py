@@ -38,7 +38,7 @@ def has_type(value: object, hint: Any) -> bool:
     """Return whether a value has the type of a type hint.
 
     An int also counts as a float, and a list as a tuple; True does not count as an int. An integer beyond
-    LARGEST_INTEGER is neither an int nor a float.
+    LARGEST_INTEGER is neither an int nor a float. All items of a tuple or list must have its first item type.
 
     >>> has_type(2, float), has_type(True, int), has_type("left", Literal["left", "right"])
     (True, False, True)

@@ -39,7 +39,7 @@ def escape_controls(text: object, keep: str = "") -> str:
 
 
 def isolated(text: str) -> str:
-    r"""Return a text between Unicode's isolation marks if it has right-to-left letters; else the text itself.
+    r"""Put Unicode's isolation marks around a text that has right-to-left letters; return other texts unchanged.
 
     Many terminals show a series of right-to-left words from right to left. Without the marks, they would
     show two Hebrew column heads in the wrong order, and a number before the Hebrew word that it follows.

@@ -83,7 +83,7 @@ class Explorer:
                 return respond(await run_in_threadpool(answer))
         except TooLongError as error:
             long = {"tokens": error.n_tokens, "most": error.limit}
-            return JSONResponse({"error": error.remedy_only, "too_long": long}, status_code=400)
+            return JSONResponse({"error": error.message_without_truncate, "too_long": long}, status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         finally:
