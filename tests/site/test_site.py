@@ -291,7 +291,7 @@ def test_a_course_that_cannot_be_written_is_refused(carried, translator_folder, 
 def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
     first = handmade("a b")
     same = Exported(kind="", first=first, files={}, max_tokens=1, difference=Difference(0.0, 0.0), report="")
-    monkeypatch.setattr(folders, "load_with_head", lambda name: None)
+    monkeypatch.setattr(folders, "load_with_lm_head", lambda name: None)
     monkeypatch.setattr(folders.Translator, "load", lambda *arguments, **settings: None)
     monkeypatch.setattr(folders, "export_text_model", lambda *arguments: same)
     monkeypatch.setattr(folders, "export_translator", lambda *arguments: same)

@@ -13,7 +13,7 @@ from regard.tracing.comparison import compare
 from regard.tracing.focus import focus_on
 from regard.tracing.for_page import trace_for_page
 from regard.tracing.generation import N_NEXT, next_tokens
-from regard.tracing.model_loading import LoadedModel, load, load_with_head
+from regard.tracing.model_loading import LoadedModel, load, load_with_lm_head
 from regard.tracing.trace import Trace
 from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
@@ -167,7 +167,7 @@ class Session:
             if name is not None and holds_translator(Path(name)):
                 self.loaded = (name, True), Translator.load(name)
             else:
-                loaded = load(name, writes=True) if writes else load_with_head(name)
+                loaded = load(name, writes=True) if writes else load_with_lm_head(name)
                 self.loaded = (name, writes or loaded.model.can_generate()), loaded
             self.model = name
         return self.loaded[1]

@@ -11,7 +11,7 @@ from regard.site.exported import Exported, file_record
 from regard.site.runtime import compressed_runtime
 from regard.site.text_model import export_text_model
 from regard.site.translator_model import export_translator
-from regard.tracing.model_loading import load_with_head
+from regard.tracing.model_loading import load_with_lm_head
 from regard.translation.translator import Translator
 from regard.views.page import read_source, site_page
 
@@ -83,7 +83,7 @@ def export_models(model: str | None, translator: Path | None, text: str, folder:
     """Write the files of a Hugging Face model, a translator or both into a folder; the page opens with `text`."""
     models = []
     if model is not None or translator is None:
-        models.append(export_text_model(load_with_head(model), text, folder))
+        models.append(export_text_model(load_with_lm_head(model), text, folder))
     if translator is not None:
         models.append(export_translator(Translator.load(translator, device="cpu"), text, folder))
     if len({one.name for one in models}) < len(models):

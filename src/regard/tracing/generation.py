@@ -42,7 +42,7 @@ class WrittenToken:
         return f"WrittenToken({self.token.text!r}, {self.probability:.4g}, position={self.position})"
 
 
-def joined_written(
+def written_words(
     written: Sequence[WrittenToken], groups: Sequence[range], words: Sequence[Token]
 ) -> tuple[WrittenToken, ...]:
     """Return the words that a model generated, each with the product of the probabilities of its tokens.
@@ -108,13 +108,13 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model generated: all but the first `n_read`."""
+    """Return the tokens that a model generated: all `tokens` but the first `n_read`, which it was given."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):
         row = probabilities[position - 1]  # the logits at a position are those of the next token
         best = row.topk(min(N_ALTERNATIVES, len(row)))
-        texts = tokens_of(tokenizer, best.indices[None], True)
+        texts = tokens_of(tokenizer, best.indices[None], as_target=True)
         alternatives = tuple((token.text, p) for token, p in zip(texts, best.values.tolist(), strict=True))
         probability = float(row[ids[0, position]])
         written.append(WrittenToken(position, tokens[position], probability, alternatives))

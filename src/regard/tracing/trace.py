@@ -20,7 +20,7 @@ from regard.effects.roles import RoleSums
 from regard.effects.rollout import Flow, HeadMean, check_flow, rollout
 from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
-from regard.tracing.generation import WrittenToken, joined_written
+from regard.tracing.generation import WrittenToken, written_words
 from regard.tracing.head import Head, head_named, not_kept
 from regard.tracing.media.recording import silence_as_one
 from regard.tracing.merged_pattern import merged_steps
@@ -48,7 +48,7 @@ class Trace:
     of all heads of layer 3.
 
     Arguments of several methods: `kind` is "encoder", "decoder" or "cross"; None = the only kind in the trace. `token`
-    is the position or the text of a query token. What does not exist, such as a token or a layer, raises InputError.
+    is the position or the text of a query token. A token, head or layer that the trace does not have raises InputError.
 
     Attributes:
         model: the model's name.
@@ -65,8 +65,8 @@ class Trace:
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
         images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
-        joined: for a trace of words, from `words()`, or without padding: the trace of tokens, and the tokens of each
-            word; else None.
+        joined: if `words()` or `without_padding()` made this trace: the trace of tokens from which it was made, and the
+            tokens of each word; else None.
         sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin;
             `source` is then what cross-attention reads, or else the tokens of the last layer in the trace. None = the
             tokens of each encoder layer are `source`.
@@ -118,12 +118,12 @@ class Trace:
         if kind not in self.kinds:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
         queries, keys = (getattr(self, side) for side in SIDES[kind])
-        own = (self.sources or {}) if kind == "encoder" else {}
+        stage_tokens = (self.sources or {}) if kind == "encoder" else {}
         projections = {n: state.projection for n, state in (self.states or {}).get(kind, {}).items()}
         return [
-            Head(kind, n, head, pattern, own.get(n, queries), own.get(n, keys), projections.get(n))
+            Head(kind, n, i, pattern, stage_tokens.get(n, queries), stage_tokens.get(n, keys), projections.get(n))
             for n, pattern in self._patterns(kind).items()
-            for head in range(pattern.n_heads)
+            for i in range(pattern.n_heads)
         ]
 
     def queries(self, kind: str) -> tuple[Token, ...]:
@@ -163,7 +163,7 @@ class Trace:
     def check(self) -> Check:
         """Recompute every context as weights @ value, and compare it with the context from the model's kernel.
 
-        This is done for tokens, also for a trace of words.
+        For a trace of words, the trace of its tokens is checked.
         """
         if self.joined is not None:
             return self.joined.trace.check()
@@ -198,9 +198,7 @@ class Trace:
         *,
         flow: Flow = HeadMean(),  # noqa: B008 (frozen)
     ) -> Float[Tensor, " tokens"]:
-        """Return the attention rollout of a token: which fraction of its final vector comes from each input token.
-
-        The fractions sum to 1.
+        """Return the attention rollout of a token: the fractions of its final vector that come from each input token.
 
         Args:
             kind: "encoder" or "decoder", since the queries and keys of "cross" are different tokens.
@@ -226,10 +224,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and how much each attends to keys of each role (see `RoleSums`).
-
-        The kind is not "cross".
-        """
+        """Return the names of all heads, and how much each attends to keys of each role; the kind is not "cross"."""
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
@@ -237,10 +232,7 @@ class Trace:
         return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
 
     def roles(self, kind: str | None = None) -> Roles:
-        """Return a table of how much each head attends to the previous token, the first token, ….
-
-        The kind is not "cross".
-        """
+        """Return a table of how much each head attends to the previous token, …; the kind is not "cross"."""
         names, sums = self.role_sums(kind)
         return Roles(names, sums.means())
 
@@ -266,22 +258,25 @@ class Trace:
         tokens, groups = silence_as_one(self.source)
         if len(tokens) == len(self.source):
             return self
-        trace, sides = self, tuple([range(i, i + 1) for i in range(len(side))] for side in (self.source, self.target))
+        trace = self
+        source, target = ([range(i, i + 1) for i in range(len(side))] for side in (self.source, self.target))
         if self.joined is not None:
-            trace, sides = self.joined.trace, (list(self.joined.source), list(self.joined.target))
-        source = [range(sides[0][group[0]].start, sides[0][group[-1]].stop) for group in groups]
-        merged = trace._with_joined_tokens((source, sides[1]), (tokens, self.target))
+            trace, source, target = self.joined.trace, list(self.joined.source), list(self.joined.target)
+        source = [range(source[group[0]].start, source[group[-1]].stop) for group in groups]
+        merged = trace._with_joined_tokens((source, target), (tokens, self.target))
         if self.spectrogram is None:
             return merged
         n_frames = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))
         return replace(merged, spectrogram=self.spectrogram[:, :n_frames])
 
-    def _with_joined_tokens(self, sides: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
-        """Return a trace with joined tokens; `sides` are the positions of the tokens of each, source and target."""
-        joined, (source, target) = JoinedTokens(self, *map(tuple, sides)), tokens
-        written = joined_written(self.written, joined.target or joined.source, target or source)
-        merged: dict[str, Any] = {"attended": merged_steps(self.attended, *sides), "written": written, "joined": joined}
-        return replace(self, source=source, target=target, states=None, **merged)
+    def _with_joined_tokens(self, groups: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
+        """Return a trace in which the tokens of each group of positions are one; both arguments: (source, target)."""
+        joined, (source, target) = JoinedTokens(self, *map(tuple, groups)), tokens
+        attended = merged_steps(self.attended, *groups)
+        written = written_words(self.written, joined.target or joined.source, target or source)
+        return replace(
+            self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
+        )
 
     def show(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> None:
         """Print in the terminal the weights of one query token in one head, and its largest weight in every head.
@@ -325,6 +320,17 @@ class Trace:
         of = layer if (kind or self.kinds[-1]) == "encoder" else None
         return write_heads(self._shown(of, padding), Path(path), layer, kind)
 
+    def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
+        """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
+
+        The arguments are those of `html`. InputError is also raised if the trace is too large, or anywidget is not
+        installed.
+        """
+        import_extra("anywidget", "notebook")
+        from regard.views.page.widget import TraceWidget
+
+        return TraceWidget(self._shown(head, padding), token=token, head=head)
+
     def save(self, path: str | Path) -> Path:
         """Write the trace into one file, whose name ends in .safetensors; `load` reads it without the model.
 
@@ -365,17 +371,6 @@ class Trace:
         if len(self.kinds) != 1:
             raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
         return self.kinds[0]
-
-    def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
-        """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
-
-        The arguments are those of `html`. InputError is also raised if the trace is too large, or anywidget is not
-        installed.
-        """
-        import_extra("anywidget", "notebook")
-        from regard.views.page.widget import TraceWidget
-
-        return TraceWidget(self._shown(head, padding), token=token, head=head)
 
     def _repr_html_(self) -> str:
         """Return the HTML page of the trace inside an HTML frame, for a notebook."""
