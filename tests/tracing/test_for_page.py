@@ -4,7 +4,7 @@ import copy
 
 from torch.testing import assert_close
 
-from regard.tracing.for_page import MOST_LETTERS, trace_for_page
+from regard.tracing.for_page import MOST_CHARACTERS, trace_for_page
 
 TEXT = "The snake is very dangerous because it has a venom."
 
@@ -16,7 +16,7 @@ def test_hidden_vectors_are_kept(minilm, snake):
 
 
 def test_a_long_text_has_none(minilm):
-    text = "word " * (MOST_LETTERS // 5)
+    text = "word " * (MOST_CHARACTERS // 5)
     short = trace_for_page(minilm.model, text.strip(), tokenizer=minilm.tokenizer, truncate=True)
     long = trace_for_page(minilm.model, text + "!", tokenizer=minilm.tokenizer, truncate=True)
     assert short.states is not None

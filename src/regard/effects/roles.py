@@ -51,10 +51,7 @@ class RoleSums:
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return how much each head attends to keys of each role, summed over the queries.
-
-    The pattern has one batch item.
-    """
+    """Return how much each head attends to keys of each role, summed over the queries; the pattern has one item."""
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)
@@ -91,7 +88,7 @@ def key_roles(
     same_text = tokens == tokens[queries][:, None]
     yield same_text & (keys != query)
     earlier = same_text & (keys < query)
-    yield torch.nn.functional.pad(earlier, (1, 0))[:, :-1] & (keys != query)
+    yield torch.nn.functional.pad(earlier, (1, 0))[:, :-1] & (keys != query)  # the key after each of the earlier keys
 
 
 def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:

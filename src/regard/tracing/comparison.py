@@ -27,7 +27,7 @@ class Comparison:
     """The differences between the attention patterns and outputs of two traces of the same text.
 
     The difference of two patterns at a query is the total variation: half the sum over the keys of |weight - other
-    weight|, from 0 to 1. A silenced head has 1: what its weights lack to a sum of 1 counts as one more key.
+    weight|, from 0 to 1. If the weights sum to less than 1, the rest counts as one more key: all of a silenced head.
 
     Attributes:
         traces: the two traces.
@@ -148,14 +148,14 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
         patterns = (one.attended[kind][layer].pattern for one in (trace, other))
         distance = pattern_distance(*patterns)
         variation = distance.total_variation[0].cpu()
-        of_layer = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
-        distances[row, of_layer], queries[row, of_layer] = variation.max(dim=-1)
-        weights[row, of_layer] = distance.largest[0].amax(dim=-1).cpu()
-    sides = {kind: trace.queries(kind) for kind in trace.kinds}
+        columns = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
+        distances[row, columns], queries[row, columns] = variation.max(dim=-1)
+        weights[row, columns] = distance.largest[0].amax(dim=-1).cpu()
+    query_tokens = {kind: trace.queries(kind) for kind in trace.kinds}
     first, second, output = trace.output, other.output, None
     if first is not None and second is not None and first.shape == second.shape:
         output = float((first.cpu().double() - second.cpu().double()).abs().max()) if first.numel() else 0.0
-    return Comparison((trace, other), tuple(layers), sides, distances, queries, weights, output, at_most)
+    return Comparison((trace, other), tuple(layers), query_tokens, distances, queries, weights, output, at_most)
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:

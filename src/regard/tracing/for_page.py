@@ -7,17 +7,17 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 from regard.tracing.watching.layer_states import StatesNotFoundError
 
-MOST_LETTERS = 2_500
+MOST_CHARACTERS = 2_500
 """The vectors of the tokens are recorded if a text has at most this many characters: about 512 tokens of MiniLM."""
 
 
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
     """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
 
-    They are left out for a text of over `MOST_LETTERS` characters (or ids), to save memory, and if regard does not find
-    the parts of the model's layers. `options` are further arguments of `regard.trace`.
+    The vectors are left out to save memory if there are over `MOST_CHARACTERS` characters (or ids), and if regard does
+    not find the parts of the model's layers. `options` are further arguments of `regard.trace`.
     """
-    if len(text or "") > MOST_LETTERS:
+    if len(text or "") > MOST_CHARACTERS:
         return trace(model, text, **options)
     try:
         return trace(model, text, **options, keep=("hidden",))

@@ -45,10 +45,7 @@ def pattern_of_weights(
 
 
 def one_item(weights: object, batch: int) -> Pattern:
-    """Return the pattern of one batch item, from a pattern or from a tensor of weights.
-
-    The tensor is floating-point: [queries keys], [heads queries keys] or [batch heads queries keys].
-    """
+    """Return a pattern whose first batch item is item `batch` of a pattern or of a floating-point tensor of weights."""
     if isinstance(weights, Tensor) and weights.is_floating_point():
         if not 2 <= weights.ndim <= 4 or not weights.numel():
             raise InputError(

@@ -113,10 +113,10 @@ class Head:
                 f"contributions are those of one head; {self.name} is an average over the heads of a layer."
             )
         if self.projection is None:
-            raise not_kept("contributions")
+            raise no_states_error("contributions")
         position = token_position(query, self.queries)
-        of_layer = contributions(self.pattern, position, self.projection)
-        return Contributions(of_layer.vectors[self.head], of_layer.lengths[self.head])
+        all_heads = contributions(self.pattern, position, self.projection)
+        return Contributions(all_heads.vectors[self.head], all_heads.lengths[self.head])
 
     def figure(self, path: str | Path) -> Path:
         """Write a picture of the head's pattern to a file; `path` ends in .png, .svg or .pdf."""
@@ -135,7 +135,7 @@ class Head:
         return f"Head({self.name}, {self.kind}, queries={len(self.queries)}, keys={len(self.keys)})"
 
 
-def not_kept(method: str) -> InputError:
+def no_states_error(method: str) -> InputError:
     return InputError(
         f"{method} needs the vectors of the layers, which this trace does not have; make the trace with "
         "keep=('hidden',), and do not join its words."

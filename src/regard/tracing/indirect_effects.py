@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Metric = Callable[[Tensor], float]
-"""A function from the output of a model [1 tokens numbers] (see `Trace.output`) to the number whose change counts."""
+"""A function from the output of a model [1 tokens numbers] (see `Trace.output`) to the number that is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class LogitDifference:
     other: int | str
 
     def __call__(self, output: Float[Tensor, "1 tokens vocabulary"]) -> float:
+        """Return the difference of the logits; both tokens must be ids (see `with_ids`)."""
         return float(output[0, -1, int(self.token)] - output[0, -1, int(self.other)])
 
     def with_ids(self, tokenizer: Any) -> "LogitDifference":
@@ -175,9 +176,8 @@ def indirect_effects(
 ) -> IndirectEffects:
     """Return for every head how much of the output of a clean run it restores in a corrupted run.
 
-    The model reads the corrupted text once for each head, with the output of the head from the clean run; a run that
-    takes longer than two seconds shows its progress. This is activation patching of each head, also called causal
-    tracing.
+    The model reads the corrupted text once for each head, with the output of the head from the clean run; progress is
+    shown after two seconds. This is activation patching of each head, also called causal tracing.
 
     Args:
         model, text, target, tokenizer: the model and the corrupted text, as in `regard.trace`.
@@ -213,25 +213,26 @@ def indirect_effects(
         metric = default_metric(model, tokenizer, clean.output, corrupted.output)
     elif isinstance(metric, LogitDifference):
         metric = metric.with_ids(tokenizer)
-    values = [float(metric(output)) for output in (clean.output, corrupted.output)]
-    difference = values[0] - values[1]
+    clean_metric, corrupted_metric = (float(metric(output)) for output in (clean.output, corrupted.output))
+    difference = clean_metric - corrupted_metric
     if not difference:
-        raise InputError(f"the metric is {values[0]:g} in both runs, so there is no difference to restore.")
+        raise InputError(f"the metric is {clean_metric:g} in both runs, so there is no difference to restore.")
     layers = layers_in_order(corrupted.attended)
     counts = [corrupted.attended[kind][layer].pattern.n_heads for kind, layer in layers]
     cells = cells_of(layers, counts, heads)
     effects = torch.full((len(layers), max(counts)), torch.nan, dtype=torch.float64)
     with evaluating(model), progress_callback() as report:
-        given = read_text(model, tokenizer, prompt_of(tokenizer, text, writes=False), target, False, False, ())
+        prompt = prompt_of(tokenizer, text, writes=False)
+        given = read_text(model, tokenizer, prompt, target, truncate=False, writes=False, changes=())
         for done, (row, head) in enumerate(cells, start=1):
             kind, layer = layers[row]
             change = Interchange(f"{kind} L{layer}H{head}", clean, tokens)
             with changed(model, [with_positions(change, model, given.source, given.target)]):
                 output = output_of(run_model(model, given.inputs))
             assert output is not None
-            effects[row, head] = (float(metric(output)) - values[1]) / difference
+            effects[row, head] = (float(metric(output)) - corrupted_metric) / difference
             report(done, len(cells))
-    return IndirectEffects((clean, corrupted), tuple(layers), effects, metric, *values)
+    return IndirectEffects((clean, corrupted), tuple(layers), effects, metric, clean_metric, corrupted_metric)
 
 
 def cells_of(

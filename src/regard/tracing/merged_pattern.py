@@ -72,9 +72,9 @@ class MergedWeights(Score):
         index_in_tile[groups] = torch.arange(len(groups), device=device)
         group_index = index_in_tile[self.query_group]
         queries = (group_index >= 0).nonzero()[:, 0]
-        all_weights = self.source.grid.whole()
-        heads = all_weights.heads if self.averages_heads else tile.heads
-        return group_index[queries], all_weights.part(tile.batch, heads, queries)
+        whole = self.source.grid.whole()
+        heads = whole.heads if self.averages_heads else tile.heads
+        return group_index[queries], whole.part(tile.batch, heads, queries)
 
     def sum_by_group(
         self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
@@ -108,7 +108,7 @@ def merged_pattern(
     """
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
-    like = torch.empty((), dtype=pattern.dtype, device=device)
+    like = torch.empty((), dtype=pattern.dtype, device=device)  # of query and key, only the shape and type are read
     heads = 1 if averages_heads else pattern.n_heads
     query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
     return Pattern(Call.of(query, key, key, score, None, Identity()))
@@ -122,15 +122,13 @@ def merged_steps(
     `source` are the groups of the tokens that the encoder reads, `target` those of the decoder.
     """
     groups = {"source": source, "target": target}
-    sides = {kind: (groups[queries], groups[keys]) for kind, (queries, keys) in SIDES.items()}
-    return {
-        kind: {
-            layer: replace(step, pattern=merged_pattern(step.pattern, *sides[kind])) for layer, step in layers.items()
-        }
-        if any(len(group) > 1 for groups in sides[kind] for group in groups)
-        else dict(layers)
-        for kind, layers in attended.items()
-    }
+    merged = {kind: dict(layers) for kind, layers in attended.items()}
+    for kind, layers in merged.items():
+        queries, keys = (groups[side] for side in SIDES[kind])
+        if any(len(group) > 1 for group in (*queries, *keys)):
+            for layer, step in layers.items():
+                layers[layer] = replace(step, pattern=merged_pattern(step.pattern, queries, keys))
+    return merged
 
 
 def average_head(pattern: Pattern) -> Pattern:

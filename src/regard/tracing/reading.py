@@ -73,13 +73,14 @@ def read_text(
     The arguments are those of `regard.trace`; `writes`: whether the model is to generate text, so that no target is
     needed.
     """
-    is_translator = bool(model.config.is_encoder_decoder)
-    if is_translator and target is None and not writes:
+    is_encoder_decoder = bool(model.config.is_encoder_decoder)
+    if is_encoder_decoder and target is None and not writes:
         raise missing_target_error(model)
-    if not is_translator and target is not None:
+    if not is_encoder_decoder and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
-    source, target_tokens = (tokens, ()) if is_translator or not (writes or is_causal(model)) else ((), tokens)
+    has_only_decoder = not is_encoder_decoder and (writes or is_causal(model))
+    source, target_tokens = ((), tokens) if has_only_decoder else (tokens, ())
     if target is not None:
         decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
         inputs = {**inputs, "decoder_input_ids": decoder_ids}
@@ -121,7 +122,7 @@ def read_medium(
     start = decoder_start_id(model)
     if int(ids[0, 0]) != start:
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
-    ids = ids[:, :-1]
+    ids = ids[:, :-1]  # a decoder does not read the last token, but predicts it
     tokens = tokens_of(tokenizer, ids, as_target=True)
     return replace(given, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
 
@@ -135,9 +136,8 @@ def with_generated(
 ) -> ModelInput:
     """Let a model generate text after the input `given`; return the input with the generated tokens appended."""
     inputs = dict(given.inputs)
-    tells_pictures = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
     # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
-    if not tells_pictures:
+    if "pixel_values" not in inputs or "token_type_ids" not in signature(model.forward).parameters:
         inputs.pop("token_type_ids", None)
     with changed(model, given.changes):
         ids = generate_text(model, inputs, new_tokens, generation)
@@ -153,6 +153,7 @@ def with_generated(
     from transformers.utils import ModelOutput
 
     n_read = len(given.target)
+    # the token before is converted too, and left out again, since `Token.joined` of the first new token depends on it
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
     for _ in new:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)

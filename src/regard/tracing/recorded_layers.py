@@ -27,7 +27,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
     kind_of = KindOfPath.of(model)
     kinds = ["encoder", "decoder", "cross"] if kind_of.only_kind is None else [kind_of.only_kind]
     steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
-    if kind_of.has_vision:
+    if kind_of.has_vision:  # such a model need not have all kinds
         kinds = [kind for kind in kinds if steps[kind]]
     if missing := [kind for kind in kinds if not steps[kind]]:
         raise InputError(
@@ -39,7 +39,10 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
 
 
 def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
-    """Return the attention calls inside numbered layers; warn if there are others, such as that of a pooling head."""
+    """Return the attention calls inside numbered layers (all calls if none is inside one).
+
+    Warn if calls are left out, such as that of a pooling head.
+    """
     inside = [step for step in steps if step.layer is not None]
     if not inside or len(inside) == len(steps):
         return steps
@@ -55,7 +58,7 @@ def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
 def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
     """Return attention calls by layer number: the first number in the path of the module.
 
-    If these numbers are not strictly increasing, as when layers share a module, the calls are numbered 0, 1, … instead.
+    If a number is missing, or they do not increase strictly, as when layers share a module, calls are numbered from 0.
     """
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):

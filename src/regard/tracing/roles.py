@@ -18,8 +18,8 @@ class Roles:
 
     Attributes:
         heads: the name of each head, such as "L3H1".
-        means: for each role and head, the mean over the queries for which a key of this role exists, such as a
-            previous token; NaN if there is no such query.
+        means: for each role and head, the mean weight on keys of the role, over the queries that have such a key; for
+            "distance" and "entropy", the mean over all queries. NaN if there is no such query.
     """
 
     heads: tuple[str, ...]
@@ -31,7 +31,7 @@ class Roles:
         return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
 
     def __getitem__(self, role: str) -> Float[Tensor, " heads"]:
-        """Return, for each head, its mean over the queries in one role, such as the weight on the previous token."""
+        """Return, for each head, the mean of one role, such as the weight on the previous token."""
         if role not in ROLES:
             raise InputError(f"no role {role!r}; nearest: {', '.join(nearest(role, list(ROLES)))}.")
         return self.means[ROLES.index(role)]

@@ -149,7 +149,7 @@ def trace(
             given = with_generated(model, tokenizer, given, new_tokens, generation)
         with (
             recording_windows(model) as windows,
-            recording(model, Watched(None), ask, windows) as watched,
+            recording(model, Watched(), ask, windows) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
             changed(model, given.changes),
         ):
@@ -250,20 +250,21 @@ def encoder_of_medium(
         The tokens of the last layer; the tokens of each layer in `kept`; and the attention call of each of these layers
             over all its tokens.
     """
-    own, has_cross = kept["encoder"], bool(kept.get("cross"))
-    last = max(steps if has_cross or not own else own)
+    kept_layers, has_cross = kept["encoder"], bool(kept.get("cross"))
+    last = max(steps if has_cross or not kept_layers else kept_layers)  # cross-attention reads the model's last layer
     tokens_of = cache(medium.source_of)
     sources, attended = {}, {}
-    for n in sorted({*own, last}):
-        step, division = steps[n].attended, windows_around(windows, steps[n].path) if medium.images else None
-        grids = None if division is None else ((division.rows, division.columns), division.padded_grid)
-        step = step if division is None else division.in_rows(step)
+    for n in sorted({*kept_layers, last}):
+        step, grids = steps[n].attended, None
+        division = windows_around(windows, steps[n].path) if medium.images else None
+        if division is not None:
+            step, grids = division.in_rows(step), ((division.rows, division.columns), division.padded_grid)
         n_sequences, _, n_tokens, _ = step.pattern.shape
         sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(step)
     source = sources[last]
     if has_cross:
         source = tuple(token for token in source if token.text != PADDING)
-    return source, {n: sources[n] for n in own}, {n: attended[n] for n in own}
+    return source, {n: sources[n] for n in kept_layers}, {n: attended[n] for n in kept_layers}
 
 
 @contextmanager

@@ -33,8 +33,8 @@ class Scan:
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
-        n_words: the same number as `n_tokens`, but without special tokens.
-        n_known: how many of these `n_words` tokens the model knows (see `known_tokens`).
+        n_words: how many of these tokens are not special tokens.
+        n_known: how many of the `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
         sums: None before the first text.
     """
@@ -50,10 +50,7 @@ class Scan:
     sums: RoleSums | None = None
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
-        """Call `add` with each line that is not blank.
-
-        Yield after each line, so that the caller can report progress.
-        """
+        """Call `add` with each line that is not blank; yield after each line, for the caller to report progress."""
         for line in lines:
             if line.strip():
                 self.add(loaded, line)

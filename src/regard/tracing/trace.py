@@ -21,7 +21,7 @@ from regard.effects.rollout import Flow, HeadMean, check_flow, rollout
 from regard.errors import InputError, import_extra
 from regard.tracing.files.trace_file import read_record, write_record
 from regard.tracing.generation import WrittenToken, written_words
-from regard.tracing.head import Head, head_named, not_kept
+from regard.tracing.head import Head, head_named, no_states_error
 from regard.tracing.media.recording import silence_as_one
 from regard.tracing.merged_pattern import merged_steps
 from regard.tracing.patterns_by_layer import (
@@ -176,7 +176,7 @@ class Trace:
         """
         kind = kind or self._only_kind()
         if self.states is None:
-            raise not_kept("contributions")
+            raise no_states_error("contributions")
         pattern = self._patterns(kind)[layer]
         return contributions(pattern, self._query(token, kind), self.states[kind][layer].projection)
 
@@ -188,7 +188,7 @@ class Trace:
         """
         kind = kind or self._only_kind()
         if self.states is None:
-            raise not_kept("movement")
+            raise no_states_error("movement")
         return movement(self._patterns(kind), list(self.states[kind].values()), self._query(token, kind))
 
     def rollout(
@@ -215,7 +215,7 @@ class Trace:
         position = self._query(token, kind)
         if self.joined is None:
             if flow.needs_states and self.states is None:
-                raise not_kept(f"a rollout by {type(flow).__name__}")
+                raise no_states_error(f"a rollout by {type(flow).__name__}")
             patterns = self._patterns(kind)
             states = [None if self.states is None else self.states[kind][layer] for layer in patterns]
             return rollout(list(patterns.values()), states, position, flow)

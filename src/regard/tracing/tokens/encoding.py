@@ -153,7 +153,7 @@ def token_limit(model: "PreTrainedModel", tokenizer: Any) -> int | None:
     """Return the largest number of tokens that both the model and the tokenizer accept; None = no limit."""
     limits = (position_limit(model), getattr(tokenizer, "model_max_length", None))
     numbers = [limit for limit in limits if isinstance(limit, int | float) and not isinstance(limit, bool)]
-    return min((int(limit) for limit in numbers if 1 <= limit < 10**9), default=None)
+    return min((int(limit) for limit in numbers if 1 <= limit < 10**9), default=None)  # in a tokenizer, 10³⁰ = no limit
 
 
 def position_limit(model: "PreTrainedModel") -> int | None:

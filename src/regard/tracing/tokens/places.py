@@ -85,8 +85,8 @@ class PatchGrid:
 
     def patch(self, row: int, column: int) -> Patch:
         height, width = self.height / self.rows, self.width / self.columns
-        start = (float(self.top), float(self.left))
-        return Patch(self.image, row, column, height, width, self.n_images, self.thumbnail, *start)
+        top, left = float(self.top), float(self.left)
+        return Patch(self.image, row, column, height, width, self.n_images, self.thumbnail, top, left)
 
     def patches(self, rows: range | None = None, columns: range | None = None) -> list[Patch]:
         """Return the patches in some rows and columns of the grid (None = all), row by row."""

@@ -15,8 +15,8 @@ from regard.errors import InputError, first_paragraph
 class Prompt:
     """The input text of a model.
 
-    `ids` are the token ids that the user gave, whose text is `text`; None = the tokenizer has to encode `text`. The
-    text of a chat already contains all special tokens.
+    `ids` are the token ids that the user gave, whose text is `text`; None = the tokenizer has to encode `text`.
+    `has_special_tokens`: whether `text` already contains all special tokens, as that of a chat does.
     """
 
     text: str

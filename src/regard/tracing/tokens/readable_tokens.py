@@ -53,16 +53,15 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
         if special[position] and not unknown:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
-        after_a_word = position > 0 and not special[position - 1]
-        if after_a_word and spans:
+        follows_text = position > 0 and not special[position - 1]
+        joined = False
+        if follows_text and spans:
             start, before = spans[position][0], spans[position - 1][1]
             joined = start <= before and not text[start : start + 1].isspace()
-        elif after_a_word:
+        elif follows_text:
             parts = (pieces[position - 1 : position], pieces[position - 1 : position + 1])
             first, both = (tokenizer.convert_tokens_to_string(part).strip() for part in parts)
             joined = not both[len(first) :].startswith(" ")
-        else:
-            joined = False
         shown = display_text(letters) if letters else text_of(piece)
         tokens.append(Token(f"[UNK:{letters}]" if unknown else shown, piece, joined))
     return tuple(tokens)
@@ -166,7 +165,7 @@ def standalone_letter(letter: str) -> str:
 
 FRAGMENT = re.compile(r"\[UNK:.*\]|[\u3131-\u318e]|(‹[0-9A-F]{2}›)+", re.DOTALL)
 """Matches a token that stands for an unknown character or for a part of one: [UNK:뱀], a jamo (a part of a Korean
-letter), or bytes (‹EB›‹80›)."""
+syllable), or bytes (‹EB›‹80›)."""
 
 
 def unfamiliar_text_note(model: str, tokens: Sequence[Token]) -> str:

@@ -19,7 +19,7 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
         raise TypeError(f"{reference!r} is not a token; give its position, such as 7, or its text, such as 'it'.")
     before, _, count = reference.rpartition(":")
     text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
-    for candidate, nth in ((reference, 1), (text, number)):
+    for candidate, nth in ((reference, 1), (text, number)):  # the text of a token may itself end in a colon and digits
         positions = occurrences(candidate, tokens)
         if candidate and 1 <= nth <= len(positions):
             return positions[nth - 1]

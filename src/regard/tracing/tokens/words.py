@@ -85,10 +85,10 @@ def words_of(
     """
     groups = [with_spans(side, word_groups(side), spans) for side in sides]
     words = [
-        tuple(joined_token([side[i] for i in group]) for group in of_side)
-        for side, of_side in zip(sides, groups, strict=True)
+        tuple(joined_token([side[i] for i in group]) for group in side_groups)
+        for side, side_groups in zip(sides, groups, strict=True)
     ]
-    texts = list(dict.fromkeys(word.text for of_side in words for word in of_side))
+    texts = list(dict.fromkeys(word.text for side_words in words for word in side_words))
     for span in spans:
         if not letters_of(span) or letters_of(span) not in map(letters_of, texts):
             raise InputError(
