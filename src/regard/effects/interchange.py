@@ -19,7 +19,7 @@ from regard.errors import InputError
 
 @runtime_checkable
 class TracedRun(Protocol):
-    """The fields of a `Trace` that an `Interchange` reads; this room knows no traces."""
+    """The fields of a `Trace` that an `Interchange` reads; regard.effects does not import `Trace`."""
 
     @property
     def attended(self) -> Mapping[str, Mapping[int, Attended]]: ...

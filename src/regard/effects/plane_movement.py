@@ -54,8 +54,7 @@ class LayerArrows:
         before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
         parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
-            is contained in the first vector; what the feed-forward network adds; and the rest (see
-            the beginning of this module).
+            is contained in the first vector; what the feed-forward network adds; and `rest` of the equation above.
         heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first, and
             the sum of the vectors of the other heads or key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
@@ -140,8 +139,8 @@ def longest_sources(
     longest = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
         keys = names[start : start + QUERIES_AT_ONCE]
-        of_keys = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
-        longest.append(torch.einsum("hqk,hqkd->qkd", of_keys, key_vectors[:, keys]))
+        key_weights = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
+        longest.append(torch.einsum("hqk,hqkd->qkd", key_weights, key_vectors[:, keys]))
     return with_sum_of_others(torch.cat(longest), names, total, weights.shape[2])
 
 

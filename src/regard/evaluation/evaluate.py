@@ -139,10 +139,7 @@ def metric_scores(
     references: Sequence[Sequence[str]],
     against: Sequence[str] | None,
 ) -> tuple[MetricScore, ...]:
-    """Score `hypotheses` by every metric.
-
-    `references` has one or more sequences, each with a reference for every line.
-    """
+    """Score `hypotheses` by every metric; each sequence in `references` has a reference for every line."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
     scored = [(metric.corpus_score(hypotheses, references), metric.get_signature()) for metric in metrics.values()]

@@ -138,8 +138,8 @@ def attended_from_json(
         raise ValueError("it has no attention call.")
     for kind, layers in attended.items():
         for layer, step in layers.items():
-            own = sources.get(layer) if kind == "encoder" else None
-            n_queries, n_keys = (len(tokens[side] if own is None else own) for side in SIDES[kind])
+            stage = sources.get(layer) if kind == "encoder" else None
+            n_queries, n_keys = (len(tokens[side] if stage is None else stage) for side in SIDES[kind])
             shape = step.pattern.shape
             if 0 in shape:
                 raise ValueError("it has an attention call without queries, keys or heads.")

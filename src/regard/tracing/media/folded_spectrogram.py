@@ -37,8 +37,8 @@ def folded_tokens(
 ) -> Tokens:
     """Return the tokens of one layer of CLAP's audio encoder, row by row of the square that the spectrogram becomes.
 
-    `n_parts` parts of the time are below each other in the square; `seconds` is the whole time. `grids` is the rows and
-    columns of patches of the square, and the same with padding; the numbers of sequences and tokens are not used.
+    `n_parts` parts of the time are below each other in the square; `seconds` is the whole time. `grids` is that of the
+    square. `n_sequences` and `n_tokens`, arguments of every `Media.source_of`, are not used.
     """
     assert grids is not None
     (rows, columns), (padded_rows, padded_columns) = grids

@@ -60,8 +60,8 @@ def read_pictures(
     video, or None; `text` may be empty.
     """
     name = "image" if video is None else "video"
-    reads_audio_alone = hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")
-    if hasattr(processor, "convert_ids_to_tokens") or reads_audio_alone:
+    is_tokenizer = hasattr(processor, "convert_ids_to_tokens")
+    if is_tokenizer or (hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")):
         raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
     pictures = [] if images is None else flat_pictures(images)
     given = {f"{name}s": video if images is None else images}
@@ -116,9 +116,9 @@ def layout_of(
         if "input_ids" not in encoded:
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
-    one_tile_each = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
-    reads_frames_alone = one_tile_each or "pixel_values_videos" in encoded
-    if pixels is not None and patch is not None and (pictures or reads_frames_alone):
+    cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
+    frames_are_whole = cuts_pictures or "pixel_values_videos" in encoded  # it does not cut the frames of a video
+    if pixels is not None and patch is not None and (pictures or frames_are_whole):
         if not pictures:  # a video: each of its frames is read as a picture
             newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
             frames = {"pixel_values": pixels.flatten(0, -4)}
@@ -130,7 +130,7 @@ def layout_of(
             return anyres_layout(config, encoded, patch)
         shapes = tile_shapes(processor, pictures, pixels)
         if shapes is not None:
-            tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")
+            tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
             return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
         if pixels.ndim == 4 and len(pixels) == len(pictures):
             return whole_pictures(config, encoded, patch, n_image_tokens)
@@ -150,9 +150,9 @@ def encoder_tokens(
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
-    n_patches, n_expected = sum(map(len, layout.encoder)), len(layout.encoder)
-    n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_expected)
-    if n_sequences not in (1, n_expected) or remainder or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
+    n_patches, n_parts = sum(map(len, layout.encoder)), len(layout.encoder)
+    n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_parts)
+    if n_sequences not in (1, n_parts) or remainder or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
         tokens = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
         raise InputError(
             f"{model} has {tokens} for {n_patches} patches, so no token has a known place in a picture; "

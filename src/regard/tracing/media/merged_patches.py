@@ -25,7 +25,7 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
     pixels = encoded["pixel_values_videos" if is_video else "pixel_values"]
     shapes = encoded["video_grid_thw" if is_video else "image_grid_thw"].tolist()
     merge, window = vision.spatial_merge_size, getattr(vision, "window_size", None)
-    squares_of_window = None if window is None else window // merge // patch_size
+    window_side = None if window is None else window // merge // patch_size  # counts squares
     images: list[Tensor] = []
     encoder: list[Patch] = []
     text: list[Patch] = []
@@ -33,16 +33,16 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
         torch.split(pixels, [times * rows * columns for times, rows, columns in shapes]), shapes, strict=True
     ):
         frames = frames_of(part, rows // merge, merge, patch_size, n_times)
-        n_frames = len(frames) // n_times if is_video else 1
+        patch_frames = len(frames) // n_times if is_video else 1  # all frames in a picture's patch are the same
         for time in range(n_times):
             grid = PatchGrid(
                 image=len(images), rows=rows, columns=columns, height=rows * patch_size, width=columns * patch_size,
-                n_images=n_frames,
+                n_images=patch_frames,
             )  # fmt: skip
-            order = patch_order(rows // merge, columns // merge, merge, squares_of_window)
+            order = patch_order(rows // merge, columns // merge, merge, window_side)
             encoder += [grid.patch(row, column) for row, column in order]
             text += replace(grid, rows=rows // merge, columns=columns // merge).patches()
-            images += frames[time * n_frames : (time + 1) * n_frames] if is_video else frames[:1]
+            images += frames[time * patch_frames : (time + 1) * patch_frames] if is_video else frames[:1]
     return PictureLayout(tuple(images), (tuple(encoder),), tuple(text))
 
 
@@ -61,13 +61,13 @@ def frames_of(
     )  # fmt: skip
 
 
-def patch_order(rows: int, columns: int, merge: int, window: int | None) -> list[tuple[int, int]]:
+def patch_order(rows: int, columns: int, merge: int, window_side: int | None) -> list[tuple[int, int]]:
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
-    `rows`, `columns` and `window` count squares of merge × merge patches; `window` None = the model has no windows.
+    `rows`, `columns` and `window_side` count squares of merge × merge patches; `window_side` None = no windows.
     """
     squares = [(row, column) for row in range(rows) for column in range(columns)]
-    if window is not None:
-        squares.sort(key=lambda square: (square[0] // window, square[1] // window, *square))
+    if window_side is not None:
+        squares.sort(key=lambda square: (square[0] // window_side, square[1] // window_side, *square))
     inside = [(row, column) for row in range(merge) for column in range(merge)]
     return [(row * merge + m, column * merge + n) for row, column in squares for m, n in inside]

@@ -62,8 +62,8 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
     Such a model merges 2 × 2 patches to one from stage to stage; `patch_size` is the side length in pixels before that.
-    A patch may extend beyond the picture, at the right or the bottom. `grid` is the numbers of rows and columns,
-    `padded` the same with padding, which is at the end of each row and below the last row.
+    A patch may extend beyond the picture, at the right or the bottom. `grid` is (rows, columns) of patches, `padded`
+    (rows, columns) with padding, which is at the right and the bottom.
     """
     side, (rows, columns) = patch_size, grid
     height, width = layout.images[0].shape[1:]
@@ -112,6 +112,7 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
     if n_image_tokens == 0:
         return []
     n_patches = sum(grid.rows * grid.columns for grid in grids)
+    # a token stands for factor × factor patches, or the tokens of each picture form a grid of side × side
     factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
     if not any(hasattr(config, name) for name in LATENT_CONFIGS):
         if n_image_tokens * factor**2 == n_patches and all(

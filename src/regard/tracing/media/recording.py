@@ -1,7 +1,7 @@
 """Encodes recordings as input tensors, and makes a token for each of many equal parts of the time.
 
 A model such as Whisper reads a fixed length of 30 seconds: a shorter recording is followed by silence. The frames of
-the silence are known by `Frame.recorded`; views show them as one token, SILENCE.
+the silence have `recorded` False; views show them as one token, SILENCE.
 """
 
 import math
@@ -45,30 +45,30 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
             f"convert it, for instance with: ffmpeg -i FILE -ar {rate} speech.wav"
         )
     encoded = processed(processor, audio, sampling_rate=sampling_rate)
-    recorded = np.shape(audio)[-1] / sampling_rate
+    recorded_seconds = np.shape(audio)[-1] / sampling_rate
     features = encoded.get("input_features")
-    if features is not None and features.ndim == 4 and hasattr(model.config, "spec_size"):
+    if features is not None and features.ndim == 4 and hasattr(model.config, "spec_size"):  # CLAP
         seconds = features.shape[2] * extractor.hop_length / extractor.sampling_rate
-        check_length(name, recorded, seconds)
+        check_length(name, recorded_seconds, seconds)
         n_parts = model.config.spec_size // model.config.num_mel_bins
         picture = spectrogram_picture(features[0, 0].T)
         return Media(on_device(encoded, model), (picture,), None, partial(folded_tokens, picture, n_parts, seconds))
     seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
-    check_length(name, recorded, seconds)
+    check_length(name, recorded_seconds, seconds)
 
     def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
         step = seconds / n_tokens
-        frames = [Frame(n * step, (n + 1) * step, recorded=n * step < recorded) for n in range(n_tokens)]
+        frames = [Frame(n * step, (n + 1) * step, recorded=n * step < recorded_seconds) for n in range(n_tokens)]
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
     return Media(on_device(encoded, model), (), spectrogram, source_of)
 
 
-def check_length(model: str, recorded: float, seconds: float) -> None:
-    if recorded > seconds + 0.1:
+def check_length(model: str, recorded_seconds: float, seconds: float) -> None:
+    if recorded_seconds > seconds + 0.1:
         raise InputError(
-            f"the recording has {recorded:.2f} seconds and {model} reads {seconds:.2f}; give a part of it, made for "
-            f"instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
+            f"the recording has {recorded_seconds:.2f} seconds and {model} reads {seconds:.2f}; give a part of it, "
+            f"made for instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
         )
 
 
@@ -85,8 +85,8 @@ def time_and_spectrogram(
     if features is not None and features.ndim == 3 and features.shape[1] == extractor.feature_size:
         return features.shape[-1] * extractor.hop_length / extractor.sampling_rate, features[0].float()
     if features is not None and model.config.model_type == "speech_to_text":  # [1, frames, bands]
-        frames_of_token = 2**model.config.num_conv_layers  # the last token may stand for fewer
-        return math.ceil(features.shape[1] / frames_of_token) * frames_of_token * KALDI_HOP, features[0].T.float()
+        token_frames = 2**model.config.num_conv_layers  # the last token may stand for fewer
+        return math.ceil(features.shape[1] / token_frames) * token_frames * KALDI_HOP, features[0].T.float()
     raise InputError(
         f"the tokens of {type(model).__name__} are not equal parts of the time of a recording, so no token has a place "
         "in it; regard.watching(model) records the attention without tokens."

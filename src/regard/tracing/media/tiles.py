@@ -185,10 +185,10 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
     token, and ends with padding to a multiple of 8 tokens.
     """
     images, encoder = list[Tensor](), list[tuple[Patch | str, ...]]()
-    for number, (tiles, ratio) in enumerate(
+    for number, (tiles, ratio_id) in enumerate(
         zip(encoded["pixel_values"][0], encoded["aspect_ratio_ids"][0].tolist(), strict=True)
     ):
-        rows, columns = vision_config.supported_aspect_ratios[ratio - 1]
+        rows, columns = vision_config.supported_aspect_ratios[ratio_id - 1]  # 0 = no picture
         picture = TiledPicture(number, rows, columns, tiles.shape[-1], patch_size)
         images.append(picture.joined(tiles[: rows * columns]))
         parts: list[tuple[Patch | str, ...]] = [*picture.tiles()]

@@ -21,9 +21,9 @@ def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
                 raise InputError(f"{path} has {8 * file.getsampwidth()} bits per sample and not 16; {advice}.")
             samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").reshape(-1, file.getnchannels())
             return samples.mean(axis=1, dtype=np.float32) / 2**15, file.getframerate()
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except (wave.Error, EOFError, ValueError, RuntimeError) as error:  # wave raises one of these for a damaged file
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is not a WAV file; {advice}.") from error
