@@ -13,8 +13,8 @@ from regard.errors import InputError
 from regard.explore.question import Question
 from regard.tracing.for_page import trace_for_page
 from regard.tracing.generation import written_tokens
+from regard.tracing.model_input import answer_text
 from regard.tracing.model_loading import LoadedModel
-from regard.tracing.reading import answer_text
 from regard.tracing.tokens.encoding import encode_text
 from regard.tracing.tokens.prompt import prompt_of
 from regard.tracing.trace import Trace

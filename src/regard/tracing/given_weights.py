@@ -44,7 +44,7 @@ def pattern_of_weights(
     return Pattern(Call.of(query, key, key, GivenWeights(weights, kept), None, Identity()))
 
 
-def one_item(weights: object, batch: int) -> Pattern:
+def pattern_of_item(weights: object, batch: int) -> Pattern:
     """Return a pattern whose first batch item is item `batch` of a pattern or of a floating-point tensor of weights."""
     if isinstance(weights, Tensor) and weights.is_floating_point():
         if not 2 <= weights.ndim <= 4 or not weights.numel():

@@ -25,8 +25,8 @@ from regard.attention.representation import type_name
 from regard.effects.changes import HeadSet
 from regard.effects.interchange import Interchange
 from regard.errors import InputError
+from regard.tracing.model_input import read_text, with_positions
 from regard.tracing.patterns_by_layer import head_name, largest_cells, layers_in_order
-from regard.tracing.reading import read_text, with_positions
 from regard.tracing.run import evaluating, loaded_for_text, output_of, run_model, trace
 from regard.tracing.tokens.prompt import prompt_of
 from regard.tracing.tokens.token_reference import TokenReference

@@ -21,6 +21,7 @@ from regard.tracing.media.media import Media, read_pictures
 from regard.tracing.media.picture_layout import PADDING
 from regard.tracing.media.recording import read_audio
 from regard.tracing.media.wave_file import read_wave
+from regard.tracing.model_input import read_medium, read_text, with_generated
 from regard.tracing.model_loading import (
     LoadedModel,
     load,
@@ -29,7 +30,6 @@ from regard.tracing.model_loading import (
     load_with_processor,
     model_name,
 )
-from regard.tracing.reading import read_medium, read_text, with_generated
 from regard.tracing.recorded_layers import check_no_nan, select_layers, steps_by_kind
 from regard.tracing.tokens.encoding import check_reads_text
 from regard.tracing.tokens.id_tokens import IdTokens

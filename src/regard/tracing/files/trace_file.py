@@ -25,9 +25,9 @@ from regard.effects.interchange import Interchange
 from regard.errors import InputError, first_paragraph
 from regard.json_file import Json, parse_json
 from regard.tensor_file import read_tensors, write_tensors
-from regard.tracing.files.answered_file import answered_from_json, answered_to_json
 from regard.tracing.files.rule_json import TensorTable, from_json, to_json
-from regard.tracing.files.states_file import states_from_json, states_to_json
+from regard.tracing.files.states_json import states_from_json, states_to_json
+from regard.tracing.files.statistics_json import statistics_from_json, statistics_to_json
 from regard.tracing.generation import WrittenToken
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.places import Frame, Patch
@@ -241,7 +241,7 @@ def change_from_json(kind: str, **parts: Any) -> Change:
 def step_to_json(step: Attended, table: TensorTable) -> Json:
     pattern = step.pattern
     if isinstance(pattern, AnsweredPattern):
-        return answered_to_json(step, pattern, table.add)
+        return statistics_to_json(step, pattern, table.add)
     return {
         "backend": step.backend,
         **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
@@ -254,7 +254,7 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
     if "statistics" in document:
-        return answered_from_json(document, tensors)
+        return statistics_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
     for name, tensor in (("query", query), ("key", key), ("value", value), ("context", context)):
         if not tensor.is_floating_point() or (name != "context" and bool(tensor.isnan().any())):

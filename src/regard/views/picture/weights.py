@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, counted
-from regard.tracing.given_weights import one_item
+from regard.tracing.given_weights import pattern_of_item
 from regard.tracing.head import Head
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import (
@@ -73,7 +73,7 @@ def draw(
     """
     path = Path(path)
     check_picture_path(path)
-    pattern = one_item(weights, batch)
+    pattern = pattern_of_item(weights, batch)
     for name, words, n in (("queries", queries, pattern.shape[2]), ("keys", keys, pattern.shape[3])):
         if isinstance(words, str) or (words is not None and len(words) != n):
             raise InputError(f"{name} has {len(words)} words for {n} {name}; give a list with a word for each.")

@@ -14,7 +14,7 @@ from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenC
 from regard.typed_fields import check_fields
 
 
-def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
+def statistics_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
     """Return as JSON an attention call of which only statistics were recorded.
 
     `add` returns the name of a tensor in the file.
@@ -36,8 +36,8 @@ def answered_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Te
     }
 
 
-def answered_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return an attention call from its JSON, as `answered_to_json` wrote it; raise an exception for damaged JSON."""
+def statistics_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
+    """Return an attention call from its JSON, as `statistics_to_json` wrote it; raise an exception for damaged JSON."""
     grid = Grid(*map(positive, document["grid"]))
     dtype = {"float32": torch.float32, "float64": torch.float64}[document["dtype"]]
     groups = None if document["groups"] is None else tensors[document["groups"]]
