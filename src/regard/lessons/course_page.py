@@ -34,11 +34,11 @@ def course_data(
 ) -> dict[str, Any]:
     """Return the JSON data of the page, which `Course` in front/src/state/course.ts describes; `model` is MiniLM."""
     lessons = [lesson(name) for name in NAMES]
-    subjects = list(dict.fromkeys(subject for one in lessons if (subject := subject_of(one)) is not None))
+    attention_keys = list(dict.fromkeys(key for one in lessons if (key := attention_key(one)) is not None))
     return {
-        "lessons": [lesson_record(one, subjects) for one in lessons],
+        "lessons": [lesson_record(one, attention_keys) for one in lessons],
         "traces": [
-            trace_data(next(one for one in lessons if subject_of(one) == subject), model) for subject in subjects
+            trace_data(next(one for one in lessons if attention_key(one) == key), model) for key in attention_keys
         ],
         "first": NAMES.index(first.name) if first else 0,
         "language": language,
@@ -46,7 +46,7 @@ def course_data(
     }
 
 
-def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
+def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
     """Return a key of the attention that a lesson shows; None if the lesson shows none.
 
     Lessons that show the same attention have equal keys, so that the page contains it only once.
@@ -56,14 +56,14 @@ def subject_of(lesson: Lesson) -> tuple[str | int | None, ...] | None:
     return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token
 
 
-def lesson_record(lesson: Lesson, subjects: list[Any]) -> dict[str, Any]:
-    """Return a lesson as JSON data; "trace" is the index of its attention in `subjects`, the keys from `subject_of`."""
-    subject = subject_of(lesson)
+def lesson_record(lesson: Lesson, attention_keys: list[Any]) -> dict[str, Any]:
+    """Return a lesson as JSON data; "trace" is the index of its attention in `attention_keys` (see `attention_key`)."""
+    key = attention_key(lesson)
     return {
         "name": lesson.name,
         "views": lesson.views,
         "commands": lesson.commands,
-        "trace": None if subject is None else subjects.index(subject),
+        "trace": None if key is None else attention_keys.index(key),
         "texts": {
             language: {"title": texts.title, "text": texts.text, "try": texts.try_}
             for language, texts in lesson.texts.items()

@@ -17,15 +17,15 @@ TEMPERATURES = (4.0, 1.0, 0.25, 0.0)
 """The temperatures at which the lesson on temperatures prints the weights."""
 
 
-def show_attention(lesson: Lesson, seen: "Trace | None") -> None:
+def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
     """Print the attention of a lesson; nothing for a lesson without attention.
 
-    `seen` is MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
+    `traced` is MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
     """
     if lesson.example is not None:
         show_matrices(worked_for_terminal(lesson.example, lesson.terminal))
-    elif seen is not None:
-        show_sentence(seen, lesson)
+    elif traced is not None:
+        show_sentence(traced, lesson)
 
 
 def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
@@ -48,7 +48,7 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
     return replace(weights, formula=f"softmax(scores / {temperature:g})") if temperature else weights
 
 
-def show_sentence(seen: "Trace", lesson: Lesson) -> None:
+def show_sentence(traced: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
     `lesson.terminal` is "heads" = the query's largest weight in every head; "cut" = its weights, as they are and if it
@@ -58,19 +58,19 @@ def show_sentence(seen: "Trace", lesson: Lesson) -> None:
     from regard.views.shared_text import CAUTION
     from regard.views.terminal import trace as trace_view
 
-    focus, console = focus_on(seen, lesson.token, lesson.head), Console(highlight=False)
+    focus, console = focus_on(traced, lesson.token, lesson.head), Console(highlight=False)
     name, token = focus.head.name, focus.token.text
-    console.print(trace_view.title(seen, focus), "", sep="\n")
+    console.print(trace_view.title(traced, focus), "", sep="\n")
     if lesson.terminal == "heads":
-        console.print(Group(*trace_view.other_heads(seen, focus, trace_view.N_LISTED)))
+        console.print(Group(*trace_view.other_heads(traced, focus, trace_view.N_LISTED)))
     elif lesson.terminal == "cut":
-        show_cut(seen, lesson, focus.head.top(focus.query, 1)[0].position, console)
+        show_cut(traced, lesson, focus.head.top(focus.query, 1)[0].position, console)
     else:
         console.print(f"{token} looks, in {name}, at", trace_view.key_table(focus, trace_view.N_LISTED), sep="\n")
     console.print("", CAUTION, sep="\n", style="dim")
 
 
-def show_cut(seen: "Trace", lesson: Lesson, key: int, console: Console) -> None:
+def show_cut(traced: "Trace", lesson: Lesson, key: int, console: Console) -> None:
     """Print the weights of a lesson's query, as they are and if the query may not attend to the key `key`."""
     from rich.table import Table
 
@@ -79,14 +79,14 @@ def show_cut(seen: "Trace", lesson: Lesson, key: int, console: Console) -> None:
 
     assert lesson.head is not None
     assert lesson.token is not None
-    to = seen.tokens[key].text
+    to = traced.tokens[key].text
     changed = trace("MiniLM", lesson.sentence, changes=[Cut(lesson.token, to, heads=[lesson.head])])
     table = Table.grid(padding=(0, 0, 0, 3))
     table.add_column()
     for _ in range(2):
         table.add_column(justify="right")
     table.add_row(f"{lesson.token} looks, in {lesson.head}, at", "before", f"without {lesson.token} → {to}")
-    rows = (one[lesson.head][lesson.token].tolist() for one in (seen, changed))
-    for label, before, after in zip(seen.tokens, *rows, strict=True):
+    rows = (one[lesson.head][lesson.token].tolist() for one in (traced, changed))
+    for label, before, after in zip(traced.tokens, *rows, strict=True):
         table.add_row(f"  {label.text}", f"{before:.3f}", "cut" if label.text == to else f"{after:.3f}")
     console.print(table)

@@ -86,6 +86,7 @@ def check_no_nan(name: str, steps: Mapping[str, Mapping[int, WatchedStep]]) -> N
         for layer, step in by_layer.items():
             call = step.attended.pattern.call
             for part in ("query", "key", "value"):
+                # a ForgottenCall stores no tensors, but its `nan` names the one that contained NaN
                 damaged = call.nan == part if isinstance(call, ForgottenCall) else getattr(call, part).isnan().any()
                 if bool(damaged):
                     raise InputError(

@@ -36,7 +36,7 @@ class Scan:
         n_words: how many of these tokens are not special tokens.
         n_known: how many of the `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
-        sums: None before the first text.
+        role_sums: None before the first text.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Scan:
     n_words: int = 0
     n_known: int = 0
     heads: tuple[str, ...] = ()
-    sums: RoleSums | None = None
+    role_sums: RoleSums | None = None
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
         """Call `add` with each line that is not blank; yield after each line, for the caller to report progress."""
@@ -65,7 +65,7 @@ class Scan:
             traced = trace(loaded.model, text, tokenizer=loaded.tokenizer, truncate=True)
             self.n_truncated += 1
         names, sums = traced.role_sums()
-        self.heads, self.sums = names, sums if self.sums is None else self.sums + sums
+        self.heads, self.role_sums = names, sums if self.role_sums is None else self.role_sums + sums
         self.n_texts += 1
         self.n_tokens += len(traced.tokens)
         n_known, n_words = known_tokens(traced.tokens)
@@ -74,16 +74,16 @@ class Scan:
 
     def roles(self) -> Roles:
         """Return how much each head attends to the previous token, the first token, and so on, over all texts."""
-        if self.sums is None:
+        if self.role_sums is None:
             raise InputError("there is no text in the file; give a file with a text on each line.")
-        return Roles(self.heads, self.sums.means())
+        return Roles(self.heads, self.role_sums.means())
 
     def save(self, path: Path, source: str) -> None:
         """Write the scan so far into a file; a scan that `load` reads from the file can be continued.
 
         `source` identifies the scanned texts, for instance by a checksum of their file.
         """
-        sums = None if self.sums is None else [self.sums.sums.tolist(), self.sums.n_queries.tolist()]
+        sums = None if self.role_sums is None else [self.role_sums.sums.tolist(), self.role_sums.n_queries.tolist()]
         counts = [getattr(self, name) for name in COUNTS]
         document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}
         write_atomically(path, json.dumps({**document, "sums": sums}))
@@ -107,4 +107,4 @@ class Scan:
                 return None
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError):
             return None
-        return cls(model, heads=heads, sums=sums, **counts)
+        return cls(model, heads=heads, role_sums=sums, **counts)
