@@ -223,12 +223,12 @@ def indirect_effects(
     effects = torch.full((len(layers), max(counts)), torch.nan, dtype=torch.float64)
     with evaluating(model), progress_callback() as report:
         prompt = prompt_of(tokenizer, text, writes=False)
-        given = read_text(model, tokenizer, prompt, target, truncate=False, writes=False, changes=())
+        model_input = read_text(model, tokenizer, prompt, target, truncate=False, writes=False, changes=())
         for done, (row, head) in enumerate(cells, start=1):
             kind, layer = layers[row]
             change = Interchange(f"{kind} L{layer}H{head}", clean, tokens)
-            with changed(model, [with_positions(change, model, given.source, given.target)]):
-                output = output_of(run_model(model, given.inputs))
+            with changed(model, [with_positions(change, model, model_input.source, model_input.target)]):
+                output = output_of(run_model(model, model_input.inputs))
             assert output is not None
             effects[row, head] = (float(metric(output)) - corrupted_metric) / difference
             report(done, len(cells))

@@ -107,13 +107,15 @@ def read_medium(
             "changes) around the model's own call."
         )
     located = tuple(with_positions(change, model, (), medium.target) for change in changes)
-    given = ModelInput(medium.inputs, "", target or "", (), medium.target, located)
+    model_input = ModelInput(
+        inputs=medium.inputs, text="", target_text=target or "", source=(), target=medium.target, changes=located
+    )
     if writes:
-        return given
+        return model_input
     if not model.config.is_encoder_decoder:
         if target is not None:
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
-        return given
+        return model_input
     if target is None:
         raise missing_target_error(model)
     if isinstance(tokenizer, IdTokens):
@@ -124,27 +126,27 @@ def read_medium(
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
     ids = ids[:, :-1]  # a decoder does not read the last token, but predicts it
     tokens = tokens_of(tokenizer, ids, as_target=True)
-    return replace(given, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
+    return replace(model_input, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
 
 
 def with_generated(
     model: "PreTrainedModel",
     tokenizer: Any,
-    given: ModelInput,
+    model_input: ModelInput,
     new_tokens: int | None,
     generation: "GenerationConfig | None",
 ) -> ModelInput:
-    """Let a model generate text after the input `given`; return the input with the generated tokens appended."""
-    inputs = dict(given.inputs)
+    """Let a model generate text after an input; return the input with the generated tokens appended."""
+    inputs = dict(model_input.inputs)
     # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
     if "pixel_values" not in inputs or "token_type_ids" not in signature(model.forward).parameters:
         inputs.pop("token_type_ids", None)
-    with changed(model, given.changes):
+    with changed(model, model_input.changes):
         ids = generate_text(model, inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(
-            given,
-            inputs={**given.inputs, "decoder_input_ids": ids},
+            model_input,
+            inputs={**model_input.inputs, "decoder_input_ids": ids},
             target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
             target=tokens_of(tokenizer, ids, as_target=True),
             written_ids=ids,
@@ -152,16 +154,16 @@ def with_generated(
         )
     from transformers.utils import ModelOutput
 
-    n_read = len(given.target)
+    n_read = len(model_input.target)
     # the token before is converted too, and left out again, since `Token.joined` of the first new token depends on it
     new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
     for _ in new:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
     return replace(
-        given,
+        model_input,
         inputs={**inputs, "input_ids": ids},
-        text=given.text + answer_text(tokenizer, ids[0], n_read),
-        target=(*given.target, *new),
+        text=model_input.text + answer_text(tokenizer, ids[0], n_read),
+        target=(*model_input.target, *new),
         written_ids=ids,
         n_read=n_read,
     )

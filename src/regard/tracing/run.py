@@ -141,19 +141,19 @@ def trace(
         name, model, tokenizer = loaded.name, loaded.model, loaded.tokenizer
     with evaluating(model):
         if medium is not None:
-            given = read_medium(model, medium, target, tokenizer, writes, changes)
+            model_input = read_medium(model, medium, target, tokenizer, writes, changes)
         else:
             prompt = prompt_of(tokenizer, text, writes=writes)
-            given = read_text(model, tokenizer, prompt, target, truncate, writes, changes)
+            model_input = read_text(model, tokenizer, prompt, target, truncate, writes, changes)
         if writes:
-            given = with_generated(model, tokenizer, given, new_tokens, generation)
+            model_input = with_generated(model, tokenizer, model_input, new_tokens, generation)
         with (
             recording_windows(model) as windows,
             recording(model, Watched(), ask, windows) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
-            changed(model, given.changes),
+            changed(model, model_input.changes),
         ):
-            outputs = run_model(model, given.inputs)
+            outputs = run_model(model, model_input.inputs)
     watched_steps = steps_by_kind(model, watched)
     check_no_nan(name, watched_steps)
     kept = select_layers(watched_steps, layers)
@@ -161,7 +161,7 @@ def trace(
     sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in kept:
         source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], kept)
-        given = replace(given, source=source)
+        model_input = replace(model_input, source=source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
@@ -171,16 +171,16 @@ def trace(
         }
     result = Trace(
         model=name,
-        text=given.text if medium is None else str(text or ""),
-        target_text=given.target_text,
-        source=given.source,
-        sources=sources if any(tokens != given.source for tokens in sources.values()) else None,
-        target=given.target,
+        text=model_input.text if medium is None else str(text or ""),
+        target_text=model_input.target_text,
+        source=model_input.source,
+        sources=sources if any(tokens != model_input.source for tokens in sources.values()) else None,
+        target=model_input.target,
         attended=attended,
         output=output,
-        changes=given.changes,
+        changes=model_input.changes,
         states=states,
-        written=given.written(tokenizer, output),
+        written=model_input.written(tokenizer, output),
         images=() if medium is None else medium.images,
         spectrogram=None if medium is None else medium.spectrogram,
     )
