@@ -81,29 +81,29 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     If no query has a weight above 0 on a word other than itself, return -inf, the first head, and `query` or the first
     word. `query` is the only query to consider; None = consider all queries.
     """
-    pattern, first = heads[0].pattern, heads[0]
-    head_numbers, device = [head.number for head in heads], pattern.device
-    n_queries = pattern.shape[2]
-    mean_weight = pattern.received()[0][head_numbers] / n_queries
-    query_is_word, key_is_word = is_whole(first.queries).to(device), is_word(first.keys).to(device)
+    pattern, device = heads[0].pattern, heads[0].pattern.device
+    _, _, n_queries, n_keys = pattern.shape
+    numbers = [head.number for head in heads]
+    mean_weight = pattern.received()[0][numbers] / n_queries
+    query_is_word, key_is_word = is_whole(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
-    query_of = torch.full_like(best, first_query).long()
-    queries, keys = (torch.arange(n, device=device) for n in (n_queries, pattern.shape[3]))
+    best_query = torch.full_like(best, first_query).long()  # the query of this salience
+    queries, keys = torch.arange(n_queries, device=device), torch.arange(n_keys, device=device)
     candidates = queries if query is None else queries[[query]]
-    for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * pattern.shape[3]))):
-        weights = torch.stack([pattern[0, head, chunk.tolist()] for head in head_numbers])
+    for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * n_keys))):
+        weights = torch.stack([pattern[0, number, chunk.tolist()] for number in numbers])
         eligible = query_is_word[chunk, None] & key_is_word
-        if first.kind != "cross":
+        if heads[0].kind != "cross":
             eligible &= chunk[:, None] != keys
         distance = chunk[:, None] - keys
         salience = (weights - mean_weight[:, None]) * torch.log1p(distance**2)
         salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
         largest, index = salience.flatten(1).max(dim=1)
-        query_of = torch.where(largest > best, chunk[index // len(keys)], query_of)
+        best_query = torch.where(largest > best, chunk[index // n_keys], best_query)
         best = torch.maximum(largest, best)
     value, chosen = best.max(dim=0)
-    return float(value), Focus(heads[int(chosen)], int(query_of[chosen]))
+    return float(value), Focus(heads[int(chosen)], int(best_query[chosen]))
 
 
 def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
