@@ -28,7 +28,7 @@ def test_arrows_are_the_vectors_of_movement_and_lead_from_before_to_after(kept):
             wanted = trace.movement(token)
             change = wanted.after[layer] - wanted.before[layer]
             for group, vectors in ((found.heads, wanted.by_head[layer]), (found.sources, wanted.by_source[layer])):
-                names = group.names[token].tolist()
+                names = group.indices[token].tolist()
                 own = vectors[names[:4]]
                 assert names[4] == -1
                 assert names[:4] == vectors.norm(dim=-1).argsort(descending=True)[:4].tolist()

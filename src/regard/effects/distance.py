@@ -17,8 +17,8 @@ class PatternDistance:
     """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1. The weight that is missing
-            to a sum of 1 counts as the weight of one more key; a silenced head has all its weight there.
+        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1. If the weights sum to less
+            than 1, the rest counts as one more key: all of a silenced head.
         largest: the largest |weight - other weight| over the keys.
     """
 

@@ -37,13 +37,13 @@ class Arrows:
         places: for each vector, its two coordinates in the plane, and its norm in all dimensions.
         angles: the angle in degrees between each vector and the total change of the token's vector in the layer; 0 for
             a vector of norm 0.
-        names: for each vector, the index of the head, key token or part of the layer that added it; -1 = the sum over
-            the heads or key tokens without an arrow of their own.
+        indices: for each vector, the index of the head, key token or part of the layer that added it; -1 = the sum
+            over the heads or key tokens without an arrow of their own.
     """
 
     places: Float[Tensor, "tokens arrows 3"]
     angles: Float[Tensor, "tokens arrows"]
-    names: Int[Tensor, "tokens arrows"]
+    indices: Int[Tensor, "tokens arrows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +86,8 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     rest = change - state.attention - state.feed_forward
     parts = torch.stack([state.attention, state.attention - of_all_heads, state.feed_forward, rest], dim=1)
 
-    def arrows(vectors: Tensor, names: Tensor) -> Arrows:
-        return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), names)
+    def arrows(vectors: Tensor, indices: Tensor) -> Arrows:
+        return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), indices)
 
     nearest, nearest_angles = nearest_tokens(state.after)
     return LayerArrows(
@@ -109,9 +109,9 @@ each of these vectors, the index of the head or key token that adds it, -1 for t
 
 def longest_heads(by_head: Float[Tensor, "tokens heads d_model"], n_longest: int) -> Longest:
     """Return the `n_longest` longest vectors that the heads add to each token, and the sum of the other vectors."""
-    names = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
-    longest = by_head.gather(1, names[:, :, None].expand(-1, -1, by_head.shape[2]))
-    return with_sum_of_others(longest, names, by_head.sum(dim=1), by_head.shape[1])
+    indices = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    longest = by_head.gather(1, indices[:, :, None].expand(-1, -1, by_head.shape[2]))
+    return with_sum_of_others(longest, indices, by_head.sum(dim=1), by_head.shape[1])
 
 
 def longest_sources(
@@ -135,29 +135,29 @@ def longest_sources(
     products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)
     by_key = rearrange(weights, "h q k -> k q h")
     squares = ((by_key @ products) * by_key).sum(dim=-1)
-    names = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    indices = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
     longest = []
-    for start in range(0, len(names), QUERIES_AT_ONCE):
-        keys = names[start : start + QUERIES_AT_ONCE]
+    for start in range(0, len(indices), QUERIES_AT_ONCE):
+        keys = indices[start : start + QUERIES_AT_ONCE]
         key_weights = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
         longest.append(torch.einsum("hqk,hqkd->qkd", key_weights, key_vectors[:, keys]))
-    return with_sum_of_others(torch.cat(longest), names, total, weights.shape[2])
+    return with_sum_of_others(torch.cat(longest), indices, total, weights.shape[2])
 
 
 def with_sum_of_others(
     longest: Float[Tensor, "tokens some d_model"],
-    names: Int[Tensor, "tokens some"],
+    indices: Int[Tensor, "tokens some"],
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
 ) -> Longest:
-    """Append the sum of the vectors that are not in `longest`, under the name -1, unless `longest` has all of them.
+    """Append the sum of the vectors that are not in `longest`, under the index -1, unless `longest` has all of them.
 
     `total` is the sum of all `n_all` vectors that are added to each token.
     """
-    if names.shape[1] == n_all:
-        return longest, names
+    if indices.shape[1] == n_all:
+        return longest, indices
     others = (total - longest.sum(dim=1))[:, None]
-    return torch.cat([longest, others], dim=1), torch.cat([names, names.new_full((len(names), 1), -1)], dim=1)
+    return torch.cat([longest, others], dim=1), torch.cat([indices, indices.new_full((len(indices), 1), -1)], dim=1)
 
 
 def with_norms(

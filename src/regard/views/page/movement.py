@@ -69,12 +69,12 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     `names`, which are numbers (see `Arrows`), are -2.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
-    most = max(arrows.names.shape[1] for arrows in groups)
-    padded = [(arrows, (0, most - arrows.names.shape[1])) for arrows in groups]
+    most = max(arrows.indices.shape[1] for arrows in groups)
+    padded = [(arrows, (0, most - arrows.indices.shape[1])) for arrows in groups]
     return {
         "places": torch.stack([F.pad(arrows.places, (0, 0, *space)) for arrows, space in padded]),
         "angles": torch.stack([F.pad(arrows.angles, space) for arrows, space in padded]),
-        "names": torch.stack([F.pad(arrows.names, space, value=-2) for arrows, space in padded]),
+        "names": torch.stack([F.pad(arrows.indices, space, value=-2) for arrows, space in padded]),
     }
 
 
