@@ -57,7 +57,7 @@ class EncoderBlock(Block):
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.residual = Residual(config.dropout)  # residual(x, y) = x + dropout(y)
+        self.residual = Residual(config.dropout)
 
     def forward(self, x: Hidden, *, mask: Mask | None = None) -> BlockOutput:
         """Return the hidden states after this block, and the output of its self-attention.
@@ -90,7 +90,7 @@ class DecoderBlock(Block):
         self.self_attention_norm = nn.LayerNorm(config.d_model)
         self.cross_attention_norm = nn.LayerNorm(config.d_model) if reads_source else nn.Identity()
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.residual = Residual(config.dropout)  # residual(x, y) = x + dropout(y)
+        self.residual = Residual(config.dropout)
 
     def forward(
         self,
@@ -128,7 +128,7 @@ class DecoderBlock(Block):
         cross = None
         if self.cross_attention is not None and memory is not None:
             y = self.norm_before(self.cross_attention_norm, x)
-            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # a row for each source: its targets, concatenated
+            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # one row a source: all its targets
             cross = self.cross_attention(queries, memory, mask=memory_mask)
             x = self.norm_after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
         y = self.feed_forward(self.norm_before(self.feed_forward_norm, x))
@@ -149,10 +149,10 @@ def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:
 
 
 def new_attention(config: TransformerConfig, positions: Rotary | None) -> MultiHeadAttention:
-    """Return an attention layer with smaller initial weights of its projections than usual.
+    """Return an attention layer whose query, key and value matrices have Glorot's initialisation with gain 1/√2.
 
-    Glorot's initialisation has gain 1/√2 for queries, keys and values, as in fairseq. Post-norm models train markedly
-    faster with this gain than with gain 1, the default of `MultiHeadAttention`.
+    fairseq uses this gain too. Post-norm models train markedly faster with it than with gain 1, the default of
+    `MultiHeadAttention`.
     """
     attention = MultiHeadAttention(
         config.d_model,

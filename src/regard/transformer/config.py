@@ -22,8 +22,7 @@ class TransformerConfig:
     """The configuration of a `Transformer`, an `Encoder` or a `Decoder`.
 
     Raises:
-        ValueError: a size, name or probability is out of range, or two sizes do not fit together. The message lists
-            the allowed values.
+        ValueError: a field has no allowed value, or two fields do not fit together.
 
     >>> TransformerConfig.preset("big", n_source_tokens=37_000, n_target_tokens=37_000).d_head
     64
@@ -40,7 +39,7 @@ class TransformerConfig:
     n_key_heads: int | None = None
     """Number of key and value heads (grouped-query attention), a divisor of n_heads; None = n_heads."""
     d_ff: int = 2048
-    """Width of the hidden layer of the feed-forward networks; a gated network has d_ff values and d_ff gates."""
+    """Width of the hidden layer of the feed-forward networks, gates not counted."""
     n_layers: int = 6
     """Number of encoder blocks."""
     n_decoder_layers: int | None = None
@@ -100,7 +99,7 @@ class TransformerConfig:
 
         Args:
             name: a key of `PRESETS`: "tiny", "small", "base" or "big".
-            **fields: any fields of the config; at least one of n_source_tokens and n_target_tokens, which presets omit.
+            **fields: fields of the config. No preset has n_source_tokens or n_target_tokens: give at least one of them.
 
         Raises:
             ValueError: no preset has this name, or the resulting config is invalid.
@@ -130,15 +129,14 @@ class TransformerConfig:
             )
 
 
-PAPER: Mapping[str, Value] = {"norm": "post", "share": "all"}
-"""The fields in which both models of the paper, base and big, differ from the defaults of `TransformerConfig`."""
+PAPER: dict[str, Value] = {"norm": "post", "share": "all"}
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {
         "tiny": {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_layers": 4, "share": "all", "dropout": 0.3},
         "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_layers": 4, "share": "all", "dropout": 0.2},
-        "base": {**PAPER, "d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1},
-        "big": {**PAPER, "d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_layers": 6, "dropout": 0.3},
+        "base": PAPER | {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1},
+        "big": PAPER | {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_layers": 6, "dropout": 0.3},
     }
 )
-"""Presets by name. base and big are the paper's (Vaswani et al. 2017, table 3); tiny and small suit small corpora."""
+"""Presets by name: tiny and small for small corpora, base and big as in Vaswani et al. 2017, table 3."""

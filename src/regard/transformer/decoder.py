@@ -82,7 +82,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch source d_model"] | None = None,
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> DecodingState:
-        """Return the state before the first target token, with the source projected to each block's keys and values.
+        """Return the state before the first target token, with each block's cross-attention keys and values.
 
         Args:
             memory: the output of an encoder, `Encoded.output`; None for a language model.

@@ -46,8 +46,9 @@ class Residual(Dropout):
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
     """Return whether `draw_kept`, which is faster than torch's dropout, can be used for x and p."""
-    is_float32_or_64 = x.dtype in (torch.float32, torch.float64)
-    return x.is_cpu and is_float32_or_64 and 1 <= p * LEVELS <= LEVELS - 1 and not torch.compiler.is_compiling()
+    if not 1 <= p * LEVELS <= LEVELS - 1:  # a threshold of 0 or 2^16 would keep or drop all elements
+        return False
+    return x.is_cpu and x.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling()
 
 
 def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
@@ -57,7 +58,7 @@ def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
     [0.0, 1.0]
     """
     words = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # from -2^15, not 0, to 2^15 - 1
+    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # signed: from -2^15 to 2^15 - 1
     kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.ge(bits, draw_threshold(p) - LEVELS // 2, out=kept)
 

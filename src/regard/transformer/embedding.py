@@ -24,7 +24,8 @@ class Embedding(nn.Module):
         super().__init__()
         self.by_token = nn.Embedding(n_tokens, config.d_model)
         self.positions = LearnedPositions(config.max_tokens, config.d_model) if config.positions == "learned" else None
-        self.d_model, self.scale, self.dropout = config.d_model, math.sqrt(config.d_model), Dropout(config.dropout)
+        self.d_model, self.scale = config.d_model, math.sqrt(config.d_model)
+        self.dropout = Dropout(config.dropout)
         waves = sinusoidal(config.max_tokens, config.d_model) if config.positions == "sinusoidal" else None
         self.register_buffer("waves", waves, persistent=False)
         self.waves: Float[Tensor, "positions d_model"] | None
@@ -39,11 +40,11 @@ class Embedding(nn.Module):
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
     def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """Return the input of the first block; `first` is the number of cached tokens before these tokens."""
+        """Return the input of the first block; `first` is the position of the first of these tokens."""
         x = F.embedding(tokens, self.by_token.weight) * self.scale
         position_vectors = self.position_vectors(tokens.shape[1], first)
         x = x if position_vectors is None else x + position_vectors
-        return self.dropout(x) if self.training else x
+        return self.dropout(x)
 
     @property
     def stored_positions(self) -> Float[Tensor, "positions d_model"] | None:
@@ -54,7 +55,8 @@ class Embedding(nn.Module):
         """Return the vectors of `n_tokens` positions, from position `first` on; None if positions are rotary."""
         if self.positions is not None:
             return self.positions(n_tokens, first)
-        if self.waves is None or first + n_tokens <= len(self.waves):
-            return None if self.waves is None else self.waves[first : first + n_tokens]
-        # Only the vectors of max_tokens positions are stored; sinusoidal vectors exist for all others too.
+        if self.waves is None:
+            return None
+        if first + n_tokens <= len(self.waves):
+            return self.waves[first : first + n_tokens]
         return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)

@@ -57,8 +57,8 @@ class Encoder(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each text before its padding; None = no padding.
         """
-        mask, patterns = None if lengths is None else Padding(lengths), []
-        x = self.embedding(source)
+        mask = None if lengths is None else Padding(lengths)
+        x, patterns = self.embedding(source), []
         for block in self.blocks:
             block_output = block(x, mask=mask)
             x = block_output.output

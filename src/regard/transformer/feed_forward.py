@@ -32,11 +32,39 @@ Activation = Literal[
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ActivationEntry:
+    """An activation function, and its names in other programs."""
+
+    function: Callable[[Tensor], Tensor]
+    kernel: int  # the number of the function in `kernels/blocks.h`
+    gated: bool = False
+    hugging_face: str | None = None  # None = gated, or unknown to Hugging Face
+    ctranslate2: str | None = None  # None = unknown to CTranslate2
+
+
+ACTIVATIONS: Mapping[Activation, ActivationEntry] = {
+    "relu": ActivationEntry(F.relu, 0, False, "relu", "RELU"),
+    "gelu": ActivationEntry(F.gelu, 1, False, "gelu", "GELU"),
+    "gelu_tanh": ActivationEntry(partial(F.gelu, approximate="tanh"), 2, False, "gelu_pytorch_tanh", "GELUTanh"),
+    "swish": ActivationEntry(F.silu, 3, False, "swish", "SWISH"),
+    "silu": ActivationEntry(F.silu, 3, False, "silu", "SWISH"),
+    "mish": ActivationEntry(F.mish, 4, False, "mish"),
+    "squared_relu": ActivationEntry(lambda x: F.relu(x).square(), 5, False, "relu2"),
+    "tanh": ActivationEntry(torch.tanh, 6, False, "tanh", "Tanh"),
+    "glu": ActivationEntry(torch.sigmoid, 7, True, None, "Sigmoid"),
+    "bilinear": ActivationEntry(lambda x: x, 8, True),
+    "reglu": ActivationEntry(F.relu, 0, True, None, "RELU"),
+    "geglu": ActivationEntry(F.gelu, 1, True, None, "GELU"),
+    "swiglu": ActivationEntry(F.silu, 3, True, None, "SWISH"),
+}
+
+
 class FeedForward(nn.Module):
     """Two linear layers, from d_model to d_ff and back, with an activation between them.
 
-    With a gated activation, the first layer gives d_ff values and d_ff gates, so the network has 3/2 as many
-    parameters. A gated network with 2/3 of the d_ff has as many as a network without gates (Shazeer 2020).
+    With a gated activation, the first layer gives d_ff values and d_ff gates. With 2/3 of the d_ff, it has as many
+    parameters as a network without gates (Shazeer 2020).
 
     Raises:
         ValueError: activation is not one of `Activation`.
@@ -75,31 +103,3 @@ class FeedForward(nn.Module):
 
     def extra_repr(self) -> str:
         return f"activation={self.activation!r}"
-
-
-@dataclass(frozen=True, slots=True)
-class ActivationNames:
-    """An activation function, and its names in regard's CPU kernel, Hugging Face and CTranslate2."""
-
-    function: Callable[[Tensor], Tensor]  # elementwise; a gated network applies it to the gates
-    kernel: int  # its number in `kernels/blocks.h`
-    gated: bool = False
-    hugging_face: str | None = None  # None = it is gated or has no name there
-    ctranslate2: str | None = None  # None = CTranslate2 does not have it
-
-
-ACTIVATIONS: Mapping[Activation, ActivationNames] = {
-    "relu": ActivationNames(F.relu, 0, False, "relu", "RELU"),
-    "gelu": ActivationNames(F.gelu, 1, False, "gelu", "GELU"),
-    "gelu_tanh": ActivationNames(partial(F.gelu, approximate="tanh"), 2, False, "gelu_pytorch_tanh", "GELUTanh"),
-    "swish": ActivationNames(F.silu, 3, False, "swish", "SWISH"),
-    "silu": ActivationNames(F.silu, 3, False, "silu", "SWISH"),
-    "mish": ActivationNames(F.mish, 4, False, "mish"),
-    "squared_relu": ActivationNames(lambda x: F.relu(x).square(), 5, False, "relu2"),
-    "tanh": ActivationNames(torch.tanh, 6, False, "tanh", "Tanh"),
-    "glu": ActivationNames(torch.sigmoid, 7, True, None, "Sigmoid"),
-    "bilinear": ActivationNames(lambda x: x, 8, True),
-    "reglu": ActivationNames(F.relu, 0, True, None, "RELU"),
-    "geglu": ActivationNames(F.gelu, 1, True, None, "GELU"),
-    "swiglu": ActivationNames(F.silu, 3, True, None, "SWISH"),
-}

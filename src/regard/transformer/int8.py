@@ -2,8 +2,8 @@
 
     weight[o, i] ≈ scale[o] · integer[o, i]      scale[o] = max |weight[o]| / 127
 
-The kernels quantise each input vector of a layer in the same way when they compute the layer, with one scale for the
-vector. They add up products of integers exactly, in 32 bits; a sum times the two scales, plus the bias, is a float32.
+When the kernels compute a layer, they quantise each of its input vectors in the same way, with one scale. They add up
+products of integers exactly, in 32 bits; a sum times the two scales, plus the bias, is a float32.
 Norms, softmax, activation functions, embeddings, and attention over keys and values are computed in float32.
 """
 
@@ -41,7 +41,7 @@ class Int8Transformer(Transformer):
     """
 
     def __init__(self, model: object) -> None:
-        nn.Module.__init__(self)
+        nn.Module.__init__(self)  # Transformer.__init__ would make new modules
         if type(model) is not Transformer:
             raise InputError(f"int8 needs a Transformer, and the model is a {type(model).__name__}; leave int8 out.")
         self.config, self.encoder, self.decoder = model.config, model.encoder, model.decoder
@@ -59,7 +59,7 @@ class Int8Transformer(Transformer):
                 f"most_tokens={most_tokens} is above the model's {decoder.embedding.n_positions} positions; int8 "
                 "decodes at most as many tokens."
             )
-        state = self._encoded(source, lengths, encoder, decoder)
+        state = self._start(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
 
@@ -92,9 +92,9 @@ def quantised_parameters(module: nn.Module) -> StackParameters:
 def quantised_layer(layer: nn.Linear) -> tuple[LinearParameters, tuple[Tensor, ...]]:
     """Return a linear layer as an argument of the C kernels, with quantised weights, and the tensors it points to."""
     scales, integers = quantise(layer.weight.detach())
-    missing = -layer.out_features % OUTPUTS
-    integers = F.pad(integers, (0, 0, 0, missing))
-    bias, scales = F.pad(layer.bias.detach(), (0, missing)), F.pad(scales, (0, missing))
+    padding = -layer.out_features % OUTPUTS
+    integers = F.pad(integers, (0, 0, 0, padding))
+    bias, scales = F.pad(layer.bias.detach(), (0, padding)), F.pad(scales, (0, padding))
     by_output = "(blocks outputs) (groups inputs) -> blocks groups outputs inputs"
     packed = rearrange(integers, by_output, outputs=OUTPUTS, inputs=4).contiguous()
     corrections = -128 * integers.sum(dim=1, dtype=torch.int32)  # the kernels add 128 to each quantised input

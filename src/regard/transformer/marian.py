@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import MarianConfig, MarianMTModel
 
 HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
-    names.hugging_face: name for name, names in ACTIVATIONS.items() if names.hugging_face is not None
+    entry.hugging_face: name for name, entry in ACTIVATIONS.items() if entry.hugging_face is not None
 }
 
 Axes = Mapping[str, int | None]
@@ -111,7 +111,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in parameter_names(config)}
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
     for name, parameter in theirs.state_dict().items():
-        parameters.setdefault(name, parameter)  # those of Marian alone, e.g. position vectors
+        parameters.setdefault(name, parameter)  # parameters that only Marian has, e.g. position vectors
     if config.share == "all":
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     theirs.load_state_dict(parameters)
@@ -183,8 +183,8 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 def shared_matrices(model: "MarianMTModel") -> Share:
     """Return which vocabulary matrices the conversion of a Marian model shares.
 
-    None if the Marian model does not scale its embeddings: the copied embeddings are then divided by √d_model, but the
-    output projection is not.
+    It is "none" if the Marian model does not scale its embeddings: `copy_from_marian` then divides the embeddings by
+    √d_model, but not the output projection.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:

@@ -41,7 +41,7 @@ class TransformerStep:
     """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        cross: the cross-attention pattern of each decoder block; its queries are the input tokens.
+        cross: the cross-attention pattern of each decoder block, as in `Decoded`.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -118,7 +118,7 @@ class Transformer(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding.
         """
-        return self._encoded(source, lengths, *self._kernel_parameters(source))
+        return self._start(source, lengths, *self._kernel_parameters(source))
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> TransformerStep:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
@@ -147,21 +147,23 @@ class Transformer(nn.Module):
         encoder, decoder = self._kernel_parameters(source)
         if decoder is None or most_tokens > decoder.embedding.n_positions or c_function("regard_decoding_step") is None:
             return None
-        state = self._encoded(source, lengths, encoder, decoder)
+        state = self._start(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
     def _kernel_parameters(
         self, source: Int[Tensor, "batch source"]
     ) -> tuple[StackParameters | None, StackParameters | None]:
-        """Return encoder and decoder as arguments of the C kernels; None in place of one that they do not support.
+        """Return the encoder and the decoder as arguments of the C kernels.
 
-        Both are None if the decoder is not supported, or if `kernel_allowed` returns False.
+        None stands for a part that the kernels do not support. Both are None if the decoder is not supported, or if
+        `kernel_allowed` returns False.
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         decoder = StackParameters.of(self.decoder) if allowed else None
-        return StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None, decoder
+        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
+        return encoder, decoder
 
-    def _encoded(
+    def _start(
         self,
         source: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
@@ -170,8 +172,8 @@ class Transformer(nn.Module):
     ) -> DecodingState:
         check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])
-        true_lengths = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
+        lengths_if_padded = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
         if decoder and encoder and encode_reason(encoder, decoder, source) is None:
-            memory = encode(encoder, decoder, source, true_lengths)
-            return DecodingState(lengths=true_lengths, memory=memory)
-        return self.decoder.start(self.encoder(source, true_lengths).output, true_lengths)
+            memory = encode(encoder, decoder, source, lengths_if_padded)
+            return DecodingState(lengths=lengths_if_padded, memory=memory)
+        return self.decoder.start(self.encoder(source, lengths_if_padded).output, lengths_if_padded)

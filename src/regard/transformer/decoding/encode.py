@@ -58,15 +58,14 @@ def encode(
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
     (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
-    source = source.long().contiguous()
+    source, lengths = source.long().contiguous(), None if lengths is None else lengths.long().contiguous()
     # The kernel does not write the keys and values of padding: they must be 0 before.
     allocate = source.new_empty if lengths is None else source.new_zeros
     memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
     threads = min(torch.get_num_threads(), n_sources)
-    lengths = None if lengths is None else lengths.long().contiguous()
     x_numbers = source.numel() * encoder.stack.d_model
     scratch_numbers = encoder.stack.scratch_numbers(n_tokens, n_tokens)
-    free = memory.new_empty(x_numbers + threads * scratch_numbers)
+    x_and_scratch = memory.new_empty(x_numbers + threads * scratch_numbers)
     arguments = EncodeArguments(
         stack=encoder.stack,
         sources=n_sources,
@@ -74,15 +73,15 @@ def encode(
         lengths=None if lengths is None else lengths.data_ptr(),
         embedding=encoder.embedding,
         ids=source.data_ptr(),
-        x=free.data_ptr(),
+        x=x_and_scratch.data_ptr(),
         layers=decoder.memory_layers,
         n_layers=n_layers,
         memory=memory.data_ptr(),
-        scratch=free.data_ptr() + x_numbers * ctypes.sizeof(ctypes.c_float),
+        scratch=x_and_scratch.data_ptr() + x_numbers * ctypes.sizeof(ctypes.c_float),
         scratch_numbers=scratch_numbers,
     )
     check_arguments("regard_encode", arguments)
     run_on_threads(c_function("regard_encode"), arguments, threads)
-    by_head = "(blocks two) sources tokens (heads d_head) -> blocks two sources heads tokens d_head"
-    blocks = rearrange(memory, by_head, two=2, d_head=decoder.stack.d_head)
+    by_head = "(blocks kinds) sources tokens (heads d_head) -> blocks kinds sources heads tokens d_head"
+    blocks = rearrange(memory, by_head, kinds=2, d_head=decoder.stack.d_head)  # the kinds: keys, values
     return tuple(KeyValue(key=key, value=value) for key, value in blocks.unbind(0))

@@ -100,12 +100,12 @@ class CompiledDecoding:
         stack, n_logits, memory = self.decoder.stack, self.decoder.projection.n_out, self.memory[0]
         self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
         self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
-        for source in range(len(memory.key)):
+        for source in range(len(memory.key)):  # before the first step, there is one row for each source
             self.tables[source * (1 + most_tokens)] = source
         longest = max(most_tokens, memory.n_tokens)
         self.scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), longest)
-        vectors = 2 * stack.key_heads * stack.d_head * most_tokens
-        row_sizes = stack.d_model, stack.n_blocks * stack.d_model, n_logits, stack.n_blocks * vectors
+        cache_size = 2 * stack.key_heads * stack.d_head * most_tokens
+        row_sizes = stack.d_model, stack.n_blocks * stack.d_model, n_logits, stack.n_blocks * cache_size
         sizes = [*(most_rows * size for size in row_sizes), self.threads * self.scratch_numbers]
         self.x, self.queries, logits, self.buffer, self.scratch = torch.split(memory.key.new_empty(sum(sizes)), sizes)
         self.all_logits = logits.view(most_rows, n_logits)
@@ -171,7 +171,8 @@ class CompiledDecoding:
     def _set_rows(self, n_rows: int) -> None:
         layer, threads = self.decoder.projection, min(self.threads, n_rows)
         self.arguments.rows = self.projection.rows = n_rows
-        self.arguments.rows_at_once = ceil(n_rows / (threads * ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))))
+        groups_per_thread = ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))
+        self.arguments.rows_at_once = ceil(n_rows / (threads * groups_per_thread))
         self.projection_threads = min(
             torch.get_num_threads(), ceil(n_rows * layer.n_in * layer.n_out / PRODUCTS_OF_A_THREAD)
         )
@@ -181,7 +182,7 @@ class CompiledDecoding:
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention pattern of each block: a batch item for each row, with its newest token as the query."""
         step = self.arguments
-        first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens
+        first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens  # the latest step's table in `tables`
         sources = torch.tensor([self.tables[(first + row) * size] for row in range(step.rows)], device=self.x.device)
         mask = None if self.lengths is None else Padding(self.lengths[sources])
         queries = rearrange(

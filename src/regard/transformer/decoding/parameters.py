@@ -22,7 +22,7 @@ from regard.transformer.feed_forward import ACTIVATIONS
 
 
 class LinearParameters(ctypes.Structure):
-    """The C struct `Linear` of kernels/linear.h; of a quantised layer (see int8.py), the weight is null."""
+    """The C struct `Linear` of kernels/linear.h; the weight of a quantised layer (see int8.py) is null."""
 
     _fields_ = fields_of("linear.h", "Linear")
 
@@ -69,7 +69,7 @@ class BlockParameters(ctypes.Structure):
         linear: list[nn.Linear | None] = list(linear_layers(block))
         norm: list[nn.LayerNorm | None] = list(norms(block))
         if isinstance(block, EncoderBlock):
-            linear[4:4], norm[1:1] = [None, None], [None]
+            linear[4:4], norm[1:1] = [None, None], [None]  # in the places of cross-attention
         return cls(*map(linear_of, linear), *map(NormParameters.of, norm))
 
 
@@ -90,7 +90,7 @@ class StackParameters:
 
     stack: Stack
     embedding: EmbeddingParameters
-    memory_layers: "ctypes.Array[LinearParameters]"  # a decoder's layers to keys and values of cross-attention
+    memory_layers: "ctypes.Array[LinearParameters]"  # a decoder's: each block's key and value layer of cross-attention
     projection: LinearParameters  # a decoder's output projection
     storages: tuple[torch.UntypedStorage, ...]  # kept here, so that no memory is freed if a module replaces a tensor
     rotary: Rotary | None  # None = positions are not rotary
@@ -141,9 +141,9 @@ class StackParameters:
 class Snapshot:
     """The parts of a module at one time, to find out whether the module has changed since then.
 
-    Parts are the attributes, submodules, parameters and buffers of all modules in it, the classes of its submodules,
-    the address, shape, strides and type of each parameter and buffer, and the number of hooks that PyTorch has ever
-    registered for any module. New numbers in a parameter's memory are no change.
+    Compared are: the attributes, submodules, parameters and buffers of the module and of its submodules; the classes of
+    the submodules; the address, shape, strides and type of each parameter and buffer; and the number of hooks that
+    PyTorch has ever registered for any module. New numbers in a parameter's memory are no change.
     """
 
     MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
@@ -151,8 +151,9 @@ class Snapshot:
     def __init__(self, module: nn.Module) -> None:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
-        filled = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        self.dicts = attributes + list(filter(None, filled))  # no empty dicts: their modules use no such parts
+        owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
+        # A supported module does not use a part that is later added to an empty dict.
+        self.dicts = attributes + list(filter(None, owned))
         self.parts, self.memory = list(self._parts()), self._memory()
 
     def is_current(self) -> bool:

@@ -17,7 +17,7 @@ class DecodingState:
 
     Attributes:
         lengths: the number of tokens of each source before its padding; None = no padding.
-        memory: for each block, the source's cross-attention keys and values; None for a language model.
+        memory: for each block, the source's cross-attention keys and values, or None in a language model.
         cache: for each block, the self-attention keys and values of the target tokens so far; None before the first
             token.
         rows_per_source: the number of consecutive rows that read each source.

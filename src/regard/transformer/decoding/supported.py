@@ -51,11 +51,12 @@ def structure_reason(module: nn.Module) -> str | None:
     widths = first.self_attention.d_head, first.feed_forward.narrow.in_features
     if any(width % WIDTH_MULTIPLE for width in widths):
         return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
-    last_norm = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == normalized_shape(first)
-    to_logits = cast("nn.Linear | None", getattr(module, "to_logits", None))
-    vectors = cast("Embedding", module.embedding).by_token.weight.shape[1:] == normalized_shape(first)
-    has_widths = vectors and last_norm and (to_logits is None or (to_logits.in_features,) == normalized_shape(first))
-    if not (has_widths and has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)):
+    shape, to_logits = normalized_shape(first), cast("nn.Linear | None", getattr(module, "to_logits", None))
+    embedding_fits = cast("Embedding", module.embedding).by_token.weight.shape[1:] == shape
+    norm_fits = module.norm is None or cast("nn.LayerNorm", module.norm).normalized_shape == shape
+    to_logits_fits = to_logits is None or (to_logits.in_features,) == shape
+    blocks_fit = has_config_widths(first) and all(structure(block) == structure(first) for block in blocks)
+    if not (embedding_fits and norm_fits and to_logits_fits and blocks_fit):
         return "all blocks must have the layer widths of one config"
     return None
 
@@ -81,9 +82,9 @@ def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
-    square = d_model, d_model
-    n_attentions = len(attentions(block))
-    widths = [square, (d_key, d_model), (d_key, d_model), *[square] * (2 * n_attentions - 1)]
+    square, to_key_or_value = (d_model, d_model), (d_key, d_model)
+    n_cross = len(attentions(block)) - 1
+    widths = [square, to_key_or_value, to_key_or_value, square, *[square, square] * n_cross]
     return (
         len({(a.n_heads, a.n_key_heads, a.d_head) for a in attentions(block)}) == 1
         and [tuple(layer.weight.shape) for layer in linear_layers(block)]
@@ -111,7 +112,7 @@ def attentions(block: DecoderBlock | EncoderBlock) -> tuple[MultiHeadAttention, 
 
 
 def linear_layers(block: DecoderBlock | EncoderBlock) -> tuple[nn.Linear, ...]:
-    """Return the linear layers that the kernels compute, in the order of the C struct `Block`."""
+    """Return the linear layers in the C struct `Block`: all but the key and value layers of cross-attention."""
     self_attention, *cross = attentions(block)
     layers = [getattr(self_attention, name) for name in ("to_query", "to_key", "to_value", "to_output")]
     layers += [layer for cross_attention in cross for layer in (cross_attention.to_query, cross_attention.to_output)]
