@@ -64,7 +64,7 @@ class BPEDropout:
         pieces, first_letter = self.merge_letters(letters.astype(np.int64), word_of_letter, philox(*key))
         text_of_piece = text_of_letter[first_letter]
         fits = np.bincount(text_of_piece, minlength=len(lengths)) <= self.max_tokens
-        changed, unchanged = fits[text_of_piece], ~fits[text_of_id]
+        changed, unchanged = fits[text_of_piece], ~fits[text_of_id]  # a text with too many pieces keeps its old ids
         text_of_new_id = np.concatenate([text_of_piece[changed], text_of_id[unchanged]])
         new_ids = np.concatenate([pieces[changed].astype(ids.dtype), ids[unchanged]])
         return new_ids[np.argsort(text_of_new_id, kind="stable")], np.bincount(text_of_new_id, minlength=len(lengths))
@@ -88,7 +88,7 @@ class BPEDropout:
         ranks = self.ranks(symbols, word, first_letter)
         for _ in range(n_letters):
             word_starts = np.flatnonzero(np.diff(word, prepend=-1))
-            # one number for rank and index: the smallest in a word is that of its leftmost merge of the lowest rank
+            # Of rank * n_letters + index, the minimum in a word belongs to the leftmost merge of the lowest rank.
             lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), word_starts)
             rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(left):

@@ -76,7 +76,7 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
 
     Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
     text into pieces that are in the table; only a letter without a piece becomes the unknown piece. A BPE model without
-    some pieces of the table raises InputError, because it would divide texts otherwise.
+    some pieces of the table raises InputError, because it would divide texts into other pieces than Marian.
 
     Args:
         table: the pieces in the order of their ids, from id 4 on; "" = there is no piece with this id.
@@ -102,7 +102,7 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
         )
     try:
         vocabulary = Vocabulary(with_pieces(model, pieces))
-        len(vocabulary)
+        len(vocabulary)  # loads the model
     except RuntimeError as error:
         raise InputError(f"{path} does not fit its table of ids: {first_paragraph(error)}.") from error
     return vocabulary

@@ -1,8 +1,8 @@
 """Several corpora joined into one, with a weight for each corpus, and the choice of the pairs of an epoch.
 
 The indices of the joined corpus begin with the pairs of the first corpus, then come the pairs of the second, and so on.
-From a corpus of n pairs with the weight w, an epoch takes w · n pairs: the next w · n pairs in a fixed random order,
-which begins again after the last pair. So all pairs of a corpus are trained on equally often.
+From a corpus of n pairs with the weight w, an epoch takes w · n pairs. A corpus has one random order for all epochs: an
+epoch continues where the one before it stopped, and after the last pair comes the first.
 """
 
 from collections.abc import Sequence

@@ -29,6 +29,7 @@ MOST_CANDIDATES = 20
 
 WORD = re.compile(r"[^\W\d_]+")
 WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W\d_]{2,}")
+"""Matches a word of two letters or more that follows another word, so that it is not the first of a sentence."""
 
 
 def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:

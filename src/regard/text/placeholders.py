@@ -89,7 +89,7 @@ class Placeholders:
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return the sign of each item of a clean source text, at most three; first those of items that are signs.
+        """Return the sign of each item of a clean source text, for at most three items; items that are signs go first.
 
         >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
         {'Kotanu': '⟐', '1,051': '⟡'}

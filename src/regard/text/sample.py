@@ -18,7 +18,7 @@ from regard.text.keyed_random import seed_of
 SPLITS = "train", "dev", "test"
 """The names of the splits, with which the names of their files begin, such as train.en."""
 
-MOST_BELOW = 10**18
+LARGEST_BELOW = 10**18
 
 Pairs = list[tuple[str, str]]
 
@@ -79,15 +79,16 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     >>> [counts.count(length) for length in (1, 2, 3, 4)]
     [10, 90, 449, 450]
     """
-    if below > MOST_BELOW:
-        raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {MOST_BELOW:,}.")
+    if below > LARGEST_BELOW:
+        raise InputError(f"numbers below {below:,} were asked for; the limit can be at most {LARGEST_BELOW:,}.")
     if n > below:
         raise InputError(
             f"{n:,} pairs for training, dev and test together were asked for, and there are {below:,} numbers below "
             f"{below:,}; ask for fewer."
         )
-    # for each number of digits, the first number and the number after the last
-    bounds = [(10**d if d else 0, min(10 ** (d + 1), below)) for d in range(len(str(below))) if 10**d < below or d == 0]
+    # For each number of digits, the first number and the number after the last. 0 has one digit.
+    powers = [10**d for d in range(1, len(str(below))) if 10**d < below]
+    bounds = [(0, min(10, below)), *((power, min(10 * power, below)) for power in powers)]
     random, numbers = Random(seed_of(seed)), list[int]()
     for index, (first, end) in enumerate(bounds):
         share = min(end - first, (n - len(numbers)) // (len(bounds) - index))

@@ -88,12 +88,12 @@ class Vocabulary:
         try:
             return cls(train_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
         except RuntimeError as error:
-            n_characters = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-            if n_characters is None:
+            required = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+            if required is None:  # the error is not that n_tokens is below the number of letters
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
-            return cls(train_model(sampled, int(n_characters[1]) + FEWEST_PIECES, coverage, tags, byte_fallback))
+            return cls(train_model(sampled, int(required[1]) + FEWEST_PIECES, coverage, tags, byte_fallback))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocabulary":

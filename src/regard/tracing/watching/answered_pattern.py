@@ -30,7 +30,7 @@ class ForgottenCall(Call):
 
     Attributes:
         nan: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
-        unmasked_score: see the function of this name.
+        unmasked_score: the score as text; None if the call had a mask.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan", "unmasked_score")

@@ -8,7 +8,6 @@ from torch import nn
 CROSS_ATTENTION = re.compile(r"cross|encdec|enc_dec|encoder_attn|encoder_attention|multihead_attn", re.IGNORECASE)
 """Matches module paths of cross-attention, such as "decoder.layers.0.encoder_attn"."""
 
-
 VISION = re.compile("vision|visual|image", re.IGNORECASE)
 """Matches module paths of vision encoders, such as "vision_model.encoder.layers.0"."""
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 SDPA, EAGER = "regard", "regard_eager"
 """The names of regard's attention functions in transformers: for models written for SDPA, and for eager attention."""
 
+BEFORE = "_before_regard"
+"""The name of the attribute of a model in which `install` stores the configurations that `uninstall` restores."""
+
 
 def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """Make a Hugging Face model compute its attention through regard, and return the model.
@@ -100,10 +103,6 @@ def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
     if hasattr(model, BEFORE):
         delattr(model, BEFORE)
     return model
-
-
-BEFORE = "_before_regard"
-"""The name of the attribute of a model in which `install` stores the configurations that `uninstall` restores."""
 
 
 def give_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
@@ -189,9 +188,9 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    So do models that support SDPA, and those that support FlexAttention and in which is_causal is True in all attention
-    modules. Models of the second kind, such as Gemma 2 and gpt-oss, do not support SDPA because they need softcaps
-    (scores limited by tanh) or sinks (extra scores in the softmax's denominator). regard supports both.
+    It does if it supports SDPA, or if it supports FlexAttention and all its attention modules have is_causal=True.
+    Gemma 2 and gpt-oss, for example, do not support SDPA because they need softcaps (scores limited by tanh) or sinks
+    (extra scores in the softmax's denominator). regard supports both.
     """
     if model._supports_sdpa:
         return True

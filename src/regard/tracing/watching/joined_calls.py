@@ -71,8 +71,8 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     The items are, for example, the tiles of a picture. In the sequence, a token attends only to tokens of its own item.
 
     Args:
-        order: for each token of the sequence, its index in the batch, whose tokens are counted item after item. None =
-            the items follow one another. If the attention call has a mask, `order` must be None.
+        order: for each token of the sequence, its index among the tokens of all items, item after item; None = the
+            items follow one another. If the attention call has a mask, `order` must be None.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -113,7 +113,7 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
     stored = [pattern.stored_statistics for pattern in patterns]
     calls = [call for pattern in patterns if isinstance(call := pattern.call, ForgottenCall)]
     grids = [call.grid for call in calls]
-    ask, n_items, grid = stored[0].ask, sum(grid.batch for grid in grids), grids[0]
+    ask, grid, n_items = stored[0].ask, grids[0], sum(one.batch for one in grids)
 
     def in_turn(tensors: Sequence[Tensor]) -> Tensor:
         return torch.cat([rearrange(tensor, "b h t ... -> 1 h (b t) ...") for tensor in tensors], dim=2)

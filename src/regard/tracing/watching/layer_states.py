@@ -116,17 +116,14 @@ class StateRecorder:
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network in the layer of a call.
-
-        "" if there is none.
-        """
+        """Return the path of the last linear layer of the feed-forward network in the layer of a call; "" = none."""
         *_, layer = self.projected[id(step.attended)]
         others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return others[-1] if others else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
         """Return the paths of the modules whose vectors `states_of` returns."""
-        self.states_of(step)
+        self.states_of(step)  # raises StatesNotFoundError if a part of the layer was not found
         projection, *_ = self.projected[id(step.attended)]
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
 

@@ -1,7 +1,7 @@
 """Notices attention that is computed in a form which `written_out` does not recognise: a chain of two products.
 
 weights = left @ right      matmul, bmm, baddbmm, einsum, or (left * right).sum(…); neither factor is a parameter
-weights = …                 any operations that keep the number of numbers, such as exp, division, a mask or squeeze
+weights = …                 any operations that keep the number of elements, such as exp, division, a mask or squeeze
 weights @ value             or value @ weights, where value is no parameter either: the end of a chain
 """
 
@@ -18,16 +18,12 @@ MULTIPLICATIONS = ("mul", "rmul", "multiply")
 
 
 class MatrixChains:
-    """Stores the tensors that may be attention weights.
-
-    These are products of two tensors, and results of other operations on such a product that keep the number of
-    numbers.
-    """
+    """Stores the tensors that may be attention weights: products of two tensors, and later steps of their chains."""
 
     def __init__(self) -> None:
         self.from_products: Any = WeakTensorKeyDictionary()
         self.factors: Any = WeakTensorKeyDictionary()
-        """For each result of left * right, whether a factor is from a product; their sum is a product of the two."""
+        """For each result of left * right, of which `sum` makes a product: whether a factor is in `from_products`."""
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
         """Return whether a call of a torch function ends a chain: it multiplies a stored tensor by another one.
@@ -41,13 +37,13 @@ class MatrixChains:
             return False
         operands = tensors_in([*args, *kwargs.values()])
         is_chained = any(operand in self.from_products for operand in operands)
+        has_parameter = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
         if name == "sum":
             is_product = result.ndim > 0 and operands[0] in self.factors
             is_chained = self.factors.get(operands[0], False)
-        elif any(operand.ndim == 0 or is_parameter(operand) for operand in operands):
-            if is_product:
-                return False
-        elif multiplies and len(operands) == 2:
+        elif is_product and has_parameter:
+            return False
+        elif multiplies and len(operands) == 2 and not has_parameter:
             self.factors[result] = is_chained
         if is_product and is_chained:
             return True

@@ -97,7 +97,7 @@ def view(axes: Axes, old: torch.Size, new: torch.Size) -> Move:
         elif new_size == 1 and j < len(new):
             new_axes.append(new_axis())
             j += 1
-        else:
+        else:  # axes are joined or split: find the fewest whose products of sizes are equal
             first_old, first_new = i, j
             i, j = i + 1, j + 1
             while old_size != new_size:
@@ -122,10 +122,7 @@ def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, An
 
 
 def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> Move | None:
-    """Return the `Move` that repeats a tensor of shape `old` to the shape `new`.
-
-    None if it does not broadcast to it.
-    """
+    """Return the `Move` that repeats a tensor of shape `old` to the shape `new`; None if `old` does not broadcast."""
     n_more = len(new) - len(old)
     if n_more < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_more:], strict=True)):
         return None

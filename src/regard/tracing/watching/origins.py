@@ -41,7 +41,7 @@ class Product:
         return frozenset(axis for part in parts for axis in part.axes)
 
     def moved(self, move: Move, limit: int) -> "Product | None":
-        """Return the `Product` of the scores after a move; None if it would take more than `limit` numbers."""
+        """Return the `Product` of the scores after a move; None if it repeats a part to more than `limit` numbers."""
         parts: dict[str, Any] = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
         for change in move.regroupings:
             parts = {name: part and part.regrouped(change, limit) for name, part in parts.items()}
@@ -70,7 +70,7 @@ class Product:
 class Projected:
     """A tensor that a layer with parameters computed, or one with the same axes computed from it.
 
-    `features` are the axes that come from the parameters: there, a softmax gives no weights of keys.
+    `features` are the axes that come from the parameters: a softmax over one of them gives no attention weights.
     """
 
     axes: Axes
@@ -86,8 +86,8 @@ class Normalised:
     """How attention weights were computed: as the softmax of `scores` over the axis `keys`.
 
     Attributes:
-        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator). If
-            `product` is not None, this is the last column.
+        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator), the last
+            column if `product` is not None.
         product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
         with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
             when this column is cut off. None = the weights have no such column.
@@ -109,12 +109,10 @@ class Normalised:
             if self.keys in change.old or scores is None:
                 return None
             scores = scores.regrouped(change, limit)
+        if scores is None:
+            return None
         product, with_sinks = (part and part.moved(move, limit) for part in (self.product, self.with_sinks))
-        return (
-            None
-            if scores is None
-            else replace(self, axes=move.axes, scores=scores, product=product, with_sinks=with_sinks)
-        )
+        return replace(self, axes=move.axes, scores=scores, product=product, with_sinks=with_sinks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

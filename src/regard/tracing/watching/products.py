@@ -21,7 +21,7 @@ class Operation:
 
     Attributes:
         operands: the tensors among its arguments.
-        origins: by the `id` of each operand, how it was computed: before the call, which may change it in place.
+        origins: by the `id` of each operand, how the operand was computed before this call, which may change it.
     """
 
     func: Any
@@ -34,7 +34,6 @@ class Operation:
 
 
 Number = int | float
-"""A number among the arguments of an operation: 1 as well as 1.0."""
 
 Found = Product | WeightedSum | None
 """The result of a matrix product: scores (`Product`), contexts (`WeightedSum`), or neither (None)."""
@@ -83,9 +82,9 @@ def multiplied(op: Operation, left: Any, right: Any) -> Multiplied | None:
         return None
     axes = tuple([new_axis() for _ in op.result.shape])
     of_weights, of_value = (shared_axes(axes, part.shape, op.result.shape) for part in (weights, value))
-    # an axis that was added to the weights repeats them for the values
-    own = zip(of_weights, origin.axes, strict=True)
-    of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in own])
+    # An axis that was added after the softmax, and that the values have, only repeats the weights: it gets no name.
+    both = zip(of_weights, origin.axes, strict=True)
+    of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in both])
     return Multiplied(axes, origin, Named(weights, of_weights), Named(value, of_value))
 
 
@@ -137,36 +136,39 @@ def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named
         return None
     if name_of[summed[0]] != origin.keys and weights.tensor.shape[weights.axes.index(summed[0])] != 1:
         return None
-    *_, query = [None, *[letter for letter in name_of if letter in size_of and letter not in value.axes]]
+    of_weights_only = [letter for letter in name_of if letter in size_of and letter not in value.axes]
+    query = of_weights_only[-1] if of_weights_only else None
     lead = [letter for letter in name_of if letter not in (query, *summed)]
     values = value.arranged([*lead, *summed, *width])
     contexts = Named(op.result, axes).arranged([*lead, query, *width])
-    sizes = [size_of[letter] for letter in lead], size_of.get(query, 1)
-    # with a single key, the axis of keys has size 1, and may have been mistaken for another axis of size 1
+    lead_sizes, n_queries = [size_of[letter] for letter in lead], 1 if query is None else size_of[query]
+    # With a single key, the axis of keys has size 1, and may have been mistaken for another axis of size 1.
     name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
-    names = [name_of[letter] for letter in lead], name_of.get(query, new_axis())
-    scores = origin.scores.arranged([*names[0], names[1], origin.keys])
+    lead_names, query_name = [name_of[letter] for letter in lead], new_axis() if query is None else name_of[query]
+    scores = origin.scores.arranged([*lead_names, query_name, origin.keys])
     if values is None or contexts is None or scores is None:
         return None
+    product = (
+        None if origin.product is None else scored(origin.product, lead_names, query_name, origin.keys, lead_sizes)
+    )
     return WeightedSum(
-        scores.expand(*sizes[0], sizes[1], -1),
-        values.flatten(len(lead) + 1),
-        contexts.flatten(len(lead) + 1),
-        None if origin.product is None else scored(origin.product, names, origin.keys, sizes[0]),
-        origin.of_parameters,
-        query is None,
+        scores=scores.expand(*lead_sizes, n_queries, -1),
+        value=values.flatten(len(lead) + 1),
+        context=contexts.flatten(len(lead) + 1),
+        product=product,
+        of_parameters=origin.of_parameters,
+        one_query=query is None,
     )
 
 
 def scored(
-    product: Product, names: tuple[Sequence[Axis], Axis], keys: Axis, lead_sizes: Sequence[int]
+    product: Product, lead: Sequence[Axis], queries: Axis, keys: Axis, lead_sizes: Sequence[int]
 ) -> Scored | None:
     """Return a `Product` with its tensors arranged by queries and keys; None if one has an axis that does not fit.
 
-    Return None, too, if a query has only keys that large negative numbers mask: those get weights. `names` are the
-    leading axes of the scores, and the axis of the queries.
+    Return None, too, if large negative numbers mask all keys of a query: the softmax still gives these keys weights.
+    `lead` are the leading axes of the scores, with the sizes `lead_sizes`.
     """
-    lead, queries = names
     query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)
     query_numbers, key_numbers = (
         part.arranged([*lead, tokens, product.summed]) for part, tokens in ((query, queries), (key, keys))

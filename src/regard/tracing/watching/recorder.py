@@ -253,8 +253,8 @@ class Recorder(TorchFunctionMode):
         heads = self.running.heads.query_heads
         if found.of_parameters and not ATTENTION_NAME.search(self.running.class_name):
             return WEIGHTS_OF_PARAMETERS
-        several = [size for size in found.scores.shape[:-2] if size > 1]
-        return SEVERAL_AXES if found.one_query and len(several) > 1 and several[-1] != heads else None
+        lead = [size for size in found.scores.shape[:-2] if size > 1]
+        return SEVERAL_AXES if found.one_query and len(lead) > 1 and lead[-1] != heads else None
 
     def list_doubtful(self) -> None:
         """If no attention call was recorded, list as unseen all modules that computed what may be attention.
@@ -294,6 +294,7 @@ def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
 
 
 IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
+"""Matches names of torch functions that change their first argument, such as __iadd__ and masked_fill_."""
 
 
 @cache
@@ -307,8 +308,9 @@ def has_weights(pattern: Pattern, scores: Tensor) -> bool:
     In every head, up to 64 queries are compared. The scores may have one more column, for sinks (extra scores in the
     softmax's denominator).
     """
-    n_keys = pattern.shape[3]
-    if pattern.shape[:3] != scores.shape[:3] or scores.shape[3] - n_keys != (pattern.call.softmax.sinks is not None):
+    *lead, n_keys = pattern.shape
+    n_columns = n_keys if pattern.call.softmax.sinks is None else n_keys + 1
+    if scores.shape != (*lead, n_columns):
         return False
     rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()
     with torch.no_grad():

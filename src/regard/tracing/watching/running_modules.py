@@ -20,8 +20,8 @@ HEAD_COUNTS = ("num_heads", "n_heads", "num_attention_heads", "n_head", "heads",
 class HeadCounts:
     """The numbers of heads of a module, found in its attributes or its config; None = unknown.
 
-    `key_heads` is known only in modules of transformers in which `group` query heads share a key head; else `group` is
-    1.
+    `key_heads` is known only in modules of transformers with grouped queries: there, `group` query heads share a key
+    head. In other modules, `group` is 1.
     """
 
     query_heads: int | None = None

@@ -13,6 +13,9 @@ from regard.attention.scores.dot import ScaledDot
 from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.running_modules import HeadCounts
 
+CHANGED: Any = WeakTensorKeyDictionary()
+"""For the context of each attention call that `regard.changed` changed: the `Attended`, which `Recorder` records."""
+
 
 def sdpa_call(
     heads: HeadCounts,
@@ -32,12 +35,12 @@ def sdpa_call(
 
     For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share a
     key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. The
-    numbers of heads of the calling module, `heads`, show whether this was done. If one axis joins batch and heads, they
-    also show how to divide it.
+    numbers of heads of the calling module, `heads`, show whether this was done, and how to divide an axis that joins
+    batch and heads.
     """
     n_heads = heads.query_heads
-    grouped = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads
-    if grouped and query.shape[1:3] == (heads.key_heads, heads.group):
+    has_key_heads = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads
+    if has_key_heads and query.shape[1:3] == (heads.key_heads, heads.group):
         query, enable_gqa = query.reshape(query.shape[0], -1, 1, query.shape[-1]), True
         if attn_mask is not None and attn_mask.shape[1] > 1:
             attn_mask = attn_mask.reshape(attn_mask.shape[0], -1, 1, attn_mask.shape[-1])
@@ -64,13 +67,6 @@ def output_shape(
     leads = [query.shape[:-2]] if enable_gqa else [part.shape[:-2] for part in (query, key, value)]
     lead = torch.broadcast_shapes(*leads)  # type: ignore[no-untyped-call]
     return torch.Size((*lead, query.shape[-2], value.shape[-1]))
-
-
-CHANGED: Any = WeakTensorKeyDictionary()
-"""The results of attention calls to which `regard.changed` applied changes: by the context, the `Attended` of the call.
-
-`Recorder` records this `Attended`, in place of the call that the model made.
-"""
 
 
 def autocast(*tensors: Tensor) -> list[Tensor]:

@@ -63,10 +63,9 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 def recording(
     model: nn.Module, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]
 ) -> Iterator[Watched]:
-    """Record the attention calls of a module as `watching` does, with the statistics of joined windows.
+    """Record the attention calls of a module as `watching` does; statistics of windows are those of the whole picture.
 
-    `windows` are those of each layer that divides pictures, by path (see `recording_windows`): statistics of such a
-    layer are over all patches, row by row.
+    `windows` has the windows of each layer that divides pictures, by the layer's path (see `recording_windows`).
     """
     check_ask(ask)
     check_not_compiled(model)

@@ -40,6 +40,8 @@ OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "
 
 
 class WrittenOut:
+    """Stores, for each tensor on the way to a context, how it was computed, and its `version` at that time."""
+
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
 
@@ -53,9 +55,8 @@ class WrittenOut:
             return func(*args, **kwargs), None
         operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
         options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
-        # read before `func` runs, since `func` may change an operand in place
         tensors = tensors_in(operands)
-        origins = {id(tensor): self.origin(tensor) for tensor in tensors}
+        origins = {id(tensor): self.origin(tensor) for tensor in tensors}  # now, since `func` may change an operand
         result = func(*args, **kwargs)
         if not isinstance(result, Tensor):
             return result, None
@@ -127,7 +128,7 @@ def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None
 
 
 def division_origin(op: Operation, scores: Any, number: Any) -> Product | None:
-    """Return the `Product` of scores / number: that of scores without a mask, with another scale and bias."""
+    """Return the `Product` of scores / number; None if the scores are masked."""
     if not isinstance(op.origin_of(scores), Product) or not is_number(number) or float(number) == 0:
         return None
     origin = multiplication_origin(op, scores, 1 / float(number))
@@ -150,9 +151,9 @@ def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) 
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how scores.masked_fill(mask, value) was computed: with masked keys if `value` is -∞ or at most -10,000.
+    """Return how scores.masked_fill(mask, value) was computed; None if `value` is above -10,000: it masks no key.
 
-    If `scores` is a tensor of weights and masked_fill changes no weight, the result is weights.
+    If `scores` is a tensor of weights, and masked_fill changes no weight, the result is weights.
     """
     origin = op.origin_of(scores)
     if isinstance(origin, Normalised):
@@ -203,7 +204,7 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
 
 
 def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> Product | None:
-    """Return how scores - number was computed: as `scores`, whose softmax one number for each query does not change."""
+    """Return the `Product` of `scores`: to subtract one number for each query does not change the softmax."""
     one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
     return scores_of(op, scores) if one_each else None
 
@@ -248,24 +249,15 @@ def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) ->
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how an expanded tensor was computed; None if it is not known how `tensor`, the unexpanded one, was."""
+    """Return how `tensor`, expanded to the shape of the result, was computed."""
     return moved(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 
 VIEWS = ("view", "view_as", "reshape", "reshape_as", "squeeze", "flatten", "ravel", "unflatten", "select")
 COPIES = ("contiguous", "clone", "dropout", "to", "type", "type_as", "float", "double", "half", "bfloat16")
 PERMUTATIONS = (
-    "transpose",
-    "permute",
-    "swapaxes",
-    "swapdims",
-    "movedim",
-    "moveaxis",
-    "t",
-    "adjoint",
-    "get",
-    "unsqueeze",
-)
+    "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "get", "unsqueeze",
+)  # fmt: skip
 """Names of functions that permute axes or add axes of size 1; "get" is that of attributes such as mT."""
 EXPANSIONS = ("expand", "expand_as", "broadcast_to", "repeat")
 
