@@ -21,12 +21,12 @@ class Ask:
     """Which statistics of the attention weights to compute: an argument of `attend` and of `Pattern.answer`.
 
     The queries are taken to be the last tokens of the sequence: query i is at the position of key i + keys - queries.
-    The statistics have gradients if a tensor of the call requires them; of `top`, the weights have.
+    All statistics but the key indices of `top` have gradients if a tensor of the call requires them.
 
     Attributes:
         received: compute, for each key, the sum of its weights over all queries: how much attention the key gets.
         entropy: compute the entropy of each query's weights in nats, -Σ weights · log(weights): 0 if all weight is on
-            one key, log(keys) if all weights are equal; below 0 only if a normaliser of yours gives weights above 1.
+            one key, log(keys) if all weights are equal; negative only if a custom normaliser gives weights above 1.
         distance: compute each query's mean distance to the keys, in tokens, weighted by its weights; 0 where all
             weights are 0.
         first: compute each query's weight on key 0. In many models this weight is very large (attention sinks, Xiao
@@ -65,10 +65,8 @@ class Ask:
         if self.top is not None and not 1 <= self.top < 2**31:
             raise ValueError(f"top={self.top} is out of range; ask for 1 to {2**31 - 1} keys, such as top=8.")
         if self.pooled is not None:
-            sized = (
-                isinstance(self.pooled, tuple | list) and len(self.pooled) == 2 and all(map(is_integer, self.pooled))
-            )
-            if not sized:
+            is_pair = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2
+            if not (is_pair and all(map(is_integer, self.pooled))):
                 raise TypeError(
                     f"pooled={self.pooled!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
                 )
@@ -113,10 +111,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary:
-    """The computed statistics of the attention weights; each field has what the same field of `ask` requests.
-
-    A field is None if its statistic was not requested.
-    """
+    """The statistics of the attention weights that `ask` requests; the fields of all other statistics are None."""
 
     ask: Ask
     received: Float[Tensor, "batch heads keys"] | None = None
@@ -130,5 +125,5 @@ class Summary:
     pooled: Float[Tensor, "batch heads rows columns"] | None = None
 
     def __repr__(self) -> str:
-        given = [name for name in self.__slots__ if name != "ask" and getattr(self, name) is not None]
-        return f"Summary({', '.join(given)})"
+        computed = [name for name in self.__slots__ if name != "ask" and getattr(self, name) is not None]
+        return f"Summary({', '.join(computed)})"

@@ -1,4 +1,4 @@
-"""The attention function: each query reads the values, each value in proportion to how well its key matches the query.
+"""The attention function: for each query, a sum of all values, weighted by how well their keys match the query.
 
     context = normalise(mask(score(query, key))) value          softmax(Q Kᵀ / √d_key) V by default
 
@@ -18,7 +18,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from regard.attention.ask import Ask
 from regard.attention.backends.choose import choose
 from regard.attention.call import Call
-from regard.attention.finite import cannot_overflow, may_be_wrong, may_hold_nan_statistics, without_overflow
+from regard.attention.finite import may_be_wrong, may_overflow, statistics_may_hold_nan, without_overflow
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
@@ -94,13 +94,14 @@ def attend(
     choice = choose(call, dropout, ask)
     backend = choice.name
     with without_autocast(query.device):
-        context, summary, doubtful = choice.compute(call, dropout, ask)
-        if doubtful and may_be_wrong(call, context):
-            call, backend, summary = without_overflow(call), "tiled", None
-            context = context_of(call, dropout).to(value.dtype)
-        elif backend == "reference" and not cannot_overflow(call):  # reference uses float64, so the pattern must too
+        context, summary, needs_check = choice.compute(call, dropout, ask)
+        if needs_check and may_be_wrong(call, context):
+            backend, summary = "tiled", None
             call = without_overflow(call)
-    if ask is not None and (summary is None or may_hold_nan_statistics(summary)):
+            context = context_of(call, dropout).to(value.dtype)
+        elif backend == "reference" and may_overflow(call):  # reference uses float64, so the pattern must too
+            call = without_overflow(call)
+    if ask is not None and (summary is None or statistics_may_hold_nan(summary)):
         summary = Pattern(call).answer(ask)
     return Attended(context=context, pattern=Pattern(call, summary), backend=backend)
 

@@ -89,7 +89,7 @@ class Call:
     score: Score
     mask: Mask | None
     normalise: Normaliser
-    formula: SoftmaxFormula | None  # an argument, because torch.compile cannot return one that __post_init__ makes
+    formula: SoftmaxFormula | None  # given by `of`, since torch.compile cannot return a formula made in __post_init__
     tensors: tuple[Tensor, ...] = field(init=False)
     is_plain: bool = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
@@ -99,8 +99,8 @@ class Call:
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "is_plain", are_plain(self.tensors))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
-        counted = self.is_plain or not torch.compiler.is_compiling()
-        object.__setattr__(self, "versions", self.current_versions() if counted else None)
+        compiling = torch.compiler.is_compiling()
+        object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:
         return tuple(getattr(self, part.name) for part in fields(self) if part.init)
@@ -158,7 +158,7 @@ class Call:
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """The formula of a call whose normaliser is softmax."""
+        """`formula`, which is not None: only for calls whose normaliser is softmax."""
         assert self.formula is not None
         return self.formula
 
@@ -174,7 +174,7 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return a tensor without axes whose `new_zeros` and similar methods use the weights' data type and device."""
+        """Return a scalar of the weights' data type and device, whose `new_zeros` and similar methods give more."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
@@ -213,7 +213,7 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
             f"heads, so it must be one of {divisors(heads)}."
         )
     batches = [size for size in (query_batch, key_batch, value_batch) if size != 1]
-    if batches[1:] != batches[:-1]:
+    if batches[1:] != batches[:-1]:  # the sizes differ
         raise ValueError(
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."

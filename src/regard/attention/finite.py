@@ -25,12 +25,12 @@ from regard.attention.stages import tensors_in
 SMALLEST_SCALE = 1e-29
 """At a smaller scale / temperature, a key whose dot product overflows to -∞ may wrongly get weight 0.
 
-Such a dot product is at least 10³¹ below every finite float32. At a larger scale / temperature, its score is therefore
-at least 100 below every finite score, and its correct weight is at most e⁻¹⁰⁰ of the largest weight.
+A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At a larger scale / temperature, the
+key's score is therefore at least 100 below every finite score: its weight is at most e⁻¹⁰⁰ of the largest, in effect 0.
 """
 
 LARGEST_SAFE_SCORE = 1e31
-"""Adding a bias to a smaller score never overflows: even the sum with the largest float32 is rounded to it."""
+"""Adding a bias to a smaller score never overflows: even the largest float32 plus the score rounds to that float32."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
@@ -57,7 +57,7 @@ def are_finite(*tensors: Float[Tensor, "..."]) -> bool:
     return all(math.isfinite(norm(tensor)) for tensor in tensors)
 
 
-def may_hold_nan_statistics(summary: Summary) -> bool:
+def statistics_may_hold_nan(summary: Summary) -> bool:
     return any(may_hold_nan(numbers) for numbers in tensors_in(summary) if numbers.is_floating_point())
 
 
@@ -67,8 +67,8 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     The result is True in these cases:
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
-    - Scores may overflow (`cannot_overflow` is False), and one of three symptoms of overflow is present: the context
-      contains infinity; a context vector begins with 0; or `hides_overflow` is True. (If all scores of a query overflow
+    - Scores may overflow (`may_overflow`), and one of three things holds: the context contains infinity; a context
+      vector begins with 0; or the overflow can leave no trace (`hides_overflow`). (If all scores of a query overflow
       to -∞, a fused kernel returns a context of zeros. Only the first number of each vector is tested, to save time.)
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
@@ -76,16 +76,17 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     if not (context.is_cpu and (call.is_plain or are_plain((context,))) and context.numel()):
         return False
     numbers = context.detach() if context.requires_grad else context
-    sum_of_all, one_begins_with_0 = numbers.sum().item(), not numbers.select(-1, 0).all().item()
+    sum_of_all = numbers.sum().item()
+    one_begins_with_0 = not numbers.select(-1, 0).all().item()
     if math.isnan(sum_of_all):
         return True
-    if (math.isinf(sum_of_all) or one_begins_with_0 or hides_overflow(call)) and not cannot_overflow(call):
+    if (math.isinf(sum_of_all) or one_begins_with_0 or hides_overflow(call)) and may_overflow(call):
         return True
     return call.needs_gradients and not are_finite(call.key, call.value)
 
 
 def hides_overflow(call: Call) -> bool:
-    """Return whether an overflow of scores can leave no trace: the weights would be wrong, but neither NaN nor all 0.
+    """Return whether an overflow of scores can leave no trace: weights that are wrong, but neither NaN nor all 0.
 
     True for every normaliser but softmax, and for a softmax with temperature 0 or with scale / temperature below
     `SMALLEST_SCALE`. Any other softmax gives NaN if the largest score is infinite.
@@ -94,13 +95,13 @@ def hides_overflow(call: Call) -> bool:
     return formula is None or formula.temperature == 0 or abs(formula.scale) / formula.temperature < SMALLEST_SCALE
 
 
-def cannot_overflow(call: Call) -> bool:
-    """Return True only if no score, and no sum of weighted values, can overflow the data type of the attention weights.
+def may_overflow(call: Call) -> bool:
+    """Return whether a score, or a sum of weighted values, may overflow the data type of the attention weights.
 
     (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
     other scores, such as `Additive`, this bound is only an estimate. NaN and infinity count as 0.
     """
-    largest, temperature = torch.finfo(call.dtype).max, getattr(call.normalise, "temperature", 1.0) or 1.0
+    temperature = getattr(call.normalise, "temperature", 1.0) or 1.0
     query, key = call.query.detach(), call.key.detach()
     if isinstance(call.score, DotScore):
         with torch.no_grad():
@@ -112,7 +113,8 @@ def cannot_overflow(call: Call) -> bool:
         bias = call.score.bias
         if isinstance(bias, Tensor) and not (largest_score < LARGEST_SAFE_SCORE and temperature >= 1):
             largest_score += finite_norm(bias)
-    return max(largest_score / min(1.0, temperature), finite_norm(call.value) * call.grid.keys) < largest
+    largest_sum = finite_norm(call.value) * call.grid.keys
+    return max(largest_score / min(1.0, temperature), largest_sum) >= torch.finfo(call.dtype).max
 
 
 def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
@@ -126,7 +128,7 @@ def without_overflow(call: Call) -> Call:
     Return the call itself if float64 would not help: it is float64 already, or has NaN or infinity and no overflow.
     """
     vectors = call.query, call.key, call.value
-    if call.dtype == torch.float64 or (cannot_overflow(call) and not are_finite(*vectors)):
+    if call.dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):
         return call
     query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

@@ -37,7 +37,7 @@ from regard.attention.weights import (
     weights_of,
 )
 
-Answer = TypeVar("Answer")
+Statistic = TypeVar("Statistic")
 
 DENSE_BYTES = 2**32
 """The default limit of `dense()`, in bytes: 4 GiB."""
@@ -226,13 +226,13 @@ class Pattern(ThroughDense):
         """Return how much attention each key receives: the sum of its weights over all queries."""
         if self.statistics is not None and self.statistics.received is not None:
             return self.statistics.received
-        return present(self.answer(replace(NOTHING, received=True)).received)
+        return requested(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """Return the entropy of each query's weights, in nats: 0 = all weight on one key, log(keys) = equal weights."""
         if self.statistics is not None and self.statistics.entropy is not None:
             return self.statistics.entropy
-        return present(self.answer(replace(NOTHING, entropy=True)).entropy)
+        return requested(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
         """Return, for each query, the `n` keys with the largest weights, and these weights, largest first.
@@ -244,7 +244,7 @@ class Pattern(ThroughDense):
         ask = replace(NOTHING, top=n)
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)
-        return present(self.answer(ask).top)
+        return requested(self.answer(ask).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
         """Return the weights downsampled to a matrix of `rows` × `columns` entries, for each head.
@@ -254,8 +254,8 @@ class Pattern(ThroughDense):
         """
         stored = self.statistics
         if stored is not None and (stored.ask.pooled, stored.ask.reduce) == ((rows, columns), reduce):
-            return present(stored.pooled)
-        return present(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
+            return requested(stored.pooled)
+        return requested(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(
         self,
@@ -274,8 +274,7 @@ class Pattern(ThroughDense):
         """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError: `pooled` has more rows than there are queries, or more columns than keys; or `entropy` is True,
-                and weights may be negative, so that they have no entropy.
+            ValueError, TypeError: as `Ask` and `answer`.
 
         >>> import torch
         >>> from regard import attend, Causal
@@ -298,8 +297,8 @@ class Pattern(ThroughDense):
                 seconds.
 
         Raises:
-            ValueError: `ask.pooled` has more rows than there are queries, or more columns than keys; or `ask.entropy`
-                is True, and weights may be negative, so that they have no entropy.
+            ValueError: `ask.pooled` or `ask.groups` does not fit the numbers of queries and keys; or `ask.entropy` is
+                True, and weights may be negative, so that they have no entropy.
         """
         with progress_callback(report) as callback:
             return summary_of(self.call, ask, callback)
@@ -351,7 +350,7 @@ class Pattern(ThroughDense):
         return sum_over_queries(self.call, vector)
 
 
-def present(answer: Answer | None) -> Answer:
-    """Return `answer`, which is not None because it was asked for; the type checker does not know this."""
-    assert answer is not None
-    return answer
+def requested(statistic: Statistic | None) -> Statistic:
+    """Return a statistic that is not None because it was requested; the type checker does not know this."""
+    assert statistic is not None
+    return statistic

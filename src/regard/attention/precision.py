@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-AS_IT_IS = nullcontext()
+UNCHANGED = nullcontext()
 
 
 def widest_type(device: torch.device) -> torch.dtype:
@@ -26,4 +26,4 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
         has_autocast = torch.amp.is_autocast_available(kind)
     if has_autocast and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
-    return AS_IT_IS
+    return UNCHANGED

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
-from regard.attention.finite import may_hold_nan_statistics, without_overflow
+from regard.attention.finite import statistics_may_hold_nan, without_overflow
 from regard.attention.gradients import are_plain
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
@@ -60,7 +60,7 @@ def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     engine = find_engine(call)
     if engine is not None:
         summary = engine.read(call, ask, contexts=False, report=report)[1]
-        if not may_hold_nan_statistics(summary):
+        if not statistics_may_hold_nan(summary):
             return summary
         call = without_overflow(call)
     return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
