@@ -82,7 +82,7 @@ class HeadWeights:
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
         reach = self.reach(queries)
-        starts = range(reach.start >> STORED_LEVEL << STORED_LEVEL, reach.stop, KEYS_AT_ONCE) if len(reach) else []
+        starts = range(first_of_square(reach.start), reach.stop, KEYS_AT_ONCE) if reach else []
         ranges = [range(start, min(start + KEYS_AT_ONCE, reach.stop)) for start in starts]
         parts = [(keys, *self.masked_scores(queries, keys)) for keys in ranges]
         log_sums = self.log_sums_of(queries, [scores for _, scores, _ in parts])
@@ -120,8 +120,8 @@ class HeadWeights:
         """
         assert self.softmax is not None
         parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
-        nothing = self.log_sums.new_full((len(queries), 1), -math.inf)
-        log_sums = torch.logsumexp(torch.cat([nothing, *parts], dim=-1), dim=-1, keepdim=True)
+        parts.append(self.log_sums.new_full((len(queries), 1), -math.inf))  # without scores, torch.cat would raise
+        log_sums = torch.logsumexp(torch.cat(parts, dim=-1), dim=-1, keepdim=True)
         has_no_key = log_sums == -math.inf
         if self.softmax.sinks is not None:
             sink = self.softmax.sinks[self.head].to(log_sums) / self.softmax.temperature
@@ -133,7 +133,7 @@ class HeadWeights:
 
     def reach(self, queries: range) -> range:
         mask, grid = self.call.mask, self.call.grid
-        return range(grid.keys) if mask is None or self.softmax is None else mask.reach(grid, queries)
+        return range(grid.keys) if mask is None else mask.reach(grid, queries)
 
 
 class Pyramid:
@@ -179,13 +179,13 @@ class Pyramid:
         """Compute and store one row of the map of level 5 (32 × 32 weights per cell), unless it is stored already."""
         if self.row_is_stored[row]:
             return
-        rows = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
-        queries = self.positions(rows, axis=2)
+        shown_queries = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
+        queries = self.positions(shown_queries, axis=2)
         first, *others = self.heads
         parts = first.all_weights(queries)
         for head in others:
             parts = [part + other for part, other in zip(parts, head.all_weights(queries), strict=True)]
-        for part in parts if self.shown is None else [self.joined(rows, parts)]:
+        for part in parts if self.shown is None else [self.joined(shown_queries, parts)]:
             if part.keys:
                 columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
                 sums, largest = self.pooled(part, STORED_LEVEL)
@@ -195,7 +195,7 @@ class Pyramid:
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
         """Return the sum and the largest weight of each square; sums over heads are divided by the number of heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
-        return pooled(weights, part.keep, 1 << level)
+        return pool_squares(weights, part.keep, 1 << level)
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
@@ -219,17 +219,17 @@ class Pyramid:
             part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
             sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
             largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
-        if pool == "mean":
-            sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
-            return (sums / sizes).float().masked_fill(largest == -math.inf, math.nan)
-        return largest.float().masked_fill(largest == -math.inf, math.nan)
+        sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
+        cells = sums / sizes if pool == "mean" else largest
+        return cells.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
         """Return the sum and the largest weight of each cell in some rows and columns of a map that is not stored."""
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
-        for span in spans(len(rows), max(1, (WEIGHTS_AT_ONCE // max(1, len(keys))) >> level)):
+        queries_at_once = WEIGHTS_AT_ONCE // max(1, len(keys))
+        for span in spans(len(rows), max(1, queries_at_once >> level)):
             shown_queries = self.tokens(rows[span.start : span.stop], level, axis=2)
             queries = self.positions(shown_queries, axis=2)
             reach = self.heads[0].reach(queries)
@@ -239,39 +239,34 @@ class Pyramid:
                 continue
             if self.heads[0].softmax is not None:
                 for row in range(shown_queries.start >> STORED_LEVEL, -(-shown_queries.stop >> STORED_LEVEL)):
-                    self.compute(row)
+                    self.compute(row)  # stores the log-sum-exps that `weights` needs
             part = reduce(Part.__add__, (head.weights(queries, keys) for head in self.heads))
             parts.append(self.pooled(self.shown_part(part, shown_queries), level))
         sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
         return sums, largest
 
-    def shown_part(self, part: Part, queries: range) -> Part:
-        """Return the weights of the shown queries and keys in `part`; the field `keys` then counts only the shown keys.
-
-        `queries` says which of the shown queries are in `part`.
-        """
+    def shown_part(self, part: Part, shown_queries: range) -> Part:
+        """Return the weights of the shown queries and keys in `part`; its `keys` then are numbers of shown keys."""
         if self.shown is None:
             return part
         rows, columns = self.shown
-        rows = rows[queries.start : queries.stop] - self.positions(queries, axis=2).start
+        rows = rows[shown_queries.start : shown_queries.stop] - self.positions(shown_queries, axis=2).start
         start, stop = torch.searchsorted(columns, torch.tensor([part.keys.start, part.keys.stop])).tolist()
         columns = columns[start:stop] - part.keys.start
         rows, columns = rows.to(part.weights.device)[:, None], columns.to(part.weights.device)
         keep = None if part.keep is None else part.keep[rows, columns]
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
-    def joined(self, queries: range, parts: list[Part]) -> Part:
+    def joined(self, shown_queries: range, parts: list[Part]) -> Part:
         """Return the shown queries and keys of several parts, which have consecutive ranges of keys, as one part.
 
-        Keys with weight 0 are put before the first key, so that the result begins at a multiple of 32, as `store`
-        requires.
+        Keys with weight 0 are put before the first key, so that the part begins at a multiple of 32, as in `compute`.
         """
-        selected = [self.shown_part(part, queries) for part in parts]
+        selected = [self.shown_part(part, shown_queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
-        end = max((part.keys.stop for part in selected), default=0)
-        weights = self.heads[0].log_sums.new_zeros(len(queries), end - (start >> STORED_LEVEL << STORED_LEVEL))
+        keys = range(first_of_square(start), max((part.keys.stop for part in selected), default=0))
+        weights = self.heads[0].log_sums.new_zeros(len(shown_queries), len(keys))
         keep = torch.zeros(weights.shape, dtype=torch.bool, device=weights.device)
-        keys = range(start >> STORED_LEVEL << STORED_LEVEL, end)
         for part in selected:
             columns = slice(part.keys.start - keys.start, part.keys.stop - keys.start)
             weights[:, columns] = part.weights
@@ -302,7 +297,12 @@ def stored_bytes(pattern: Pattern) -> int:
     return 8 * n_rows * n_columns
 
 
-def pooled(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Cells]:
+def first_of_square(token: int) -> int:
+    """Return the first query or key of the square of level 5 that `token` belongs to: the multiple of 32 below it."""
+    return token >> STORED_LEVEL << STORED_LEVEL
+
+
+def pool_squares(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Cells]:
     """Return the sum and the largest weight of each square of `side` × `side` weights, as tensors on the CPU.
 
     The largest weight of a square in which no query may attend to any key is -∞.
@@ -312,10 +312,10 @@ def pooled(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Cells]:
     return sums.cpu(), over_squares(allowed, side, torch.amax, -math.inf).cpu()
 
 
-def over_squares(numbers: Weights, side: int, reduce: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Return the sum or the maximum (`reduce`) of each square; squares at the edges are filled up with `padding`."""
+def over_squares(numbers: Weights, side: int, combine: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
+    """Return the sum or the maximum (`combine`) of each square; squares at the edges are filled up with `padding`."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)
-    columns = reduce(numbers.reshape(-1, side, numbers.shape[1]), 1)
-    return reduce(columns.reshape(len(columns), -1, side), 2)
+    columns = combine(numbers.reshape(-1, side, numbers.shape[1]), 1)
+    return combine(columns.reshape(len(columns), -1, side), 2)

@@ -1,12 +1,12 @@
-"""The tensors, modules and parameters inside scores, biases, masks and normalisers, and the comparison of such objects.
+"""The stages of attention (scores, biases, masks, normalisers): tensors and modules inside them, and their equality.
 
-Each of these objects is a frozen dataclass or an `nn.Module`, and may contain others, as a `ScaledDot` contains a bias.
+A stage is a frozen dataclass or an `nn.Module`, and may contain other stages, as a `ScaledDot` contains a bias.
 
 nn.Module finds no parameters in the fields of a dataclass. A layer that has a score or normaliser therefore registers
 their parameters by `field_modules` and `field_parameters`, so that they are trained, moved to a device and saved with
 the layer. But load_state_dict with assign=True, `to_empty` and `torch.func.functional_call` replace the registered
-parameters by new tensors, and a frozen dataclass keeps the old ones. Before each use, the layer therefore makes copies
-with the registered parameters, by `with_parameters`.
+parameters by new tensors, and a frozen dataclass keeps the old ones. Before each use, the layer therefore copies its
+score and normaliser with the registered parameters, by `with_parameters`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,9 @@ class EqualFields:
 
 
 def are_equal(one: object, two: object) -> bool:
-    return one is two or not (isinstance(one, Tensor) or isinstance(two, Tensor) or one != two)
+    if isinstance(one, Tensor) or isinstance(two, Tensor):
+        return one is two
+    return one is two or one == two
 
 
 def values_of(part: Any) -> list[object]:
@@ -67,7 +69,7 @@ def tensors_in(*parts: object) -> list[Tensor]:
 
 
 def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
-    """Return the modules in a score or normaliser, or its parameters outside of modules, as `kind` says."""
+    """Return the objects of a type (nn.Module or nn.Parameter) in a score or normaliser, but not inside its modules."""
     if isinstance(part, kind):
         return (part,)
     if isinstance(part, nn.Module):
@@ -115,4 +117,4 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
         if not isinstance(value, NUMBER_TYPES)
     }
     changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # it has fields, so it is a dataclass
+    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass

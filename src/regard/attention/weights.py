@@ -15,15 +15,7 @@ from torch import Tensor
 from regard.attention.call import Call
 from regard.attention.finite import are_finite
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import (
-    Indices,
-    Tile,
-    all_indices,
-    as_indices,
-    entries_at,
-    is_symbolic,
-    spans,
-)
+from regard.attention.grid.grid import Indices, Tile, all_indices, as_indices, entries_at, is_symbolic, spans
 from regard.attention.precision import widest_type, without_autocast
 from regard.attention.progress import ProgressCallback
 
@@ -91,8 +83,8 @@ def weights_of(call: Call, tile: Tile) -> Weights:
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return entries_at(weights_and_keep(call, block)[0], 3, tile.keys)
 
-    rows = [checkpointed(block_weights, block, reads=call.tensors) for block in block_tiles(call, tile)]
-    return torch.cat(rows, dim=2) if rows else call.empty().new_zeros(tile.shape)
+    blocks = [checkpointed(block_weights, block, reads=call.tensors) for block in block_tiles(call, tile)]
+    return torch.cat(blocks, dim=2) if blocks else call.empty().new_zeros(tile.shape)
 
 
 def context_of(

@@ -27,7 +27,7 @@ from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.masks.mask import keep_of_tile
 from regard.attention.precision import without_autocast
-from regard.attention.scores.biases.bias import Bias, Biased, numbers_of_bias
+from regard.attention.scores.biases.bias import Bias, BiasNumbers, numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.stages import tensors_in
 from regard.attention.weights import BLOCK_WEIGHTS
@@ -139,7 +139,7 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
     return context.to(call.value.dtype)
 
 
-def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] | None:
+def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], BiasNumbers] | None:
     """Return a function from a tile to the bias added to its scores, divided by the temperature; None without a bias.
 
     Bias rules compute on the device of `query`.
@@ -148,7 +148,7 @@ def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], Biased] 
     if bias is None:
         return None
 
-    def bias_of_tile(tile: Tile) -> Biased:
+    def bias_of_tile(tile: Tile) -> BiasNumbers:
         numbers = numbers_of_bias(bias, tile, query.device)
         return numbers if temperature == 1 else numbers / temperature
 
@@ -173,7 +173,7 @@ def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
 
 
 def rebuilds_in_backward(
-    mask: Mask | None, bias: Callable[[Tile], Biased] | None, grid: Grid, blocks: list[range]
+    mask: Mask | None, bias: Callable[[Tile], BiasNumbers] | None, grid: Grid, blocks: list[range]
 ) -> bool:
     """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
@@ -191,7 +191,7 @@ def context_of_block(
     key: Float[Tensor, "batch key_heads keys width"],
     value: Float[Tensor, "batch key_heads keys width"],
     mask: Mask | None,
-    bias: Callable[[Tile], Biased] | None,
+    bias: Callable[[Tile], BiasNumbers] | None,
     grid: Grid,
     queries: range,
     scale: float,
@@ -216,7 +216,7 @@ def select_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) 
 
 
 def added_to_scores(
-    mask: Mask | None, bias: Callable[[Tile], Biased] | None, tile: Tile, query: Tensor
+    mask: Mask | None, bias: Callable[[Tile], BiasNumbers] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
     """Return the mask and the bias of a tile as one tensor to be added to the scores; None if there is neither.
 

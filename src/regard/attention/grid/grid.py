@@ -14,7 +14,7 @@ from torch import Tensor
 Indices = range | Int[Tensor, " _"]
 """Indices along one axis: a range, which selects a view of a tensor, or an index tensor, which selects a copy."""
 
-PositionOfEach = Int[Tensor, "#batch #heads #queries #keys"] | Int[Tensor, ""]
+Positions = Int[Tensor, "#batch #heads #queries #keys"] | Int[Tensor, ""]
 """The position of each query, or of each key, of a tile; for FlexAttention, the position of one query or key."""
 
 
@@ -94,14 +94,14 @@ class Tile:
         shape[axis] = -1
         return indices.reshape(shape)
 
-    def query_positions(self, device: torch.device, offset: int | None = None) -> PositionOfEach:
+    def query_positions(self, device: torch.device, offset: int | None = None) -> Positions:
         """Return the position of each query of this tile among the keys, shaped to broadcast to the shape of the tile.
 
         `offset` is the position of query 0; None = keys - queries, since the queries are the last tokens.
         """
         return self.along(2, device) + self.grid.first_position(offset)
 
-    def key_positions(self, device: torch.device) -> PositionOfEach:
+    def key_positions(self, device: torch.device) -> Positions:
         """Return the position of each key of this tile, shaped to broadcast to the shape of the tile."""
         return self.along(3, device)
 

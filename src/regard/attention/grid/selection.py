@@ -33,10 +33,10 @@ class Selection:
     def of(cls, index: Index, grid: Grid) -> "Selection":
         given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
         entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
-        lists = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]
-        if len(lists) > 1:
+        list_axes = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]
+        if len(list_axes) > 1:
             raise TypeError(
-                f"a pattern takes one list of positions in an index, not several ({', '.join(lists)}); "
+                f"a pattern takes one list of positions in an index, not several ({', '.join(list_axes)}); "
                 "use slices for the other axes, or index pattern.dense()."
             )
         axes = zip(entries, AXES, grid.shape, strict=True)
@@ -77,7 +77,8 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
             raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
         return indices
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
-        counted = [counted_from_start(int(position), axis, size) for position in entries.tolist()]
+        # an empty list is accepted, although torch makes a tensor of floats of it
+        counted = [counted_from_start(position, axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
     raise TypeError(f"{index_label(entry)} is not a {axis} index; a pattern takes ints, slices and lists of positions.")
 

@@ -47,15 +47,15 @@ class Distance(Described, Score):
 def products_are_exact(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    Return False under torch.compile and torch.func too, where Python cannot read the norms of the vectors.
+    False for float64 vectors, on a device without float64, and where Python cannot read the numbers (torch.compile).
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
     if query.numel() == 0 or key.numel() == 0:
         return False
-    # an upper bound of ‖vector‖²: the square of the largest absolute number in all vectors, times the width
-    square = max(float(vectors.detach().abs().amax()) for vectors in (query, key)) ** 2 * query.shape[3]
-    return abs(scale) * square < LARGEST_SQUARE
+    largest_number = max(float(vectors.detach().abs().amax()) for vectors in (query, key))
+    largest_square = largest_number**2 * query.shape[3]  # ‖vector‖² is at most this
+    return abs(scale) * largest_square < LARGEST_SQUARE
 
 
 def squares_by_products(query: Query, key: Key) -> Scores:

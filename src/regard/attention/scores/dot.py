@@ -78,7 +78,10 @@ class ScaledDot(Described, EqualFields, Score):
         return scores
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        return None if self.bias is None else numbers_of_bias(self.bias, tile, torch.device("cpu")) != -torch.inf
+        if self.bias is None:
+            return None
+        device = torch.device("cpu")  # ignored by a tensor and by the `Rounded` bias that `of_type` makes
+        return numbers_of_bias(self.bias, tile, device) != -torch.inf
 
     def of_type(self, query: Tensor) -> "ScaledDot":
         if self.bias is None:
@@ -105,10 +108,10 @@ def fixed_scale(scale: object) -> float:
             "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "
             "or score=Cosine(scale), whose scale can be learned."
         )
-    plain = isinstance(scale, int | float)
-    if not isinstance(scale, SupportsFloat) or not (plain or getattr(scale, "ndim", 0) == 0):
+    if not isinstance(scale, SupportsFloat) or getattr(scale, "ndim", 0) != 0:
         raise TypeError(f"scale is {type_name(scale)}; it takes a number, or None = 1 / sqrt(d_key).")
-    if not -math.inf < (number := float(scale)) < math.inf:
+    number = float(scale)
+    if not -math.inf < number < math.inf:
         raise ValueError(f"scale={number} multiplies every product, so it must be finite; None = 1 / sqrt(d_key).")
     return number
 

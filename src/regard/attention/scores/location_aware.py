@@ -161,10 +161,10 @@ class LocationAwareAfter(EqualFields, Preparable):
         # queries cannot be divided, because no Python loop can run over it.
         if is_symbolic(query.shape[2]) or query.shape[2] == 1:
             return self.network.of_tile(query, key, previous, tile)
-        numbers = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
-        rows = max(1, TILE_NUMBERS // max(1, numbers))
+        numbers_per_query = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
+        size = max(1, TILE_NUMBERS // max(1, numbers_per_query))
         parameters = list(self.network.parameters())
-        parts = zip(torch.split(query, rows, dim=2), torch.split(previous, rows, dim=2), strict=True)
+        parts = zip(torch.split(query, size, dim=2), torch.split(previous, size, dim=2), strict=True)
         return torch.cat(
             [checkpointed(self.network.of_tile, q, key, p, tile, reads=parameters) for q, p in parts], dim=2
         )

@@ -25,7 +25,7 @@ class Score(ABC):
         """
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return a boolean mask of a tile: False where the score masks a key, as a bias of -∞ does; None = nowhere."""
+        """Return a boolean mask of a tile: False where the score masks a key, as a bias of -∞ does; None = all True."""
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (empty, not abstract: most scores fit every grid)

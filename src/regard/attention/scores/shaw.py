@@ -46,7 +46,7 @@ class Shaw(nn.Module, Score):
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        # once for all 2 · max_distance + 1 vectors, so that no tensor of queries × keys × d_key numbers is stored
+        # the products of each query with all learned vectors, without a tensor of queries × keys × d_key numbers
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile, as_indices, entries_at
-from regard.attention.scores.biases.bias import Bias, Biased
+from regard.attention.scores.biases.bias import Bias, BiasNumbers
 from regard.attention.stages import EqualFields
 
 
@@ -23,7 +23,7 @@ class DiagonalBias(EqualFields, Bias):
     item: Int[Tensor, " tokens"]
     position: Int[Tensor, " tokens"]
 
-    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         item, position = self.item.to(device), self.position.to(device)
         blocks = self.blocks.to(device, dtype)
         n_items, n_heads, n_queries, _ = blocks.shape

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile, entries_at
-from regard.attention.scores.biases.bias import Bias, Biased, distances
+from regard.attention.scores.biases.bias import Bias, BiasNumbers, distances
 from regard.attention.stages import EqualFields
 
 
@@ -47,7 +47,7 @@ class Alibi(EqualFields, Bias):
                 "the paper's slopes: Alibi() fits any number of heads."
             )
 
-    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         slopes = alibi_slopes(tile.grid.heads) if self.slopes is None else self.slopes
         slopes = entries_at(slopes.to(device, dtype), 0, tile.heads)[:, None, None]
         return -slopes * distances(tile, device, self.offset).abs().to(dtype)

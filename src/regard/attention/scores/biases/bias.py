@@ -15,7 +15,7 @@ from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import Described
 from regard.attention.stages import EqualFields
 
-Biased = Float[Tensor, "#batch #heads #queries #keys"]
+BiasNumbers = Float[Tensor, "#batch #heads #queries #keys"]
 """The numbers to be added to the scores of a tile (block of the weights); they broadcast to the shape of the tile."""
 
 
@@ -23,7 +23,7 @@ class Bias(Described, ABC):
     """The base class of biases: a rule that returns, for every query and key, a number to be added to their score."""
 
     @abstractmethod
-    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         """Return the numbers to be added to the scores of a tile (block of the attention weights).
 
         The numbers have the data type `dtype`, are on `device`, and broadcast to `tile.shape`.
@@ -44,7 +44,7 @@ class Rounded(EqualFields, Bias):
     dtype: torch.dtype
     device: torch.device
 
-    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         """Return the numbers in `self.dtype` on `self.device`; the arguments `device` and `dtype` are ignored."""
         wide = torch.promote_types(self.dtype, torch.float32)
         return self.bias(tile, self.device, wide).to(self.dtype)
@@ -58,7 +58,7 @@ class Rounded(EqualFields, Bias):
 
 def numbers_of_bias(
     bias: Tensor | Bias, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
-) -> Biased:
+) -> BiasNumbers:
     """Return the numbers that a bias adds to the scores of a tile (block of weights); a tensor keeps its type."""
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 

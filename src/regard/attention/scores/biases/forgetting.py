@@ -10,7 +10,7 @@ from regard.attention.gradients import are_plain
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.precision import widest_type
 from regard.attention.representation import short_repr
-from regard.attention.scores.biases.bias import Bias, Biased, distances
+from regard.attention.scores.biases.bias import Bias, BiasNumbers, distances
 from regard.attention.stages import EqualFields
 
 
@@ -62,7 +62,7 @@ class Forgetting(EqualFields, Bias):
                     "F.logsigmoid(x) where a gate is sigmoid(x)."
                 )
 
-    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
         sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])
         return sums.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)

@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import Grid, Tile, entries_at
-from regard.attention.scores.biases.bias import Bias, Biased, distances
+from regard.attention.scores.biases.bias import Bias, BiasNumbers, distances
 
 
 class RelativeBias(nn.Module, Bias):
@@ -71,7 +71,7 @@ class RelativeBias(nn.Module, Bias):
         """Set the learned numbers to 0, so that the bias changes no score."""
         nn.init.zeros_(self.by_bucket)
 
-    def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> Biased:
+    def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
@@ -107,10 +107,10 @@ def relative_buckets(
     if bidirectional:
         n_buckets //= 2
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
-    tokens = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    length = distance.abs() if bidirectional else (-distance).clamp(min=0)
     n_small = n_buckets // 2  # the first half of the buckets have one distance each: 0, 1, 2, …
     # Computed in float32 and in the order of T5's code. At the border of two buckets, rounding decides which of them a
     # distance gets, and it must be the same as in T5.
-    growth = torch.log(tokens.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
+    growth = torch.log(length.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
     shared_bucket = n_small + growth.clamp(min=0).to(torch.long)
-    return first_bucket + torch.where(tokens < n_small, tokens, shared_bucket.clamp(max=n_buckets - 1))
+    return first_bucket + torch.where(length < n_small, length, shared_bucket.clamp(max=n_buckets - 1))
