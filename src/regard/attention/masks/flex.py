@@ -39,8 +39,8 @@ class SinglePair(Tile):
         return self.at[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        sized = zip(reversed(self.at), reversed(tensor.shape), strict=False)
-        indices = [index for index, size in sized if size != 1][::-1]
+        at = self.at[4 - tensor.ndim :]
+        indices = [index for index, size in zip(at, tensor.shape, strict=True) if size != 1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
 
 

@@ -64,7 +64,7 @@ class Global(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         is_global = self._are_global(grid.whole().query_positions(device, self.offset).flatten())
-        ranges = Ranges.of(0, is_global * grid.keys, grid, device)
+        ranges = Ranges.of(0, is_global * grid.keys, grid, device)  # all keys, or none if the query is not global
         positions = sorted(set(self.positions))
         firsts = [position for position in positions if position - 1 not in positions]
         lasts = [position for position in positions if position + 1 not in positions]

@@ -24,14 +24,14 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
     return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
 
 
-def check_lengths_not_negative(mask: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
+def check_lengths_not_negative(mask_name: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
     if not may_read(lengths):
         return
-    # flatten, since lengths may still have more than one axis here: `RangeMask.check` raises ValueError for it later
+    # flattened, since only later does `RangeMask.check` raise ValueError for lengths with more than one axis
     for item, length in enumerate(lengths.flatten().tolist()):
         if length < 0:
             raise ValueError(
-                f"{mask} was given {name}[{item}]={length}; a length is a number of tokens, at least 0; "
+                f"{mask_name} was given {name}[{item}]={length}; a length is a number of tokens, at least 0; "
                 "give 0 for none."
             )
 

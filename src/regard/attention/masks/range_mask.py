@@ -56,11 +56,8 @@ class RangeMask(Mask):
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
-        bounds = self._bounds(grid, queries)
-        start, stop = bounds[0]
-        for other_start, other_stop in bounds[1:]:
-            start, stop = min(start, other_start), max(stop, other_stop)
-        return range(start, stop)
+        starts, stops = zip(*self._bounds(grid, queries), strict=True)
+        return range(min(starts), max(stops))
 
     def fills_reach(self, grid: Grid, queries: range) -> bool:
         if len(queries) == 1 and isinstance(self.item_lengths, int):

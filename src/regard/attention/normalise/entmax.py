@@ -47,8 +47,7 @@ class Entmax(Normaliser):
         if isinstance(self.alpha, str) or not self.alpha >= 1 or math.isinf(self.alpha):
             raise ValueError(
                 f"alpha={self.alpha!r} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, "
-                "2 = sparsemax); "
-                "for all weight on the largest score use Softmax(temperature=0)."
+                "2 = sparsemax); for all weight on the largest score use Softmax(temperature=0)."
             )
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

@@ -33,10 +33,10 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 
     The result has the data type and device of `like`.
     """
-    state = hash_of_indices(seed, [tile.along(axis, like.device) for axis in range(4)])
+    bits = hash_of_indices(seed, [tile.along(axis, like.device) for axis in range(4)])
     wide = widest_type(like.device)
     n_bits = round(-math.log2(torch.finfo(wide).eps))
-    uniform = (shifted_right(state, 64 - n_bits).to(wide) + 0.5) * 2.0**-n_bits
+    uniform = (shifted_right(bits, 64 - n_bits).to(wide) + 0.5) * 2.0**-n_bits
     return -(-uniform.log()).log().to(like)
 
 

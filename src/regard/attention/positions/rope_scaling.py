@@ -29,7 +29,7 @@ class Stretch(Described, ABC):
     """The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.
 
     Args:
-        factor: how many times as long as the longest training text a text may be; at least 1.
+        factor: the greatest length of a text divided by the greatest length in training; at least 1.
 
     Raises:
         ValueError: factor is below 1, infinite or NaN.
@@ -64,7 +64,7 @@ class Interpolate(Stretch):
         angle of pair p at position m = (m / factor) · base^(-2p / d_rotary)
 
     Args:
-        factor: how many times as long as the longest training text a text may be; at least 1.
+        factor: the greatest length of a text divided by the greatest length in training; at least 1.
 
     Source: Chen et al. 2023, equation 4.
     """
@@ -80,14 +80,14 @@ class LargerBase(Stretch):
         base' = base · factor^(d_rotary / (d_rotary - 2))
 
     Args:
-        factor: how many times as long as the longest training text a text may be; at least 1.
+        factor: the greatest length of a text divided by the greatest length in training; at least 1.
 
     Source: Peng et al. 2024, section 3.1.
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         pairs = torch.arange(len(frequencies)).to(frequencies)
-        return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
+        return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))  # base'^(-2p / d_rotary)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,7 +101,7 @@ class Yarn(Stretch):
     pair. Queries and keys are multiplied by 0.1 · log(factor) + 1.
 
     Args:
-        factor: how many times as long as max_tokens a text may be; at least 1.
+        factor: the greatest length of a text divided by max_tokens; at least 1.
         max_tokens: the longest text in training, in tokens.
         fast: a pair that rotates at least this many times within max_tokens keeps its frequency.
         slow: the frequency of a pair that rotates at most this many times within max_tokens is divided by the factor.
@@ -119,15 +119,15 @@ class Yarn(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        check_ramp(self, self.max_tokens, self.fast, self.slow)
+        check_fast_and_slow(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         d_rotary = 2 * len(frequencies)
-        bounds = [
+        fast_pair, slow_pair = (  # the index, a fraction, of the pair that rotates `fast` or `slow` times
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
             for rotations in (self.fast, self.slow)
-        ]
-        low, high = max(math.floor(bounds[0]), 0), min(math.ceil(bounds[1]), d_rotary - 1)
+        )
+        low, high = max(math.floor(fast_pair), 0), min(math.ceil(slow_pair), d_rotary - 1)
         width = high - low if high > low else 0.001  # not 0, because it is a divisor
         share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / width).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
@@ -148,7 +148,7 @@ class LlamaStretch(Stretch):
     rotations.
 
     Args:
-        factor: how many times as long as max_tokens a text may be; at least 1.
+        factor: the greatest length of a text divided by max_tokens; at least 1.
         max_tokens: the longest text in training, in tokens.
         fast: a pair that rotates at least this many times within max_tokens keeps its frequency.
         slow: the frequency of a pair that rotates at most this many times within max_tokens is divided by the factor.
@@ -165,7 +165,7 @@ class LlamaStretch(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        check_ramp(self, self.max_tokens, self.fast, self.slow)
+        check_fast_and_slow(self, self.max_tokens, self.fast, self.slow)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         rotations = self.max_tokens * frequencies / (2 * math.pi)
@@ -173,7 +173,7 @@ class LlamaStretch(Stretch):
         return frequencies * share + frequencies / self.factor * (1 - share)
 
 
-def check_ramp(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
+def check_fast_and_slow(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
     if max_tokens < 1 or not 0 < slow < fast:
         raise ValueError(
             f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "
