@@ -106,18 +106,18 @@ def may_overflow(call: Call) -> bool:
     if isinstance(call.score, DotScore):
         with torch.no_grad():
             query, key = call.score.as_dot(query.to(call.dtype), key.to(call.dtype))
-    norms = finite_norm(query) + finite_norm(key)
+    norms = norm_of_finite(query) + norm_of_finite(key)
     largest_score = norms * norms
     if isinstance(call.score, ScaledDot):
         largest_score *= max(1.0, abs(call.score.factor(key.shape[-1])))
         bias = call.score.bias
         if isinstance(bias, Tensor) and not (largest_score < LARGEST_SAFE_SCORE and temperature >= 1):
-            largest_score += finite_norm(bias)
-    largest_sum = finite_norm(call.value) * call.grid.keys
+            largest_score += norm_of_finite(bias)
+    largest_sum = norm_of_finite(call.value) * call.grid.keys
     return max(largest_score / min(1.0, temperature), largest_sum) >= torch.finfo(call.dtype).max
 
 
-def finite_norm(tensor: Float[Tensor, "*shape"]) -> float:
+def norm_of_finite(tensor: Float[Tensor, "*shape"]) -> float:
     norm_of_all = norm(tensor)
     return norm_of_all if math.isfinite(norm_of_all) else norm(tensor.where(tensor.isfinite(), 0))
 

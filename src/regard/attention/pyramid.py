@@ -75,9 +75,9 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        For a softmax, there is one `Part` for each range of at most KEYS_AT_ONCE keys, which starts at a multiple of
-        32; keys before or after all keys to which these queries may attend are left out. For any other normaliser, and
-        for temperature 0, one `Part` has all keys, and no log-sum-exp is stored.
+        For a softmax, there is one `Part` for each range of at most KEYS_AT_ONCE keys. Each range starts at a multiple
+        of 32, and keys before or after all keys to which these queries may attend are left out. For any other
+        normaliser, and for temperature 0, one `Part` has all keys, and no log-sum-exp is stored.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -119,8 +119,8 @@ class HeadWeights:
         For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
         """
         assert self.softmax is not None
-        parts = [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
-        parts.append(self.log_sums.new_full((len(queries), 1), -math.inf))  # without scores, torch.cat would raise
+        parts = [self.log_sums.new_full((len(queries), 1), -math.inf)]  # without scores, torch.cat needs a tensor too
+        parts += [torch.logsumexp(part, dim=-1, keepdim=True) for part in scores]
         log_sums = torch.logsumexp(torch.cat(parts, dim=-1), dim=-1, keepdim=True)
         has_no_key = log_sums == -math.inf
         if self.softmax.sinks is not None:

@@ -8,7 +8,7 @@ from regard.attention.gradients import in_torch_func
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
-    """Return the smallest and the largest length; if Python may not read them, (0, n_tokens): the possible lengths."""
+    """Return the smallest and the largest length; if `may_read` is False, 0 and n_tokens, the limits of all lengths."""
     if not may_read(lengths):
         return 0, n_tokens
     numbers = lengths.tolist() or [0]  # an empty batch has no lengths, so min and max would raise

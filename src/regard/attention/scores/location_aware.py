@@ -43,8 +43,8 @@ class LocationAware(nn.Module, Preparable):
     later step, use `score.after(weights)`, where `weights` are the attention weights of the step before, which the
     caller has stored. Gradients flow back through these weights.
 
-    Masking the last keys gives the same scores as removing them. Masking a key between two others does not: the two
-    neighbours keep their distance of 2, so that the filters see a weight of 0 between them.
+    Masking the last keys gives the same scores as removing them. Masking a key between two others gives other scores
+    than removing it: the filters then see a weight of 0 between the two neighbours.
 
     Args:
         d_query, d_key: widths of the queries and of the keys.

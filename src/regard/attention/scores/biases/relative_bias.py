@@ -21,7 +21,7 @@ class RelativeBias(nn.Module, Bias):
     Args:
         n_heads: the number of heads.
         n_buckets: the number of buckets, for keys before and after the query together.
-        max_distance: all distances from this on, in one direction, share one bucket.
+        max_distance: this distance and all larger distances share one bucket, or one in each direction.
         bidirectional: if True, half of the buckets are for keys after the query; if False, keys after the query count
             as distance 0.
         offset: the key position of query 0; None = keys - queries (the queries are the last tokens).
