@@ -5,6 +5,7 @@ import math
 import pickle
 
 import einops
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -326,9 +327,12 @@ def test_a_copy_shows_the_same(normal, copied):
         ((2, 8, 7, 3), 2, "[1, 2, 4]"),
         ((2, 3, 7, 3), 2, "[1, 2, 4]"),
         ((2, 0, 7, 3), 2, "[1, 2, 4]"),
+        ((7, 3), 2, "[1, 2, 4]"),
+        ((2, 4, 7, 3, 5), 2, "[1, 2, 4]"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(normal, shape, batch, heads):
+def test_values_that_do_not_fit_are_refused(normal, monkeypatch, shape, batch, heads):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # users' calls are not checked by jaxtyping
     pattern = attend(normal(2, 4, 5, 3), normal(2, 2, 7, 3), normal(2, 2, 7, 3)).pattern
     assert refusal(ValueError, lambda: pattern.apply(torch.zeros(shape))) == (
         f"value of shape {list(shape)} with a pattern of batch=2, heads=4, queries=5, keys=7; it needs a value for "

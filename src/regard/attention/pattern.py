@@ -323,8 +323,8 @@ class Pattern(ThroughDense):
         """
         if not isinstance(value, Tensor):
             raise TypeError(f"value is {type_name(value)}; apply takes a tensor, and torch.as_tensor makes one.")
-        batch, heads, n_keys = value.shape[:3]
-        if n_keys != self.grid.keys or batch not in (1, self.grid.batch) or heads < 1 or self.grid.heads % heads:
+        fits = value.ndim == 4 and value.shape[0] in (1, self.grid.batch) and value.shape[2] == self.grid.keys
+        if not fits or value.shape[1] < 1 or self.grid.heads % value.shape[1]:
             raise ValueError(
                 f"value of shape {list(value.shape)} with a pattern of {self.grid}; it needs a value for each key, "
                 f"a batch of 1 or {self.grid.batch} and a number of heads among {divisors(self.grid.heads)}."
