@@ -30,7 +30,7 @@ key's score is therefore at least 100 below every finite score: its weight is at
 """
 
 LARGEST_SAFE_SCORE = 1e31
-"""Adding a bias to a smaller score never overflows: even the largest float32 plus the score rounds to that float32."""
+"""Adding a bias to a smaller score never overflows: the largest float32 plus such a score is still the largest."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:

@@ -123,7 +123,7 @@ class Yarn(Stretch):
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         d_rotary = 2 * len(frequencies)
-        fast_pair, slow_pair = (  # the index, a fraction, of the pair that rotates `fast` or `slow` times
+        fast_pair, slow_pair = (  # the index of the pair that rotates `fast` or `slow` times, not yet rounded
             d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
             for rotations in (self.fast, self.slow)
         )

@@ -47,7 +47,7 @@ class Distance(Described, Score):
 def products_are_exact(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
 
-    False for float64 vectors, on a device without float64, and where Python cannot read the numbers (torch.compile).
+    Return False for float64 vectors, on a device without float64, and under torch.compile and torch.func.
     """
     if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
         return False
