@@ -18,10 +18,10 @@ from torch.overrides import handle_torch_function, has_torch_function
 from regard.attention.ask import Ask
 from regard.attention.backends.choose import choose
 from regard.attention.call import Call
-from regard.attention.finite import may_be_wrong, may_overflow, statistics_may_hold_nan, without_overflow
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
+from regard.attention.overflow import may_be_wrong, may_overflow, statistics_may_hold_nan, without_overflow
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
 from regard.attention.representation import Described

@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.finite import are_finite
 from regard.attention.gradients import checkpointed
 from regard.attention.grid.grid import Indices, Tile, all_indices, as_indices, entries_at, is_symbolic, spans
+from regard.attention.overflow import are_finite
 from regard.attention.precision import widest_type, without_autocast
 from regard.attention.progress import ProgressCallback
 

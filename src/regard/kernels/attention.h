@@ -75,10 +75,10 @@ typedef struct {
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
   /* 1: a context (a vector that weighted_sums[0] writes for a query) may be wrong. If this is 1 at the end then Python
-     checks all contexts (may_be_wrong in finite.py). The kernel sets 1 if a context contains NaN or infinity or begins
-     with 0: it is all 0 if all scores of its query overflow to -infinity. Only its first number is compared with 0 in
-     order to save time. Python sets 1 before the start if an overflow would leave no trace (hides_overflow in
-     finite.py). */
+     checks all contexts (may_be_wrong in overflow.py). The kernel sets 1 if a context contains NaN or infinity or
+     begins with 0: it is all 0 if all scores of its query overflow to -infinity. Only its first number is compared
+     with 0 in order to save time. Python sets 1 before the start if an overflow would leave no trace (hides_overflow
+     in overflow.py). */
   int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */

@@ -73,8 +73,8 @@ class Choice:
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
         """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it. Only an
-        engine computes statistics; else they are None.
+        A doubtful context may be wrong because of NaN or overflow, so that `overflow.may_be_wrong` must check it. Only
+        an engine computes statistics; else they are None.
         """
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
-from regard.attention.finite import statistics_may_hold_nan, without_overflow
 from regard.attention.gradients import are_plain
+from regard.attention.overflow import statistics_may_hold_nan, without_overflow
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
 from regard.attention.statistics.gpu import engine as gpu_engine
@@ -30,7 +30,7 @@ class Engine(Protocol):
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
         """Return a supported call's context, the statistics that `ask` requests, and whether the context is doubtful.
 
-        A doubtful context may be wrong because of NaN or overflow, so that `finite.may_be_wrong` must check it.
+        A doubtful context may be wrong because of NaN or overflow, so that `overflow.may_be_wrong` must check it.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

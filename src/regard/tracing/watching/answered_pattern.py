@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.attention.ask import PER_QUERY, Ask, Summary
 from regard.attention.attend import Attended
 from regard.attention.call import Call
-from regard.attention.finite import may_hold_nan
 from regard.attention.grid.grid import Grid
+from regard.attention.overflow import may_hold_nan
 from regard.attention.pattern import Pattern
 from regard.attention.progress import ProgressCallback
 from regard.errors import InputError

@@ -5,9 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.finite import hides_overflow
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.keep import Keep
+from regard.attention.overflow import hides_overflow
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.statistics.cpu.conversion import ConvertedHeads
 from regard.attention.statistics.cpu.plan import Plan
