@@ -33,9 +33,9 @@ from .attention.normalise.hard import Sampled as Sampled
 from .attention.normalise.hard import StraightThrough as StraightThrough
 from .attention.normalise.local import Local as Local
 from .attention.normalise.local import PredictedCentre as PredictedCentre
-from .attention.normalise.off_by_one import SoftmaxPlusOne as SoftmaxPlusOne
 from .attention.normalise.sigmoid import Sigmoid as Sigmoid
 from .attention.normalise.softmax import Softmax as Softmax
+from .attention.normalise.softmax_plus_one import SoftmaxPlusOne as SoftmaxPlusOne
 from .attention.normalise.sparsemax import Sparsemax as Sparsemax
 from .attention.normalise.stick_breaking import StickBreaking as StickBreaking
 from .attention.normalise.talking_heads import TalkingHeads as TalkingHeads
