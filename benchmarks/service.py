@@ -21,7 +21,7 @@ from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
 from translation import LINES, PAIRS, STEPS, LinesFile, TranslatorFolder, lines_of, trained
 
-from regard.cli.listening import listen
+from regard.cli.listening_socket import listen
 from regard.export import export
 from regard.serve.batching import Batching
 from regard.serve.server import application

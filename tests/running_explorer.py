@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from regard.cli.listening import listen
+from regard.cli.listening_socket import listen
 
 
 @dataclass(frozen=True)

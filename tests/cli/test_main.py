@@ -70,7 +70,7 @@ def test_every_verb_has_examples_which_a_terminal_of_80_columns_does_not_wrap(ve
             "look a --hed L3H1",
             "no such option: --hed (Possible options: --head, --heads, --help); see regard look --help.",
         ),
-        ("train a", "missing argument 'target'; see regard train --help."),
+        ("train a", "missing argument 'TARGET'; see regard train --help."),
         (
             "look The snake is",
             "got unexpected extra argument(s) (snake is): a text of several words needs quotes around it; see regard "
@@ -278,7 +278,7 @@ def test_help_groups_the_verbs(run_main):
 def test_ctrl_c_stops_cleanly(run_main, monkeypatch, tmp_path):
     """The signal comes while the verb reads its text."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("regard.cli.look.read_stdin", lambda: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("regard.cli.text_lines.read_stdin", lambda: signal.raise_signal(signal.SIGINT))
     status, _, error = run_main("look", "-")
     assert (status, error.strip()) == (130, "regard: stopped")
     assert list(tmp_path.iterdir()) == []

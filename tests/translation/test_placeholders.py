@@ -7,7 +7,7 @@ from unicodedata import normalize
 import pytest
 from trained_translator import train_translator
 
-from regard.cli.translate import remarks
+from regard.cli.remarks import remarks_on_translation
 from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 from regard.training.evaluator import DevPairs, Evaluator
@@ -83,7 +83,7 @@ def test_prefixes_and_given_targets_may_have_the_items(keeping):
 def test_an_item_that_the_translation_lacks_is_remarked_on(keeping):
     (one,) = keeping.score(["Kotanu는 34,500을 봤다"], ["Kotanu saw a dog"])
     assert one.missing == ("34,500",)
-    assert "the translation lacks 34,500" in remarks(one)
+    assert "the translation lacks 34,500" in remarks_on_translation(one)
     assert one.record()["missing"] == ["34,500"]
 
 

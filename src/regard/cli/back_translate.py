@@ -36,9 +36,9 @@ def back_translate(
     """Make synthetic sentence pairs from text of the target language.
 
     A translator from the target to the source language translates each line of TEXT by sampling. The translations are
-    written to SOURCE, the lines to TARGET. Lines that are empty or too long, and lines whose translation has unknown
-    pieces, are left out and counted. Ctrl-C stops and saves; the same command continues, also after a crash, and writes
-    the same pairs as without the interruption.
+    written to SOURCE, the lines to TARGET. Lines that are empty or too long, and lines whose translation was cut or has
+    unknown pieces, are left out and counted. Ctrl-C stops and saves; the same command continues, also after a crash,
+    and writes the same pairs as without the interruption.
 
     If the translator was trained on little text, its samples are poor: --top-k 10 or --beam 5 gives better sources.
 
@@ -90,8 +90,8 @@ def print_counts(task: "BackTranslation", counts: "Counts") -> None:
     if left_out:
         print(f"left out    {left_out}")
     if counts.unlike:
-        share = "; is this the right translator for them?" if 2 * counts.unlike > counts.lines else ""
-        print(f"remark      {counted(counts.unlike, 'line')} unlike the training texts of {task.translator}{share}")
+        question = "; is this the right translator for them?" if 2 * counts.unlike > counts.lines else ""
+        print(f"remark      {counted(counts.unlike, 'line')} unlike the training texts of {task.translator}{question}")
     print(f"sources     {source}")
     print(f"targets     {target}")
     print(f"\nnow         regard train …,{source} …,{target} --synthetic 2 --out …")

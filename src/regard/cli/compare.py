@@ -21,7 +21,9 @@ def compare(
     at_most: Annotated[
         float | None,
         typer.Option(
-            "--at-most", help="Exit with status 1 if the attention of a query differs by more than this, from 0 to 1."
+            "--at-most",
+            help="The largest difference that counts as none; if it is given, a larger one ends with exit status 1.",
+            show_default="1e-3",
         ),
     ] = None,
     html: Annotated[
@@ -43,12 +45,13 @@ def compare(
     [bold]Examples[/bold]
 
     \b
-      regard compare MiniLM ./tuned "The snake has a venom." --html parted.html
+      regard compare MiniLM ./tuned "The snake has a venom." --html differences.html
       regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
-          --at-most 1e-3 --json parted.json
+          --at-most 1e-3 --json differences.json
     """
-    from regard.cli.look import read_stdin, trace_text
+    from regard.cli.look import trace_text
     from regard.cli.progress import spinner
+    from regard.cli.text_lines import read_stdin
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.json_text import comparison_json
 

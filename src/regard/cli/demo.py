@@ -31,8 +31,8 @@ def demo(
 
     First, a worked example is computed by hand, matrix by matrix. Then MiniLM reads "The snake is very dangerous
     because it has a venom.": which word does `it` attend to? Last, a small translator learns the names of numbers in
-    Korean, and its attention is shown while it translates numbers that were not in its training text. Pictures and a
-    page are written to the folder demo.
+    Korean, and its attention is shown while it translates numbers that were not in its training text. Pictures, a
+    page and the translator are written to the folder --out.
 
     [bold]Example[/bold]
 
@@ -103,8 +103,8 @@ def train_number_translator(out: Path, console: "Console") -> Path:
         from regard.views.alignment import alignment_table, write_alignment
 
         splits = sample("en", "ko", dict.fromkeys(SPLITS, EVALUATION_PAIRS) | {"train": PAIRS}, seed=7)
-        write_sample(out / "numbers", splits, ("en", "ko"), replace=True)
-    numbers = out / "numbers"
+        numbers = out / "numbers"
+        write_sample(numbers, splits, ("en", "ko"), replace=True)
     config = TrainConfig(
         training=Training(max_steps=STEPS, precision="float32"), evaluation=Evaluation(every_steps=150, pairs=100)
     )

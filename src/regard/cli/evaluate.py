@@ -17,7 +17,10 @@ def evaluate(
         Path | None, typer.Argument(help="The translations, line by line; - reads them from standard input.")
     ] = None,
     translator: Annotated[
-        Path | None, typer.Option("--translator", "-t", help="The folder of a translator that translates --source.")
+        Path | None,
+        typer.Option(
+            "--translator", "-t", help="Instead of HYPOTHESIS: a translator's folder; it translates --source."
+        ),
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
@@ -88,7 +91,7 @@ def evaluate(
     else:
         assert translator is not None  # `check_inputs` requires it if there is no hypothesis
         assert source is not None
-        hypotheses = translations(translator, lines[source], truncate, int8, device)
+        hypotheses = translate_lines(translator, lines[source], truncate, int8, device)
     with spinner("measuring"):
         evaluation = measure(
             hypotheses,
@@ -116,7 +119,7 @@ def evaluate(
     if html:
         from regard.views.evaluation.page import write_page
 
-        write_page(evaluation, html, title(hypothesis, translator), str(against) if against else None)
+        write_page(evaluation, html, page_title(hypothesis, translator), str(against) if against else None)
     if json:
         write_json(json, dumps(asdict(evaluation), ensure_ascii=False, indent=1) + "\n")
     if json != STDOUT:
@@ -126,7 +129,10 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
 ) -> None:
-    """Raise InputError unless there are translations, or a translator, to which `options` belong, and its source."""
+    """Raise InputError unless there are either translations, or a translator and its source.
+
+    `options` says for each option of the translator whether it is given.
+    """
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")
@@ -137,7 +143,7 @@ def check_inputs(
             raise InputError(f"{option} is an option of --translator; give that as well.")
 
 
-def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, device: str | None) -> list[str]:
+def translate_lines(folder: Path, lines: list[str], truncate: bool, int8: bool, device: str | None) -> list[str]:
     from regard.cli.progress import spinner
 
     with spinner(f"translating {len(lines):,} lines"):
@@ -151,7 +157,7 @@ def translations(folder: Path, lines: list[str], truncate: bool, int8: bool, dev
     return [one.text for one in found]
 
 
-def title(hypothesis: Path | None, translator: Path | None) -> str:
+def page_title(hypothesis: Path | None, translator: Path | None) -> str:
     if translator is not None:
         return translator.resolve().name
     return "translations" if hypothesis is None or str(hypothesis) == "-" else hypothesis.name

@@ -73,14 +73,14 @@ def explain(
       tokens = ["The", "snake", "it"]   names of the rows of x; else x1, x2, …
       x   = [[1, 0], [0, 2], [1, 1]]    a row for each token
       W_q = [[1, 0], [0, 1]]            Q = x W_q; W_k and W_v are needed too
-      b_q = [0, 1]                      added to Q; also b_k and b_v; none needed
-      Q = …  K = …  V = …               in place of x and the W
+      b_q = [0, 1]                      added to Q; optional, as b_k and b_v are
+      Q = …  K = …  V = …               in place of x, W_q, W_k and W_v
       memory = …  memory_tokens = …     where K and V come from, if not from x
       n_heads = 2  W_o = …              heads to split into; output parameters
       scale = 1.0                       factor of the products; else 1 / √d_k
       mask = "causal"                   or rows of true (may attend) and false
       temperature = 0.5                 what the scores are divided by
-      title = "…"  source = "…"         its title; where the numbers come from
+      title = "…"  source = "…"         a title; where the numbers come from
     """
     from regard.cli.progress import spinner
 
@@ -93,7 +93,7 @@ def explain(
         from regard.by_hand.inputs_file import built_in_inputs, named_mask, read_inputs
         from regard.by_hand.work_out import work_out
 
-        causal = mask is not None and named_mask(mask) is not None
+        causal = mask is not None and named_mask(mask) == "causal"  # any other name raises InputError
         query: str | int | None = token
         if text is not None:
             inputs, query = inputs_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
@@ -119,7 +119,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
     Args:
         digits: the number of decimals of each number; None = 4, or fewer where a matrix is too wide.
-        every_matrix: False = print only the steps of the marked query.
+        every_matrix: False = print only the steps of the query `worked.query`.
     """
     if every_matrix:
         from regard.views.terminal.matrices import show
@@ -153,9 +153,9 @@ def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[Ex
 def print_examples() -> None:
     from regard.by_hand.examples import titles
 
-    named = titles()
-    longest = max(map(len, named))
-    for name, title in named.items():
+    title_of = titles()
+    longest = max(map(len, title_of))
+    for name, title in title_of.items():
         print(f"{name:<{longest}}  {title}")
 
 

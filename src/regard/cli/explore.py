@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.listening import listen
+from regard.cli.listening_socket import listen
 from regard.cli.shared_options import Host, Model, Port
 from regard.errors import InputError, require_packages
 
@@ -15,7 +15,8 @@ def explore(
     text: Annotated[str | None, typer.Argument(help="The text that the page shows first.", show_default=False)] = None,
     model: Model = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="Show this saved trace; without --model, no other text can be typed.")
+        Path | None,
+        typer.Option("--trace", help="Show this saved trace; only --model or --translator reads other texts."),
     ] = None,
     translator: Annotated[
         Path | None, typer.Option("--translator", help="The folder of a translator, which translates what is typed.")
@@ -60,15 +61,15 @@ def explore(
     if name is None and shown is None:
         name = "MiniLM"
     session = Session(name, shown, FIRST_TEXT if text is None else text)
-    place = listen(host, port)
-    with place.socket:
+    listening = listen(host, port)
+    with listening.socket:
         if name is not None:
             with spinner("loading the model"):  # a model that reads no text raises InputError before the page opens
                 session.load(name, writes=False)
-        print(f"exploring at {place.address} (Ctrl-C ends it)", flush=True)
+        print(f"exploring at {listening.address} (Ctrl-C ends it)", flush=True)
         if browser and sys.stdout.isatty():
             import webbrowser
 
-            webbrowser.open(place.address)
-        app = application(session, place.hosts, place.token)
-        place.run(app)
+            webbrowser.open(listening.address)
+        app = application(session, listening.hosts, listening.token)
+        listening.run(app)

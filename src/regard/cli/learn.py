@@ -21,7 +21,8 @@ def learn(
         str | None, typer.Argument(metavar="LESSON", help="A lesson, by name or number.", show_default="list them")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write all lessons as a page for any browser, with live pictures.")
+        Path | None,
+        typer.Option("--html", help="Write all lessons as a page with live pictures; LESSON is shown first."),
     ] = None,
     language: Annotated[
         str | None,
@@ -30,7 +31,7 @@ def learn(
 ) -> None:
     """Learn what attention is and does, in eleven short lessons with numbers that you can follow.
 
-    The page has the same lessons with live pictures: choose a token, step through a computation, move the
+    The page of --html has the same lessons with live pictures: choose a token, step through a computation, move the
     temperature, cut an edge.
 
     \b
@@ -50,7 +51,7 @@ def learn(
         with spinner("writing the lessons"):
             from regard.lessons.course_page import write_course
 
-            write_course(html, chosen, language)
+            write_course(html, chosen, language)  # None = the browser's language
     elif chosen is None:
         list_lessons([lesson(name) for name in NAMES], language_shown)
     else:
@@ -75,7 +76,7 @@ def list_lessons(lessons: "list[Lesson]", language: str) -> None:
     print("\nregard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.")
 
 
-def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
+def show_lesson(lesson: "Lesson", lesson_text: "LessonText") -> None:
     from rich.console import Console
 
     from regard.cli.progress import spinner
@@ -83,11 +84,11 @@ def show_lesson(lesson: "Lesson", said: "LessonText") -> None:
     from regard.lessons.terminal import show_attention
 
     console = Console(highlight=False, markup=False)
-    text = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
-    console.rule(f"{NAMES.index(lesson.name) + 1}  {said.title}", align="left")
-    for paragraph in said.text:
+    narrow = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
+    console.rule(f"{NAMES.index(lesson.name) + 1}  {lesson_text.title}", align="left")
+    for paragraph in lesson_text.text:
         formula = paragraph.startswith(FORMULA)
-        text.print(f"\n    {paragraph.removeprefix(FORMULA)}" if formula else f"\n{paragraph.replace('`', '')}")
+        narrow.print(f"\n    {paragraph.removeprefix(FORMULA)}" if formula else f"\n{paragraph.replace('`', '')}")
     console.print()
     seen = None
     if lesson.sentence is not None:

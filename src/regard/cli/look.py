@@ -13,6 +13,7 @@ from regard.cli.remarks import (
     remark_on_silence,
     remark_on_stages,
     remark_on_texts,
+    remarks_on_translation,
 )
 from regard.cli.shared_options import HeadName, Model, Span, Target, Token, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
@@ -100,6 +101,7 @@ def look(
       regard look "A dog runs." --model en-de --html dog.html
     """
     from regard.cli.progress import spinner
+    from regard.cli.text_lines import read_stdin
 
     pictures = [path for path in (png, svg, pdf) if path is not None]
     outputs = checked_outputs(
@@ -123,13 +125,13 @@ def look(
         elif has_medium:
             from regard.cli.media_files import media_arguments
 
-            medium = media_arguments(image or [], video, audio) | {"layers": None if layer is None else [layer]}
-            seen = trace_media(model, text, target, new_tokens, medium, for_page=html is not None)
+            options = media_arguments(image or [], video, audio) | {"layers": None if layer is None else [layer]}
+            seen = trace_media(model, text, target, new_tokens, options, for_page=html is not None)
         else:
             seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
             seen = seen.words(*(span or ()))
-        full_trace, seen = seen, seen.stage(head)
+        full_trace, seen = seen, seen.stage(head)  # `seen` now has only the layers of one patch size
         if not padding:
             seen = seen.without_padding()
         focus = focus_on(seen, token, head, layer)
@@ -141,9 +143,7 @@ def look(
     remark_on_silence(full_trace, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if translation is not None:
-        from regard.cli.translate import remarks
-
-        for remark in (*remarks(translation), *translation.unlike):
+        for remark in (*remarks_on_translation(translation), *translation.unlike):
             print_remark(remark)
     if json != STDOUT:
         if translation is not None:
@@ -155,11 +155,12 @@ def look(
                 seen.html(html, token=query, head=name, padding=padding)
             else:
                 translation.html(html, token=query, head=name)
+        one_head = token or head or layer is not None
         for picture in pictures:
-            if translation is None or token or head or layer is not None or not translation.alignment.pairs:
-                seen.figure(picture, token=query, head=name, padding=padding)
-            else:
+            if translation is not None and translation.alignment.pairs and not one_head:
                 translation.figure(picture)
+            else:
+                seen.figure(picture, token=query, head=name, padding=padding)
         if heads:
             seen.heads_figure(heads, layer, focus.head.kind, padding=padding)
         if json:
@@ -173,18 +174,12 @@ def look(
         print_written(outputs)
 
 
-def read_stdin() -> str:
-    from regard.cli.text_lines import read_lines, standard_input
-
-    return "\n".join(line for lines in read_lines(standard_input()) for line in lines)
-
-
 def translate_text(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None
 ) -> "Translation | None":
     """Translate a text, or score its translation `target`, with the translator in the folder `model`.
 
-    None = `model` is no translator's folder, but a Hugging Face model or None.
+    Return None if `model` is a Hugging Face model or None.
     """
     from regard.translation.translator_folder import holds_translator
 
@@ -237,13 +232,13 @@ def trace_media(
     text: str | None,
     target: str | None,
     new_tokens: int | None,
-    medium: dict[str, Any],
+    options: dict[str, Any],
     for_page: bool,
 ) -> "Trace":
     """Return the trace of a model while it reads pictures or a video (with or without a text), or a recording.
 
     Args:
-        medium: the pictures, the video or the recording, and the layers to keep, as arguments of `regard.trace`.
+        options: arguments of `regard.trace`: the pictures, the video or the recording, and the layers to keep.
         for_page: whether to keep the hidden states too, which a page shows.
     """
     if model is None:
@@ -252,4 +247,4 @@ def trace_media(
     from regard.tracing.run import trace
 
     run = trace_for_page if for_page else trace
-    return run(model, text, target=target, new_tokens=new_tokens, **medium)
+    return run(model, text, target=target, new_tokens=new_tokens, **options)

@@ -19,10 +19,10 @@ from regard.cli.evaluate import evaluate
 from regard.cli.explain import explain
 from regard.cli.explore import explore
 from regard.cli.export import export
+from regard.cli.help_names import RegardCommand, Verb
 from regard.cli.learn import learn
 from regard.cli.look import look
 from regard.cli.option_names import with_option_names
-from regard.cli.plain_types import Verb, Verbs
 from regard.cli.sample import sample
 from regard.cli.scan import scan
 from regard.cli.score import score
@@ -32,9 +32,6 @@ from regard.cli.train import train
 from regard.cli.translate import translate
 from regard.errors import InputError
 from regard.visible_text import escape_controls
-
-CHECKS_BEFORE_SLEEP = "1000"
-"""How many times a waiting OpenMP thread checks for work before it sleeps."""
 
 WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """The error numbers of failed writes: no space on the disk, a quota, a file size limit, a defect of the disk."""
@@ -64,7 +61,7 @@ def help_text(docstring: str) -> str:
 
 app = typer.Typer(
     name="regard",
-    cls=Verbs,
+    cls=RegardCommand,
     help="Attention you can see: who looks at whom in a model, exactly.",
     no_args_is_help=True,
     add_completion=False,
@@ -83,7 +80,6 @@ def version(
         False, "--version", help="Show the version and which compiled kernels are in use, and exit.", is_eager=True
     ),
 ) -> None:
-    """If --version is given, print the version and which compiled kernels are in use, and exit."""
     if show:
         from regard import __version__
         from regard.kernels.library import description
@@ -93,14 +89,14 @@ def version(
 
 
 def limit_thread_spinning() -> None:
-    """Let waiting OpenMP threads sleep soon; this must run before torch is imported.
+    """Let a waiting OpenMP thread sleep after it has checked for work 1000 times, unless the user has set a policy.
 
-    By default, waiting threads keep their cores much longer. Measured on two cores, the default made training 4 %
-    faster on an idle machine, but 27 times slower beside one other busy process, because the thread with work got no
-    core.
+    Must run before torch is imported. By default, a waiting thread checks for work, and keeps its core, much longer.
+    Measured on two cores, the default made training 4 % faster on an idle machine, but 27 times slower beside one other
+    busy process, because the thread with work got no core.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        os.environ["GOMP_SPINCOUNT"] = CHECKS_BEFORE_SLEEP
+        os.environ["GOMP_SPINCOUNT"] = "1000"
 
 
 def exit_with_message(message: str) -> NoReturn:
@@ -112,9 +108,12 @@ def usage_message(error: typer.TyperException) -> str:
     """Return the message for a command line that Typer refuses: what is wrong, and which help to read."""
     message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if message.startswith("Got unexpected extra argument"):
-        extra, options = message.partition(" (")[2].removesuffix(")"), context.command.params if context else []
-        reads_file = any("--input" in option.opts for option in options) and os.path.isfile(extra)  # noqa: PTH113
-        message += f": use -i {extra}" if reads_file else ": a text of several words needs quotes around it"
+        extra = message.partition(" (")[2].removesuffix(")")  # the extra words stand in brackets at the end
+        has_input = context is not None and any("--input" in option.opts for option in context.command.params)
+        if has_input and os.path.isfile(extra):  # noqa: PTH113 (Path(extra).is_file() raises OSError for a long text)
+            message += f": use -i {extra}"
+        else:
+            message += ": a text of several words needs quotes around it"
     command = context.command_path if context else "regard"
     return f"{message[0].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {command} --help."
 
@@ -141,13 +140,13 @@ def run() -> None:
         )
     except OSError as error:
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
-            raise
-        # At exit, Python writes the rest of the output. It now goes to /dev/null, or else the error would occur again.
+            raise  # the error is not one of standard output, which has no file name
+        # Python writes what is left of the output at exit; into /dev/null, since the error would occur again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)
         exit_with_message(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
-        if stop.code == 130:  # Typer's exit status after Ctrl-C
+        if stop.code == 130:  # the exit status after Ctrl-C
             print("regard: stopped", file=sys.stderr)
         raise

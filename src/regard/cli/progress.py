@@ -19,13 +19,12 @@ def spinner(task: str) -> Iterator[None]:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with report_to(None), shown as progress:
+    with report_to(None), shown as progress:  # no second bar for a slow computation
         progress.add_task(task, total=None)
         yield
 
 
 PrintRemark = Callable[[str], None]
-
 CountLines = Callable[[int], None]
 
 

@@ -1,14 +1,16 @@
-"""Remarks on the error stream, for all verbs that show a text."""
+"""Remarks of the verbs, printed on the error stream."""
 
 import os
 import shlex
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from regard.visible_text import escape_controls
 
 if TYPE_CHECKING:
     from regard.tracing.trace import Trace
+    from regard.translation.translation import Translation
 
 NOT_TRANSLATED = "not translated: a clause is too long; divide it, or translate only its beginning with --truncate"
 
@@ -34,11 +36,7 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if layers are not shown because they divide the picture into other patches than the shown layers.
-
-    Args:
-        shown: the part of `full_trace` that is shown: layers with the same tokens.
-    """
+    """Print a remark if only the layers of one patch size are shown, as the part `shown` of the trace."""
     from regard.tracing.patterns_by_layer import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
@@ -52,12 +50,34 @@ def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
     """Print a remark if the silence after a recording, which the model reads too, is shown as one token."""
     from regard.tracing.tokens.places import Frame
 
-    ends = [[t.place.end_seconds for t in of.source if isinstance(t.place, Frame)] for of in (full_trace, shown)]
-    if len(ends[1]) < len(ends[0]):
+    frames, shown_frames = (
+        [token.place for token in trace.source if isinstance(token.place, Frame)] for trace in (full_trace, shown)
+    )
+    if len(shown_frames) < len(frames):
         print_remark(
-            f"the model reads {ends[0][-1]:.2f} s; the silence after the recording, from {ends[1][-1]:.2f} s on, is "
-            "shown as one token; see its frames with --padding."
+            f"the model reads {frames[-1].end_seconds:.2f} s; the silence after the recording, from "
+            f"{shown_frames[-1].end_seconds:.2f} s on, is shown as one token; see its frames with --padding."
         )
+
+
+def remarks_on_translation(translation: "Translation") -> Iterator[str]:
+    from regard.translation.pieces import UNKNOWN
+
+    if translation.unknown:
+        yield f"the translator does not know {', '.join(map(repr, dict.fromkeys(translation.unknown)))}"
+    if translation.missing:
+        yield f"the translation lacks {', '.join(translation.missing)}"
+    if translation.untranslated:
+        yield NOT_TRANSLATED
+    if translation.parts:
+        yield f"long: translated in {len(translation.parts)} parts"
+    if translation.left_out:
+        n = len(translation.source_ids) - 1
+        yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
+    if translation.cut:
+        yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
+    if UNKNOWN in translation.target_pieces:
+        yield f"{UNKNOWN} stands for an unknown piece"
 
 
 def remark_on_fonts(text: str) -> None:

@@ -36,7 +36,7 @@ def scan(
 ) -> None:
     """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.
 
-    Blank lines are left out. Of a text that is too long for the model, only the beginning is read. Remarks count both.
+    Blank lines are left out. Of a text that is too long for the model, only the beginning is read. Both are counted.
 
     [bold]Examples[/bold]
 

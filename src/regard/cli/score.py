@@ -59,10 +59,10 @@ def score(
       regard score en-ko test.en test.ko --json | jq .pieces
     """
     from regard.cli.progress import line_progress, spinner
-    from regard.cli.text_lines import open_lines, read_lines
+    from regard.cli.text_lines import open_text, read_lines
 
     with ExitStack() as stack:
-        streams = [open_lines(stack, path) for path in (source, target)]
+        streams = [open_text(stack, path) for path in (source, target)]
         with spinner("loading the translator"):
             from regard.translation.translator import Translator
 
@@ -72,7 +72,8 @@ def score(
             (line for lines in read_lines(stream, path) for line in lines)
             for stream, path in zip(streams, (source, target), strict=True)
         )
-        pairs_of_lines, first = checked_pairs(sources, targets, source, target), 1
+        pairs_of_lines = checked_pairs(sources, targets, source, target)
+        first = 1  # the number of the batch's first line
         while batch := list(islice(pairs_of_lines, PAIRS_PER_CALL)):
             scored = translator.score(*zip(*batch, strict=True), truncate=truncate, first=first)
             for line in json_lines(translator, scored) if as_json else text_lines(scored, pairs):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.listening import listen
+from regard.cli.listening_socket import listen
 from regard.cli.search_options import BeamSize, GreedySearch, search_from_options
 from regard.cli.shared_options import Device, Host, Int8, Port
 from regard.errors import InputError, require_packages
@@ -47,7 +47,7 @@ def serve(
 
         search = search_from_options(greedy, False, {"size": beam}, {})
         translator = Translator.load(folder, device, int8=int8)
-    place = listen(host, port)
-    print(f"serving {translator.name} at {place.address} (Ctrl-C ends it)", flush=True)
-    app = application(Batching(translator, search), place.hosts, place.token)
-    place.run(app)
+    listening = listen(host, port)
+    print(f"serving {translator.name} at {listening.address} (Ctrl-C ends it)", flush=True)
+    app = application(Batching(translator, search), listening.hosts, listening.token)
+    listening.run(app)

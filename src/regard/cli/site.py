@@ -45,8 +45,8 @@ def site(
 
     The page is that of regard explore: the model reads, continues or translates the text that the reader types. No
     server runs the model, and the typed text stays in the browser. The page links to the course of regard learn, which
-    is written into the same folder. The folder of MiniLM has 101 MB. Before it is written,
-    the exported model is compared with the original.
+    is written into the same folder. With MiniLM, the folder has 101 MB. Before the folder is written, the exported
+    model is compared with the original.
 
     [bold]Examples[/bold]
 

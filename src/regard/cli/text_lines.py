@@ -13,7 +13,7 @@ from regard.errors import InputError, reason
 from regard.text.parallel import GZIP, LONGEST_LINE, decode_line, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**20
-"""The number of bytes of the first read (small, to answer the first lines soon), and of the largest read."""
+"""The size of the first read in bytes (small, to answer the first lines soon), and of the largest read."""
 
 
 def standard_input() -> BufferedIOBase:
@@ -76,11 +76,15 @@ def read_lines(
         raise InputError(f"cannot read {name}: {reason(error)}.") from error
 
 
-def open_lines(stack: ExitStack, path: Path) -> BufferedIOBase:
+def open_text(stack: ExitStack, path: Path) -> BufferedIOBase:
     try:
         return stack.enter_context(path.open("rb"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; give a text file with a sentence a line.") from error
+
+
+def read_stdin() -> str:
+    return "\n".join(read_file_lines(Path("-")))
 
 
 def read_file_lines(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.remarks import NOT_TRANSLATED
+from regard.cli.remarks import remarks_on_translation
 from regard.cli.search_options import (
     BeamSize,
     GreedySearch,
@@ -120,7 +120,7 @@ def translate(
       regard translate en-fr --json < book.en | jq .alignment
     """
     from regard.cli.progress import line_progress, spinner
-    from regard.cli.text_lines import open_lines, read_lines, standard_input
+    from regard.cli.text_lines import open_text, read_lines, standard_input
 
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     beam_options = {"size": beam, **penalties, "n_best": n_best, "mbr": mbr}
@@ -131,7 +131,7 @@ def translate(
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"--batch-tokens {batch_tokens} must be at least 1.")
     with ExitStack() as stack:
-        stream = standard_input() if file is None else open_lines(stack, file)
+        stream = standard_input() if file is None else open_text(stack, file)
         prefixes = Prefixes(prefix, prefix_file)
         with spinner("loading the translator"):
             from regard.translation.length_batches import BATCH_TOKENS
@@ -158,7 +158,8 @@ def translate(
                 )
                 output.write(translator, found, first)
                 for number, one in enumerate(found, first):
-                    for remark in (*remarks(one), *(one.unlike_source if sample else one.unlike)):
+                    unlike = one.unlike_source if sample else one.unlike  # a drawn translation may be improbable
+                    for remark in (*remarks_on_translation(one), *unlike):
                         print_remark(f"line {number}: {remark}")
                     n_untranslated += one.untranslated
                 first += len(texts)
@@ -171,8 +172,7 @@ def translate(
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
     """Return a function that prints the prompt "NAME> ", to be called before each line that the user types.
 
-    It prints nothing unless `stream`, from which the lines are read, standard output and the error stream are
-    terminals.
+    The function prints nothing unless `stream`, standard output and the error stream are all terminals.
     """
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None
@@ -223,9 +223,9 @@ class OutputFormat:
     """The format in which translations are written.
 
     Attributes:
-        alignments, scores: what a line of text has after the translation.
-        json: write a JSON object with all fields for each translation, not lines of text.
-        n_best: a line of text for each candidate translation, instead of the best only.
+        alignments, scores: whether a line of text has the word alignment and the scores after the translation.
+        json: whether each translation is a JSON object with all fields, not a line of text.
+        n_best: whether each candidate translation has a line of text, not only the best.
     """
 
     alignments: bool
@@ -245,9 +245,9 @@ class OutputFormat:
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
         numbered = [
-            (number, one)
-            for number, each in enumerate(translations, first - 1)
-            for one in (each.candidates if self.n_best else [each])
+            (number, candidate)
+            for number, best in enumerate(translations, first - 1)
+            for candidate in (best.candidates if self.n_best else [best])
         ]
         pairs = translator.align([one for _, one in numbered]) if self.alignments else [None] * len(numbered)
         for (number, one), alignment in zip(numbered, pairs, strict=True):
@@ -257,23 +257,3 @@ class OutputFormat:
                 expected = one.expected_chrf
                 fields += [f"{one.mean_log_probability:.6f}", "-" if expected is None else f"{expected:.1f}"]
             yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
-
-
-def remarks(translation: "Translation") -> Iterator[str]:
-    from regard.translation.pieces import UNKNOWN
-
-    if translation.unknown:
-        yield f"the translator does not know {', '.join(map(repr, dict.fromkeys(translation.unknown)))}"
-    if translation.missing:
-        yield f"the translation lacks {', '.join(translation.missing)}"
-    if translation.untranslated:
-        yield NOT_TRANSLATED
-    if translation.parts:
-        yield f"long: translated in {len(translation.parts)} parts"
-    if translation.left_out:
-        n = len(translation.source_ids) - 1
-        yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
-    if translation.cut:
-        yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
-    if UNKNOWN in translation.target_pieces:
-        yield f"{UNKNOWN} stands for an unknown piece"

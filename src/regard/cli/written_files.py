@@ -38,28 +38,28 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
     """
     from regard.views.output_file import check_writable
 
-    read = [path for path in inputs if path is not None and Path(path).exists()]
+    read = [Path(path) for path in inputs if path is not None and Path(path).exists()]
     for position, output in enumerate(outputs):
         check_writable(output)
-        if output.exists() and any(is_part_of(output, Path(path)) for path in read):
+        if output.exists() and any(is_part_of(output, path) for path in read):
             raise InputError(f"cannot write {output}: it is an input of this command; name another file.")
         is_file = output.is_file() or not output.exists()  # a device such as /dev/null may be named twice
         if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
             raise InputError(f"cannot write {output}: two options name it; name another file for one of them.")
 
 
-def is_part_of(output: Path, read: Path) -> bool:
-    """Return whether an existing file is the input `read`, or a part of the model in the folder `read`.
+def is_part_of(output: Path, source: Path) -> bool:
+    """Return whether an existing file is the input `source`, or a part of the model in the folder `source`.
 
     A page, a picture or a table in the folder of a model is not part of the model.
     """
-    if not read.is_dir():
-        return output.samefile(read)
+    if not source.is_dir():
+        return output.samefile(source)
     if output.suffix.lower() in NEVER_READ:
         return False
     # In Hugging Face's cache, a model's folder has symbolic links to files elsewhere, so each file is compared.
-    linked = any(output.samefile(path) for path in read.iterdir() if path.exists())
-    return linked or output.resolve().is_relative_to(read.resolve())
+    linked = any(output.samefile(path) for path in source.iterdir() if path.exists())
+    return linked or output.resolve().is_relative_to(source.resolve())
 
 
 def write_json(path: Path, document: str) -> None:

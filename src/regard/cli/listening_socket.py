@@ -1,4 +1,4 @@
-"""The listening socket of a server, and the host names and the secret token that requests must have."""
+"""The listening socket of a server, with the host names and the secret token that its requests must have."""
 
 import secrets
 import socket
@@ -15,8 +15,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listening:
-    """A listening socket, and the requests that the server accepts.
+class ListeningSocket:
+    """A listening socket, and which requests the server accepts.
 
     Attributes:
         address: the URL to open in a browser; it contains the token, if there is one.
@@ -36,21 +36,20 @@ class Listening:
         uvicorn.Server(config).run(sockets=[self.socket])
 
 
-def listen(host: str, port: int) -> Listening:
+def listen(host: str, port: int) -> ListeningSocket:
     """Open a listening socket (port 0 = any free port), with a token if other machines can reach it."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)
+        opened = socket.create_server((host, port), family=family)
     except OSError as error:
-        raise InputError(
-            f"cannot listen on {host} port {port}: {reason(error).partition(' (')[0]}; give another --port or --host."
-        ) from error
-    port = listening.getsockname()[1]
+        cause = reason(error).partition(" (")[0]  # Python adds " (while attempting to bind on address …)"
+        raise InputError(f"cannot listen on {host} port {port}: {cause}; give another --port or --host.") from error
+    port = opened.getsockname()[1]
     address = f"http://{host_in_url(host)}:{port}/"
     if host in LOOPBACK:
-        return Listening(listening, address, tuple(f"{host_in_url(one)}:{port}" for one in LOOPBACK), None)
+        return ListeningSocket(opened, address, tuple(f"{host_in_url(one)}:{port}" for one in LOOPBACK), None)
     token = secrets.token_urlsafe(24)
-    return Listening(listening, f"{address}?token={token}", (), token)
+    return ListeningSocket(opened, f"{address}?token={token}", (), token)
 
 
 def host_in_url(host: str) -> str:
