@@ -17,7 +17,7 @@ with_and_without_r_drop = pytest.mark.parametrize(("n_predictions", "r_drop"), [
 @pytest.fixture(params=[1, 5, 23, 100])
 def parts(request, monkeypatch):
     """Set the number of tokens that are processed at a time."""
-    monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", request.param)
+    monkeypatch.setattr(projected_loss, "LEAST_ROWS", request.param)
     monkeypatch.setitem(projected_loss.LOGITS_AT_ONCE, "cpu", 1)
 
 
@@ -121,7 +121,7 @@ class Largest(TorchDispatchMode):
 
 @with_and_without_r_drop
 def test_all_logits_are_never_held(given, n_predictions, r_drop, monkeypatch):
-    monkeypatch.setattr(projected_loss, "LEAST_PREDICTIONS", 5)
+    monkeypatch.setattr(projected_loss, "LEAST_ROWS", 5)
     monkeypatch.setitem(projected_loss.LOGITS_AT_ONCE, "cpu", 12 * VOCABULARY)
     tensors, labels = given(n_predictions=n_predictions)
     with Largest() as largest:

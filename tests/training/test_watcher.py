@@ -25,9 +25,9 @@ def test_the_current_task_is_training_from_the_first_step_on():
     terminal = Terminal()
     terminal.busy("dividing the texts into pieces")
     terminal.stepped(0, 1_260)
-    assert terminal.now == "training: step 0 of 1,260"
+    assert terminal.description == "training: step 0 of 1,260"
     terminal.stepped(7, 1_260)
-    assert terminal.now == "training: step 7 of 1,260"
+    assert terminal.description == "training: step 7 of 1,260"
     entry = Progress(
         step=50,
         max_steps=1_260,
@@ -40,4 +40,7 @@ def test_the_current_task_is_training_from_the_first_step_on():
     )
     terminal.progress(entry)
     terminal.stepped(51, 1_260)
-    assert terminal.now == "step 50/1,260 · epoch 3 · loss 6.500 · rate 1.00e-03 · 999 tokens/s · at most 1:15 left"
+    assert (
+        terminal.description
+        == "step 50/1,260 · epoch 3 · loss 6.500 · rate 1.00e-03 · 999 tokens/s · at most 1:15 left"
+    )

@@ -45,9 +45,9 @@ def compare(
     [bold]Examples[/bold]
 
     \b
-      regard compare MiniLM ./tuned "The snake has a venom." --html differences.html
+      regard compare MiniLM ./tuned "The snake has a venom." --html compared.html
       regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
-          --at-most 1e-3 --json differences.json
+          --at-most 1e-3 --json compared.json
     """
     from regard.cli.look import trace_text
     from regard.cli.progress import spinner

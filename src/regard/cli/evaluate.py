@@ -17,10 +17,7 @@ def evaluate(
         Path | None, typer.Argument(help="The translations, line by line; - reads them from standard input.")
     ] = None,
     translator: Annotated[
-        Path | None,
-        typer.Option(
-            "--translator", "-t", help="Instead of HYPOTHESIS: a translator's folder; it translates --source."
-        ),
+        Path | None, typer.Option("--translator", "-t", help="A translator's folder, to get HYPOTHESIS from --source.")
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
@@ -127,18 +124,15 @@ def evaluate(
 
 
 def check_inputs(
-    hypothesis: Path | None, translator: Path | None, source: Path | None, options: dict[str, bool]
+    hypothesis: Path | None, translator: Path | None, source: Path | None, translator_options: dict[str, bool]
 ) -> None:
-    """Raise InputError unless there are either translations, or a translator and its source.
-
-    `options` says for each option of the translator whether it is given.
-    """
+    """Raise InputError unless there are either translations, or a translator and its source."""
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")
     if translator is not None and source is None:
         raise InputError("--translator translates the file --source, which is missing; name the file to translate.")
-    for option, is_given in options.items():
+    for option, is_given in translator_options.items():
         if is_given and translator is None:
             raise InputError(f"{option} is an option of --translator; give that as well.")
 

@@ -15,8 +15,7 @@ def explore(
     text: Annotated[str | None, typer.Argument(help="The text that the page shows first.", show_default=False)] = None,
     model: Model = None,
     trace: Annotated[
-        Path | None,
-        typer.Option("--trace", help="Show this saved trace; only --model or --translator reads other texts."),
+        Path | None, typer.Option("--trace", help="Show a saved trace; only --model or --translator reads other texts.")
     ] = None,
     translator: Annotated[
         Path | None, typer.Option("--translator", help="The folder of a translator, which translates what is typed.")

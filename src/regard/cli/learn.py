@@ -21,8 +21,7 @@ def learn(
         str | None, typer.Argument(metavar="LESSON", help="A lesson, by name or number.", show_default="list them")
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", help="Write all lessons as a page with live pictures; LESSON is shown first."),
+        Path | None, typer.Option("--html", help="Write a page of all lessons, with live pictures, LESSON first.")
     ] = None,
     language: Annotated[
         str | None,

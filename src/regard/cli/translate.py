@@ -180,9 +180,6 @@ def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
     return lambda: print(f"{name}> ", end="", file=sys.stderr, flush=True)
 
 
-# Options
-
-
 class Prefixes:
     """The prefixes with which translations must begin: one prefix for all, or one for each line, read from a file."""
 
@@ -213,9 +210,6 @@ class Prefixes:
                 f"{self.file} has {len(self.lines)} prefixes, but the text has fewer lines ({n_lines}); give a "
                 "file with one prefix for each line."
             )
-
-
-# Output
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -120,9 +120,10 @@ class BackTranslation:
         return state.counts
 
     def refuse_foreign(self, translator: Translator) -> None:
+        if translator.training_texts is None:
+            return
         lines = [line for line in islice(clean_lines(self.text), LINES_PER_CALL) if line]
-        texts = translator.training_texts
-        remarks = [remark for line in lines if texts is not None and (remark := texts.script_remark(line))]
+        remarks = list(filter(None, map(translator.training_texts.script_remark, lines)))
         if 2 * len(remarks) > len(lines):
             raise InputError(
                 f"{len(remarks):,} of the first {len(lines):,} lines of {self.text} are {remarks[0]}; "

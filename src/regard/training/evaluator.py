@@ -15,7 +15,7 @@ from regard.text.keyed_random import seed_of
 from regard.text.placeholders import with_items
 from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.loss import loss_of
-from regard.training.store.snapshots import DELETE, mean_parameters
+from regard.training.store.snapshots import RESUME_EARLIER, mean_parameters
 from regard.training.training_state import DevResult, TrainingState
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import SourceBatch
@@ -108,7 +108,7 @@ class Evaluator:
         if len(names) > 1:
             candidates.append((names, self.loss(folder, names)))
         chosen, loss = min(candidates, key=lambda candidate: candidate[1])
-        if chosen is not candidates[-1][0]:
+        if chosen is not candidates[-1][0]:  # `loss` has loaded the parameters of the last candidate
             self.load_mean(folder, chosen)
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
         shown = seed_of(step) % len(translations)  # another example at each step, the same in every run
@@ -129,7 +129,7 @@ class Evaluator:
             tensors = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
             for name, mean in mean_parameters(folder, names).items():
                 if name not in tensors or tensors[name].shape != mean.shape or not mean.is_floating_point():
-                    raise InputError(f"{folder / names[-1]} has no parameters of this model ({name}); {DELETE}")
+                    raise InputError(f"{folder / names[-1]} has no parameters of this model ({name}); {RESUME_EARLIER}")
                 tensors[name].copy_(mean)
 
     def loss(self, folder: Path, names: Sequence[str]) -> float:

@@ -72,8 +72,8 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
     A step has `accumulate` batches; the last step of an epoch may have fewer.
     """
     while True:
-        left = batches.epoch(position.epoch, start=position.batch)
-        while group := list(islice(left, accumulate)):
+        remaining = batches.epoch(position.epoch, start=position.batch)
+        while group := list(islice(remaining, accumulate)):
             position = replace(position, step=position.step + 1, batch=position.batch + len(group))
             yield group, position
         position = replace(position, epoch=position.epoch + 1, batch=0)
@@ -159,11 +159,11 @@ class StepTotals:
 
 def train_on(run: Run, state: TrainingState) -> TrainingState:
     """Train from `state` until training is finished, or until SIGINT or SIGTERM arrives; return the last state."""
+    if end_reason(run, state):
+        return state
     training, evaluation = run.config.training, run.config.evaluation
     totals = StepTotals(run.processes.device, state.elapsed_seconds)
     saved_seconds = state.elapsed_seconds
-    if end_reason(run, state):
-        return state
     run.watcher.stepped(state.position.step, training.max_steps)
     with StopHandler(run.watcher.say) as handler:
         for batches, position in training_steps(run.batches, state.position, training.accumulate):
@@ -171,13 +171,9 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
             totals.add(train_step(run, batches, step), batches)
             run.watcher.stepped(step, training.max_steps)
             state = replace(state, position=position, elapsed_seconds=totals.elapsed_seconds)
-            stop, save_is_due, time_is_over = any_process(
-                run,
-                step,
-                handler.requested,
-                totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes,
-                run.processes.is_main and is_out_of_time(run, state),  # only the main process decides: clocks differ
-            )
+            save_is_due = totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes
+            time_is_over = run.processes.is_main and is_out_of_time(run, state)  # others do not decide: clocks differ
+            stop, save_is_due, time_is_over = any_process(run, step, handler.requested, save_is_due, time_is_over)
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):
                 continue
@@ -212,7 +208,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return the reason why training is finished, or None; not the time limit, as the clocks of processes differ."""
+    """Like `end_reason`, without the time limit: the same in every process, although their clocks differ."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"
@@ -273,16 +269,16 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
     if run.evaluator is not None and run.log is not None:
         model_parameters = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
         name = write_snapshot(run.snapshots, state.position.step, model_parameters)
-        names = (*(n for n in state.snapshots if n != name), name)[-run.config.evaluation.average :]
-        evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
         settings = run.config.evaluation
+        names = (*state.snapshots, name)[-settings.average :]
+        evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
         state = replace(state.after_evaluation(evaluation.result, settings.metric, settings.keep), snapshots=names)
         if state.kept == evaluation.result:
             run.evaluator.write_translator(run.folder, evaluation.result)
         entry = evaluation.entry(state)
         run.log.add(entry)
         run.watcher.evaluated(entry)
-    return replace(state, since_best=run.processes.from_main(state.since_best))
+    return replace(state, since_best=run.processes.from_main(state.since_best))  # every process needs it to end
 
 
 def save(run: Run, state: TrainingState) -> None:

@@ -14,7 +14,7 @@ def make_optimiser(model: nn.Module, learning_rate: float, weight_decay: float) 
     """Return AdamW for a model that is already on its training device.
 
     Weight decay applies to the parameters of two or more dimensions, except embeddings. A rare token seldom gets a
-    gradient, so that decay would shrink its embedding to 0.
+    gradient, so decay would shrink its embedding to 0.
     """
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

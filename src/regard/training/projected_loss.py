@@ -30,8 +30,8 @@ from regard.text.vocabulary import PAD
 LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
-LEAST_PREDICTIONS = 128
-"""The smallest number of predictions (rows of logits) computed at a time; with fewer, loading W takes most time."""
+LEAST_ROWS = 128
+"""The smallest number of rows of logits computed at a time; with fewer, loading W takes most of the time."""
 
 
 class ProjectedLoss(torch.autograd.Function):
@@ -64,27 +64,25 @@ class ProjectedLoss(torch.autograd.Function):
         )
         loss = torch.zeros((), dtype=sum_dtype, device=x.device)
         n_predictions, n_tokens, _ = x.shape
-        at_once = ceil(
-            max(LEAST_PREDICTIONS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight)) / n_predictions
-        )
+        rows_at_once = max(LEAST_ROWS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight))
+        tokens_at_once = ceil(rows_at_once / n_predictions)
         if torch.compiler.is_compiling():  # one graph for batches of all sizes
-            at_once = n_tokens
+            tokens_at_once = n_tokens
         with torch.autocast(device, enabled=False):
             x, weight, bias = (tensor.to(dtype) for tensor in inputs)
-            for first in range(0, n_tokens, at_once):
-                part = slice(first, first + at_once)
+            for first in range(0, n_tokens, tokens_at_once):
+                part = slice(first, first + tokens_at_once)
                 vectors, expected = x[:, part].flatten(0, 1), labels[part].repeat(n_predictions)
                 not_padding = (expected != PAD)[:, None].to(dtype)
                 log_p = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=sum_dtype)
                 losses, logits_gradient = losses_and_gradient(log_p, expected, smoothing, r_drop)
                 loss += (losses * not_padding).sum()
                 if gradients:
+                    x_gradient, weight_gradient, bias_gradient = gradients
                     logits_gradient = logits_gradient.to(dtype)
-                    gradients[0][:, part] = ((logits_gradient @ weight) * not_padding).view(
-                        n_predictions, -1, x.shape[-1]
-                    )
-                    add_product(gradients[1], logits_gradient.T, vectors * not_padding)
-                    add_product(gradients[2][:, None], logits_gradient.T, not_padding)
+                    x_gradient[:, part] = ((logits_gradient @ weight) * not_padding).view_as(x[:, part])
+                    add_product(weight_gradient, logits_gradient.T, vectors * not_padding)
+                    add_product(bias_gradient[:, None], logits_gradient.T, not_padding)
         ctx.save_for_backward(*(grad.to(tensor.dtype) for grad, tensor in zip(gradients, inputs, strict=False)))
         ctx.n_predictions = n_predictions
         return loss / n_predictions
@@ -97,9 +95,9 @@ class ProjectedLoss(torch.autograd.Function):
 
 
 def losses_and_gradient(
-    log_p: Float[Tensor, "predictions vocabulary"], labels: Int[Tensor, " predictions"], smoothing: float, r_drop: float
-) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
-    """Return the loss of each prediction, and the gradient of the sum of all losses with respect to the logits.
+    log_p: Float[Tensor, "rows vocabulary"], labels: Int[Tensor, " rows"], smoothing: float, r_drop: float
+) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "rows vocabulary"]]:
+    """Return the loss of each row of logits, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
         log_p: log softmax(logits); it is overwritten. With R-Drop, first the predictions p of all tokens, then the
@@ -113,15 +111,15 @@ def losses_and_gradient(
 
 
 def loss_gradient_(
-    log_p: Float[Tensor, "tokens vocabulary"], labels: Int[Tensor, " tokens"], smoothing: float
-) -> Float[Tensor, "tokens vocabulary"]:
+    log_p: Float[Tensor, "rows vocabulary"], labels: Int[Tensor, " rows"], smoothing: float
+) -> Float[Tensor, "rows vocabulary"]:
     logits_gradient = log_p.exp_().sub_(smoothing / log_p.shape[1])
     return logits_gradient.scatter_add_(1, labels[:, None], torch.full_like(logits_gradient[:, :1], smoothing - 1))
 
 
 def divergence(
-    log_p: Float[Tensor, "predictions vocabulary"],
-) -> tuple[Float[Tensor, "predictions 1"], Float[Tensor, "predictions vocabulary"]]:
+    log_p: Float[Tensor, "rows vocabulary"],
+) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "rows vocabulary"]]:
     """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
     The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; the gradients, in the same order, are

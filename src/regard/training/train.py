@@ -107,26 +107,6 @@ def train(
     )
 
 
-def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
-    """Measure the finished translator on the dev pairs and save the results in its folder, unless that was done before.
-
-    The results are the alignment rule, which names the attention weights from which word alignments are read; the
-    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`).
-    """
-    from regard.translation.translator import Translator
-
-    translator = Translator.load(folder, device)
-    if "calibration" in translator.extra:
-        return
-    watcher.busy("choosing the attention that aligns words")
-    chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
-    watcher.busy("calibrating the scores of translations")
-    chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
-    rule = chosen.alignment_rule
-    unmeasured = "; they are unreliable: no target piece of the dev pairs depends on one source word"
-    watcher.say(f"alignments come from {rule}{unmeasured if rule.agreement is None else ''}")
-
-
 def prepare_together(
     out: Path,
     texts: TextFiles,
@@ -144,9 +124,9 @@ def prepare_together(
     for _ in turn_of(processes):
         claim(out, texts, folder_lock if processes.is_main else None)
     with removed_if_refused(out, is_new):
-        share, settled = processes.share(missing_files(out) if processes.is_first_here else 0), None
-        if processes.is_first_here:
-            settled = write_missing(out, texts, config, processes.device, watcher, share)
+        writes = processes.is_first_here
+        share = processes.share(missing_files(out) if writes else 0)
+        settled = write_missing(out, texts, config, processes.device, watcher, share) if writes else None
         processes.wait()
         for _ in turn_of(processes):
             prepared = load_written(out, config, settled)
@@ -156,8 +136,8 @@ def prepare_together(
 def turn_of(processes: Processes) -> Iterator[None]:
     """Yield once, when it is the turn of this process; then wait until all turns are over.
 
-    The main process comes first, then the first process of every other machine, then all other processes. Machines may
-    share a folder: so the first process that uses a folder writes the files, and the others find them complete.
+    The main process comes first, then the first process of every other machine, then all other processes. So the first
+    process that uses a folder writes the files, and the others find them complete, even if machines share the folder.
     """
     turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
     for is_own_turn in turns:
@@ -233,3 +213,23 @@ def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
         training_texts=TrainingTexts.of(prepared.batches.corpus, prepared.source_vocabulary),
         smoothing=prepared.config.training.label_smoothing,
     )
+
+
+def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
+    """Measure the finished translator on the dev pairs and save the results in its folder, unless that was done before.
+
+    The results are the alignment rule, which names the attention weights from which word alignments are read; the
+    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`).
+    """
+    from regard.translation.translator import Translator
+
+    translator = Translator.load(folder, device)
+    if "calibration" in translator.extra:
+        return
+    watcher.busy("choosing the attention that aligns words")
+    chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
+    watcher.busy("calibrating the scores of translations")
+    chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
+    rule = chosen.alignment_rule
+    unmeasured = "; they are unreliable: no target piece of the dev pairs depends on one source word"
+    watcher.say(f"alignments come from {rule}{unmeasured if rule.agreement is None else ''}")

@@ -78,17 +78,18 @@ class Terminal(Watcher):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as ProgressBar
 
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.live = Progress(
+        self.live = ProgressBar(
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False),
             console=self.console,
         )
         self.task = self.live.add_task("starting", total=None)
         self.n_reports = 0  # the number of calls of `progress`
-        self.now, self.printed, self.ended = "starting", Event(), Event()
+        self.description, self.printed, self.ended = "starting", Event(), Event()
         self.quiet_printer = Thread(target=self.print_while_quiet, daemon=True)
 
     def __enter__(self) -> "Watcher":
@@ -114,7 +115,8 @@ class Terminal(Watcher):
             else:
                 quiet_seconds += QUIET_SECONDS
                 self.console.print(
-                    f"still running, {duration_text(quiet_seconds)} after the last line: {self.now}", markup=False
+                    f"still running, {duration_text(quiet_seconds)} after the last line: {self.description}",
+                    markup=False,
                 )
 
     def say(self, text: str) -> None:
@@ -122,7 +124,7 @@ class Terminal(Watcher):
         self.printed.set()
 
     def busy(self, text: str) -> None:
-        self.now = text
+        self.description = text
         self.live.update(self.task, total=None, description=text)
 
     def stepped(self, step: int, max_steps: int) -> None:
@@ -132,10 +134,10 @@ class Terminal(Watcher):
 
     def progress(self, progress: Progress) -> None:
         """Update the live line; without a terminal, print a line at the first of every ten calls."""
-        self.now = progress.summary()
-        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=progress.summary())
+        self.description = progress.summary()
+        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=self.description)
         if not self.console.is_terminal and self.n_reports % CALLS_PER_LINE == 0:
-            self.say(progress.summary())
+            self.say(self.description)
         self.n_reports += 1
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:

@@ -51,8 +51,9 @@ def test_dev_pairs_of_a_file_that_are_trained_on_are_counted(tmp_path, settled):
     corpus = CleanCopy(Parallel(tmp_path / "train0", tmp_path / "train1"), tmp_path / "clean.tsv")
     assert list(corpus.write()) == pairs["train"]
     split = Split.of([corpus], {"dev source": tmp_path / "dev0", "dev target": tmp_path / "dev1"}, settled())
-    assert split.trained_dev_pairs() == "dev pairs that are training pairs, too: 3 of 5; new texts get worse scores"
-    assert replace(split, corpora=()).trained_dev_pairs() == ""
+    remark = "dev pairs that are training pairs, too: 3 of 5; new texts get worse scores"
+    assert split.remark_on_trained_dev_pairs() == remark
+    assert replace(split, corpora=()).remark_on_trained_dev_pairs() == ""
 
 
 @pytest.mark.parametrize("at_once", [7, 100_000])

@@ -18,7 +18,6 @@ TAG = "<synthetic>"
 Texts = str | Path | Sequence[str | Path]
 """The text files of one language: paths, or one str of paths joined by commas."""
 
-
 TextFiles = Mapping[str, Path]
 """The text files of a training by name: "source", "target", "source 2", … for each corpus, and "dev source" and
 "dev target" if the user gives files of dev pairs."""
@@ -35,13 +34,13 @@ def text_files(source: Texts, target: Texts, data: Data) -> TextFiles:
     texts = dict[str, Path]()
     for number, files in enumerate(zip(sources, targets, strict=True), start=1):
         texts |= dict(zip(names_of_corpus(number), files, strict=True))
-    dev = data.dev_source, data.dev_target
-    if dev == (None, None):
+    dev_source, dev_target = data.dev_source, data.dev_target
+    if dev_source is None and dev_target is None:
         return texts
-    if dev[0] is None or dev[1] is None:
-        present, missing = ("source", "target") if dev[1] is None else ("target", "source")
+    if dev_source is None or dev_target is None:
+        present, missing = ("source", "target") if dev_target is None else ("target", "source")
         raise InputError(f"there is a dev {present} and no dev {missing}; give both: --dev-source and --dev-target.")
-    return {**texts, "dev source": Path(dev[0]), "dev target": Path(dev[1])}
+    return {**texts, "dev source": Path(dev_source), "dev target": Path(dev_target)}
 
 
 def paths(texts: Texts) -> list[Path]:
@@ -79,9 +78,9 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 def clean_copies(texts: TextFiles, data: Data, folder: Path) -> list[CleanCopy]:
     """Return for each corpus a `CleanCopy`, whose file of cleaned pairs will be in `folder`."""
     copies = list[CleanCopy]()
-    for number in range(1, len(texts) + 1):
+    n_corpora = sum(name.startswith("source") for name in texts)
+    for number in range(1, n_corpora + 1):
         source, target = names_of_corpus(number)
-        if source in texts:
-            tag = TAG if number in (data.synthetic or ()) else ""
-            copies.append(CleanCopy(Parallel(texts[source], texts[target]), folder / f"clean-{number}.tsv", tag))
+        tag = TAG if number in (data.synthetic or ()) else ""
+        copies.append(CleanCopy(Parallel(texts[source], texts[target]), folder / f"clean-{number}.tsv", tag))
     return copies

@@ -107,11 +107,11 @@ def write_missing(
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     corpora = clean_copies(texts, (settled or config).data, writing)
-    genuine, synthetic = ([corpus for corpus in corpora if bool(corpus.tag) == tagged] for tagged in (False, True))
     # only sources that people wrote decide the default settings, unless all corpora are synthetic
-    survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in genuine or synthetic), watcher)
-    others = chain.from_iterable(corpus.write() for corpus in (synthetic if genuine else []))
-    n_pairs = survey.n_pairs + survey_corpus(others, watcher).n_pairs
+    surveyed = [corpus for corpus in corpora if not corpus.tag] or corpora
+    others = [corpus for corpus in corpora if corpus not in surveyed]
+    survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in surveyed), watcher)
+    n_pairs = survey.n_pairs + survey_corpus(chain.from_iterable(corpus.write() for corpus in others), watcher).n_pairs
     recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
     corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
     source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
@@ -122,7 +122,8 @@ def write_missing(
         return settled
     # called only to raise InputError for settings that are not valid, before they are stored
     model_config(corpus_config.model, len(source), len(target))
-    encoded, seed = read_corpora(writing, config.data.weights, (len(source), len(target))), config.training.seed
+    encoded = read_corpora(writing, config.data.weights, (len(source), len(target)))
+    seed = config.training.seed
     return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
 
@@ -181,17 +182,18 @@ def write_data(
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)
-    if split.dev_files is not None and (remark := split.trained_dev_pairs()):
+    if split.dev_files is not None and (remark := split.remark_on_trained_dev_pairs()):
         watcher.say(remark)
     vocabularies = user_models.vocabularies
     if vocabularies is None:
         watcher.busy("making the vocabulary")
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
+        asked = config.vocabulary.n_tokens
         for side, vocabulary in zip(SIDES, vocabularies, strict=True):
-            if len(vocabulary) > (config.vocabulary.n_tokens or len(vocabulary)) + len(SIGNS):
+            if asked is not None and len(vocabulary) > asked + len(SIGNS):  # the signs are added to those asked for
                 watcher.say(
-                    f"vocabulary.n_tokens = {config.vocabulary.n_tokens} is fewer than the different characters of the "
-                    f"{side} texts: their vocabulary has {len(vocabulary):,} pieces"
+                    f"vocabulary.n_tokens = {asked} is fewer than the different characters of the {side} texts: their "
+                    f"vocabulary has {len(vocabulary):,} pieces"
                 )
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
@@ -259,13 +261,13 @@ def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int,
     source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
     if trained is not None:
         return trained
-    joint = Vocabulary(source)
-    return (joint, joint) if settings.joint else (joint, Vocabulary(target))
+    source_vocabulary = Vocabulary(source)
+    return source_vocabulary, source_vocabulary if settings.joint else Vocabulary(target)
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:
     """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
-    tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
+    source_tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
         """Train one vocabulary on `lines()`, which is read twice."""
@@ -274,9 +276,9 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
 
     if settings.joint:
-        joint = vocabulary(lambda: chain.from_iterable(split.train()), tags)
+        joint = vocabulary(lambda: chain.from_iterable(split.train()), source_tags)
         return joint, joint
-    source = vocabulary(lambda: (source for source, _ in split.train()), tags)
+    source = vocabulary(lambda: (source for source, _ in split.train()), source_tags)
     target = vocabulary(lambda: (target for _, target in split.train()), [])
     return with_signs_if_learnt((source, target), split.train) if settings.placeholders else (source, target)
 

@@ -22,7 +22,7 @@ to copy signs."""
 
 
 def names_for(placeholders: Placeholders, pairs: Iterable[Pair]) -> dict[str, str]:
-    return names_in(pairs, capitals=0 if placeholders.latin else 1)
+    return names_in(pairs, capitals=0 if placeholders.latin else 1)  # names are found by their capital letters
 
 
 def signed_pairs(

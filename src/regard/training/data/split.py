@@ -85,7 +85,7 @@ class Split:
         pairs = chain.from_iterable(corpus.pairs() for corpus in self.corpora if not corpus.tag)
         return (pair for pair in pairs if pair[0] in self.held_out)
 
-    def trained_dev_pairs(self) -> str:
+    def remark_on_trained_dev_pairs(self) -> str:
         """Return a remark on the dev pairs that are training pairs, too; "" = there are none."""
         dev = set(self.dev())
         n_trained = len(dev.intersection(self.train()))
@@ -95,7 +95,8 @@ class Split:
 
     def pairs_to_translate(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Return at most n random dev pairs, the same in every run, whose sources have at most `max_tokens` tokens."""
-        in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], self.seed + 1))
+        other_seed = self.seed + 1  # all dev pairs have low ranks with `seed`, by which they were chosen
+        in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], other_seed))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 

@@ -65,7 +65,7 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
     model, vocabulary, default = config.model, config.vocabulary, TrainConfig()
     start_config = asdict(start.model.config)  # type: ignore[call-overload]
     kind = cast(Kind, kind_of(start.model))
-    settings = {
+    settings = {  # for each setting: its value, its default, and its value in the translator
         "vocabulary.n_tokens": (vocabulary.n_tokens, default.vocabulary.n_tokens, len(start.source_vocabulary)),
         "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
         "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),

@@ -260,8 +260,11 @@ class Processes:
         if self.is_main:
             tensor = tensors.get(name)
             if tensor is None or tensor.shape != like.shape or not tensor.is_floating_point():
-                stored = "nothing" if tensor is None else f"the shape {tuple(tensor.shape)}"
-                if tensor is not None and not tensor.is_floating_point():
+                if tensor is None:
+                    stored = "nothing"
+                elif tensor.is_floating_point():
+                    stored = f"the shape {tuple(tensor.shape)}"
+                else:
                     stored = f"numbers of the type {tensor.dtype}"
                 raise InputError(
                     f"the checkpoint is of another model: for {name} it has {stored}, and the settings ask for the "

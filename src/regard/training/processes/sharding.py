@@ -29,7 +29,8 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device.type, (n,))
     blocks = (block for part in module.modules() if isinstance(part, nn.ModuleList) for block in part)
-    for layer in {layer: None for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear)}:
+    layers = (layer for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear))
+    for layer in dict.fromkeys(layers):  # each once, even if two blocks share it
         fully_shard(layer, mesh=mesh)
     fully_shard(module, mesh=mesh)
     return module

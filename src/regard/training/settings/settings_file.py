@@ -53,7 +53,7 @@ def read_tables(file: Path) -> Tables:
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {reason(error)}.") from error
-    # tomllib also raises ValueError for a number of thousands of digits, RecursionError for deeply nested brackets
+    # tomllib also raises ValueError for a number with thousands of digits, and RecursionError for too many brackets
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not TOML: {error}.") from error
     for name, table in tables.items():
@@ -117,6 +117,7 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
 
 
 def names_of(section: str) -> list[str]:
+    """Return the settings of a section; not `changes`, since its members are written in the table [model] itself."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 

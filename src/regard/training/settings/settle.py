@@ -224,6 +224,7 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
+    # if training starts from a translator, `model.changes` has every field of its config
     preset = None if model.start_from is not None else value_or_default(model.preset, defaults.preset)
     return replace(model, preset=preset, changes={**changes, **model.changes})
 

@@ -31,7 +31,7 @@ def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
             for counts, text in zip(letters, pair, strict=True):
                 counts.update(letter for letter in text.lower() if letter.isalpha())
         n_pairs += 1
-        if n_pairs % LETTER_PAIRS == 0:
+        if n_pairs % 100_000 == 0:
             watcher.busy(f"reading the texts: {n_pairs:,} pairs")
     return Survey(n_pairs, shared_letters(*letters))
 

@@ -21,7 +21,11 @@ Kept = Literal["best", "last"]
 """The type of evaluation.keep: the parameters of the best or of the last evaluation become the translator."""
 
 Precision = Literal["float32", "bfloat16"]
-Plain = str | int | float | bool
+
+LONGEST_VALUE = 80
+"""A message shows at most this many characters of a value."""
+
+TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ class Model(Section):
     start_from: str | None = None
     """The folder of a translator to fine-tune: its vocabularies, config and parameters are used; None = a new model."""
 
-    changes: Mapping[str, Plain | None] = field(default_factory=dict)
+    changes: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     """Fields of TransformerConfig or RecurrentConfig, by name, with values that replace those of the preset."""
 
 
@@ -302,12 +306,6 @@ def check(value: Any, hint: Any, name: str) -> None:
 
 def alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-LONGEST_VALUE = 80
-"""A message shows at most this many characters of a value."""
-
-TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def refuse_type(name: str, value: Any, kind: type) -> None:

@@ -22,11 +22,14 @@ from regard.atomic_files import sync_folder, write_atomically
 from regard.errors import InputError, first_paragraph
 from regard.json_file import read_json
 from regard.tensor_file import read_tensors, write_tensors
-from regard.training.store.checksums import checksum, remove_folder, replace_folder, restore_folders
+from regard.training.store.checksums import checksum
 
 FORMAT, VERSION = "regard checkpoint", 2
 
 PREFIX, SUFFIX = "step-", ".safetensors"
+
+REPLACED = ".replaced"
+"""The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 LONGEST_NAME = 255
 """A manifest with a file whose path has more bytes than this is refused: no file system allows longer names."""
@@ -118,6 +121,39 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
             remove_folder(folder / f"{PREFIX}{saved_step}")
     for incomplete in folder.glob(".*.writing"):
         shutil.rmtree(incomplete, ignore_errors=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Rename the folder of a checkpoint, then remove it: a half-removed folder is never read as a checkpoint."""
+    if folder.exists():
+        removed = folder.with_name(f".{folder.name}.going.writing")  # `keep_latest` removes what a kill leaves of it
+        shutil.rmtree(removed, ignore_errors=True)
+        folder.replace(removed)
+        shutil.rmtree(removed)
+
+
+def replace_folder(folder: Path, new: Path) -> None:
+    """Rename the folder `new` to `folder`; an earlier folder with this name is removed.
+
+    The earlier folder is renamed first, and removed last. If the process is killed between the two renames,
+    `restore_folders` gives the earlier folder its name back.
+    """
+    earlier = folder.with_name(f".{folder.name}{REPLACED}")
+    if folder.exists():
+        shutil.rmtree(earlier, ignore_errors=True)
+        folder.replace(earlier)
+    new.replace(folder)
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+def restore_folders(parent: Path) -> None:
+    """Repair the folders in `parent` if a process was killed during `replace_folder`."""
+    for earlier in parent.glob(f".*{REPLACED}"):
+        folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
+        if folder.exists():
+            shutil.rmtree(earlier, ignore_errors=True)
+        else:
+            earlier.replace(folder)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.errors import InputError
 from regard.tensor_file import open_tensor_file, tensor_shapes_in, write_tensors
 
-DELETE = "delete the latest checkpoint, and training resumes from the one before it."
+RESUME_EARLIER = "delete the latest checkpoint, and training resumes from the one before it."
 """The advice with which every message about a damaged snapshot file ends."""
 
 
@@ -32,7 +32,7 @@ def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
     shapes = [tensor_shapes_in(folder / name) for name in names]
     for name, found in zip(names, shapes, strict=True):
         if found != shapes[0]:
-            raise InputError(f"{folder / name} has other parameters than {names[0]} beside it; {DELETE}")
+            raise InputError(f"{folder / name} has other parameters than {names[0]} beside it; {RESUME_EARLIER}")
     with ExitStack() as stack:
         files = [stack.enter_context(open_tensor_file(folder / name)) for name in names]
         return {name: mean([file.get_tensor(name) for file in files]) for name in shapes[0]}

@@ -42,11 +42,11 @@ CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
 """The settings with paths of text files. The paths may change, as the checksums of the files are compared instead."""
 
 
-def claim(folder: Path, texts: TextFiles, training: ExitStack | None = None) -> None:
+def claim(folder: Path, texts: TextFiles, folder_lock: ExitStack | None = None) -> None:
     """Create the folder of a new training and lock it; a folder that exists must be empty or belong to these texts.
 
     Args:
-        training: the stack that releases the lock when it closes; None = do not lock, as another process of the same
+        folder_lock: the stack that releases the lock when it closes; None = do not lock, as another process of the same
             training has the lock.
     """
     checksums = {}
@@ -59,7 +59,7 @@ def claim(folder: Path, texts: TextFiles, training: ExitStack | None = None) -> 
     with os_errors_as_input_errors(folder):
         if about.exists():
             earlier_checksums = read_about(about)
-            lock_folder(folder, training)
+            lock_folder(folder, folder_lock)
             for incomplete in list(folder.rglob(".*.writing")):  # left by a run that was killed
                 if incomplete.is_dir():
                     rmtree(incomplete)
@@ -70,7 +70,7 @@ def claim(folder: Path, texts: TextFiles, training: ExitStack | None = None) -> 
                 return
         else:
             make_folder(folder)
-            lock_folder(folder, training)
+            lock_folder(folder, folder_lock)
         content = json.dumps({"format": FORMAT, "version": VERSION, "texts": checksums}, indent=1)
         write_atomically(about, content)
 
@@ -107,11 +107,11 @@ def os_errors_as_input_errors(folder: Path) -> Iterator[None]:
         raise InputError(f"cannot train in {folder}: {reason(error)}; name another folder with --out.") from error
 
 
-def lock_folder(folder: Path, training: ExitStack | None) -> None:
-    if training is None:
+def lock_folder(folder: Path, folder_lock: ExitStack | None) -> None:
+    if folder_lock is None:
         return
     try:
-        training.enter_context(FileLock(folder / LOCK, timeout=0))
+        folder_lock.enter_context(FileLock(folder / LOCK, timeout=0))
     except Timeout as error:
         raise InputError(
             f"another training runs in {folder}; wait for it, or train into another folder with --out."
