@@ -25,6 +25,7 @@ from regard import (
     explain_backend,
     use_backend,
 )
+from regard.attention.backends import choose
 from regard.attention.statistics.cpu import engine
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
@@ -123,15 +124,21 @@ def test_where_it_is_faster_than_the_fused_kernel_it_is_taken_instead(normal, pa
     assert (seen.backend, expected.backend, len(passes)) == ("tiled", "fused", 1)
     assert_close(seen.context, expected.context, rtol=1e-5, atol=1e-5)
     assert explain_backend(many, many, many, **PER_QUERY[kind]) == (
-        "tiled: exact, and faster than the fused kernel where a mask or a bias depends on the query"
+        "tiled: exact, and faster than the fused kernel for this call"
     )
 
 
 @pytest.mark.parametrize("kind", OTHER)
-def test_where_every_query_sees_the_same_keys_the_fused_kernel_is_as_fast(normal, passes, kind):
+@pytest.mark.parametrize("avx512", [True, False])
+def test_where_every_query_sees_the_same_keys_it_is_faster_with_avx512_alone(normal, passes, monkeypatch, kind, avx512):
+    monkeypatch.setattr(choose, "has_avx512", lambda: avx512)
     many = normal(1, 6, 300, 4)
-    assert attend(many, many, many, **OTHER[kind]).backend == "fused"
-    assert passes == []
+    with use_backend("fused"):
+        expected = attend(many, many, many, **OTHER[kind])
+    seen = attend(many, many, many, **OTHER[kind])
+    assert (seen.backend, len(passes)) == (("tiled", 1) if avx512 else ("fused", 0))
+    assert_close(seen.context, expected.context, rtol=1e-5, atol=1e-5)
+    assert attend(*[many.bfloat16()] * 3, **OTHER[kind]).backend == "fused"
 
 
 def test_for_few_weights_few_queries_and_gradients_the_fused_kernel_is_taken(normal, passes, monkeypatch):

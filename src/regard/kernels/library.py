@@ -67,6 +67,11 @@ def processor_level() -> str | None:
     return names[0] if len(names) == 1 else [None, *names][library.regard_processor_level()]
 
 
+def has_avx512() -> bool:
+    """Return whether the kernels in use compute with AVX-512: 16 float32 numbers at a time."""
+    return (processor_level() or "").startswith("x86-64-v4")
+
+
 def load(name: str) -> ctypes.CDLL:
     """Load the library `name`, if the checksums of library and C sources agree with `built.json`."""
     try:

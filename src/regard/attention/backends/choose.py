@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from regard.attention.representation import type_name
 from regard.attention.statistics.choose import Engine, find_engine
 from regard.attention.statistics.cpu.scores import computes_scores
 from regard.attention.weights import BLOCK_WEIGHTS, context_of
+from regard.kernels.library import has_avx512
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
@@ -148,8 +150,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
     if obstacle is None:
         if not favours_cpu_kernel(call) or (engine := usable_engine(call, dropout, ask)) is None:
             return FASTEST
-        faster = "exact, and faster than the fused kernel where a mask or a bias depends on the query"
-        return Choice("tiled", faster, engine)
+        return Choice("tiled", "exact, and faster than the fused kernel for this call", engine)
     if fused.math_unsupported_reason(call, dropout) is None:
         n_weights = call.grid.shape.numel()
         if n_weights <= BLOCK_WEIGHTS:
@@ -183,7 +184,8 @@ def favours_cpu_kernel(call: Call) -> bool:
     """Return whether regard's C kernel is faster than PyTorch's fused kernel, which must support the call.
 
     True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
-    matrix, unless the mask is causal, and also computes the scores of masked keys.
+    matrix, unless the mask is causal, and also computes the scores of masked keys. With AVX-512, the C kernel is faster
+    for all large float32 calls; without AVX-512, the two kernels are equally fast for other masks.
     """
     grid, formula = call.grid, call.formula
     assert formula is not None
@@ -191,4 +193,6 @@ def favours_cpu_kernel(call: Call) -> bool:
         return False
     if grid.queries < MIN_QUERIES or grid.shape.numel() < MIN_WEIGHTS:
         return False
-    return fused.varies_by_query(call.mask, formula.bias) and computes_scores(call)
+    if not (fused.varies_by_query(call.mask, formula.bias) or (call.query.dtype == torch.float32 and has_avx512())):
+        return False
+    return computes_scores(call)
