@@ -174,7 +174,6 @@ def paired_bootstrap(
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
-
     def normalised(text: str) -> str:
         return text.strip().lower() if lowercase else text.strip()
 

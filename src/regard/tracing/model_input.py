@@ -33,8 +33,8 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads, and after it the text that a decoder-only model generated. For pictures or
-            a recording, even with a text beside them, only the generated text; "" if there is none.
+        text: the text that the model reads, and after it the text that a decoder-only model generated; without the text
+            beside pictures or a recording.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
@@ -183,7 +183,7 @@ def with_positions(
         return change
     only_kind = None
     if KindOfPath.of(model).only_kind is not None:
-        only_kind = "encoder" if source else "decoder"
+        only_kind = "encoder" if source else "decoder"  # `target` also has the tokens if an encoder is to write
     kinds = {heads.kind or only_kind for heads in heads_of(change)}
     if len(kinds) != 1 or None in kinds:
         raise InputError(

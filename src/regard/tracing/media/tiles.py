@@ -87,8 +87,8 @@ def tiles_in_turn(
         first_tile = len(patches) + (thumbnail_first and n_tiles > 1)
         images.append(picture.joined(pixels[first_tile : first_tile + n_tiles]))
         for size, parts in ((1, patches), (merge, squares)):
-            thumbnails = [picture.thumbnail(size)] if n_tiles > 1 else []
-            parts += [*thumbnails, *picture.tiles(size)] if thumbnail_first else [*picture.tiles(size), *thumbnails]
+            tiles, thumbnails = picture.tiles(size), [picture.thumbnail(size)] if n_tiles > 1 else []
+            parts.extend([*thumbnails, *tiles] if thumbnail_first else [*tiles, *thumbnails])
     text = tuple(square for part in squares for square in part) if n_image_tokens else ()
     return PictureLayout(tuple(images), tuple(patches), text)
 
