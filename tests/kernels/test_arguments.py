@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
     "d_key": (lambda a: setattr(a, "d_key", -1), "d_key is below 0"),
     "stops": (lambda a: setattr(a, "stops", None), "only one of starts and stops is a null pointer"),
     "sums": (lambda a: setattr(a, "n_weighted_sums", 3), "n_weighted_sums is not 0, 1 or 2"),
-    "values": (lambda a: setattr(a.weighted_sums[0].keys, "numbers", None), "a weighted sum has a null pointer"),
+    "values": (lambda a: setattr(a.weighted_sums[0].vectors, "numbers", None), "a weighted sum has a null pointer"),
     "blocks": (lambda a: setattr(a, "bounds", None), "n_blocks is below 0, or bounds or scratch is a null pointer"),
     "scratch": (lambda a: setattr(a, "scratch_size", 64), "a block needs more scratch memory than scratch_size"),
 }

@@ -2,7 +2,7 @@
 
     Q = x W_q + b_q        K = x W_k + b_k        V = x W_v + b_v
 
-Q, K and V may also be given themselves. In cross-attention, K and V come from `memory` instead of x. The biases b_q,
+Q, K and V may also be given directly. In cross-attention, K and V come from `memory` instead of x. The biases b_q,
 b_k, b_v and the output parameters W_o may be left out.
 """
 
@@ -18,10 +18,10 @@ from regard.errors import InputError, counted
 from regard.tracing.tokens.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
+OPTIONAL = ("memory", "b_q", "b_k", "b_v")
+"""The matrices from which Q, K and V are computed: those that must be given, and those that may be left out."""
 
 DIRECT = ("Q", "K", "V")
-
-OPTIONAL = ("memory", "b_q", "b_k", "b_v")
 
 MATRICES = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "Q", "K", "V", "W_o")
 """The names of all matrices that may be given, in the order in which they are shown; a bias is a matrix of one row."""

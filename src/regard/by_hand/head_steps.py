@@ -3,7 +3,7 @@
     products = Q Kᵀ
     scores   = products / √d_k                  or · scale; then a softcap and a bias (see `head_steps`)
     masked   = scores                           -∞ where the query may not attend to the key
-    tempered = masked / temperature
+    tempered = masked / temperature             = masked if the temperature is 0
     weights  = softmax(tempered)                row by row
     context  = weights V
 
@@ -61,10 +61,10 @@ def head_steps(
     scores = scores if softcap is None else softcap * np.tanh(scores / softcap)
     scores = scores if bias is None else scores + bias
     masked = scores if keep is None else np.where(keep, scores, -np.inf)
-    tempered = masked if temperature == 0 else masked / temperature
     if temperature == 0:
-        weights = softmax_at_temperature_0(tempered, sink)
+        tempered, weights = masked, softmax_at_temperature_0(masked, sink)
     else:
+        tempered = masked / temperature
         weights = softmax(tempered, None if sink is None else sink / temperature)
     return HeadSteps(
         query=query,

@@ -6,7 +6,7 @@ tokens = ["The", "snake", "it"]            # the names of the rows of x; x1, x2,
 x   = [[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]]                # one row for each token
 W_q = [[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]]              # as many rows as x has columns; W_k, W_v too
 b_q = [0, 0, 1]                            # added to Q; b_k and b_v too; may be left out
-Q   = [[…]]                                # Q, K and V themselves, instead of x and the W
+Q   = [[…]]                                # Q, K and V, instead of x, W_q, W_k and W_v
 memory = [[…]]                             # the input of K and V, if not x (cross-attention)
 memory_tokens = ["Je", "suis"]             # the names of the rows of memory
 n_heads = 2                                # the columns of Q, K and V are split over the heads; 1 if left out
@@ -40,10 +40,10 @@ def read_inputs(path: Path) -> ExampleInputs:
         text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
         if path.name in examples.NAMES:
-            shown = f"the built-in example of that name is shown with --example {path.name}"
+            advice = f"the built-in example of that name is shown with --example {path.name}"
         else:
-            shown = "name a TOML file of numbers, or take a built-in example (--list names them)"
-        raise InputError(f"no file {path}; {shown}.") from error
+            advice = "name a TOML file of numbers, or take a built-in example (--list names them)"
+        raise InputError(f"no file {path}; {advice}.") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
     except UnicodeDecodeError as error:
@@ -57,10 +57,7 @@ def built_in_inputs(name: str) -> ExampleInputs:
 
 
 def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
-    """Return the inputs of a worked example from TOML text.
-
-    `file` is the file's name, for messages; `title` is the title of the example if the text has none.
-    """
+    """Read TOML text; messages name `file`, and `title` is the title of an example whose text has none."""
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets

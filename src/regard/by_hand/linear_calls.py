@@ -23,14 +23,11 @@ class LinearCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """The part of a linear layer that computed the queries, keys or values of one head: source @ parameters + bias.
-
-    `bias` None = the layer has no bias.
-    """
+    """The part of a linear layer that computed the queries, keys or values of one head: source @ parameters + bias."""
 
     source: Float[Tensor, "tokens d_model"]
     parameters: Float[Tensor, "d_model d_head"]
-    bias: Float[Tensor, "1 d_head"] | None
+    bias: Float[Tensor, "1 d_head"] | None  # None = the layer has no bias
 
 
 @contextmanager
@@ -50,10 +47,7 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
 
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
-    """Return the input, and the parameters of the columns, of the linear layer that computed `part`; None if none did.
-
-    `part` is the queries, keys or values of a head.
-    """
+    """Return how a linear layer computed `part`, the queries, keys or values of a head; None if no layer did."""
     n_tokens, d_head = part.shape
     for candidate in calls:
         source = candidate.source.reshape(-1, candidate.source.shape[-1])
@@ -74,7 +68,7 @@ def find_output_parameters(
 ) -> Float[Tensor, "d_head d_model"] | None:
     """Return the rows of W_O for one head, in float64, from the linear layer whose input is the contexts of all heads.
 
-    None if no linear layer has `context`, that of the head, in the head's columns of its input.
+    None if `context` is in the head's columns of no layer's input.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)

@@ -57,6 +57,7 @@ def model_inputs(
         model: a loaded model, or the name or folder of one; None = MiniLM.
         head: the head's name, such as "L3H1"; None = the head with the most salient weight (see focus.py).
         token: the query token; None = the query with the most salient weight.
+        target: the text that the decoder of an encoder-decoder reads; other models take none.
         truncate: cut a text that is too long; False = raise InputError.
 
     Raises:
@@ -72,7 +73,7 @@ def model_inputs(
         focus = focus_on(model_trace, token, head)
         inputs = head_inputs(focus, calls, head_title(model_trace, focus))
     note = unfamiliar_text_note(model_trace.model, model_trace.tokens)
-    return replace(inputs, notes=(*inputs.notes, *filter(None, [note]))), focus.query
+    return replace(inputs, notes=(*inputs.notes, note) if note else inputs.notes), focus.query
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:

@@ -24,9 +24,8 @@ class QuerySteps:
     """The steps from the products to the weights for one query in one head.
 
     Attributes:
-        before, formulas: by the name of each matrix before the exponential, such as "scores": the query's row, the
-            formula.
-        largest: is subtracted from each score before the exponential.
+        before, formulas: the query's row, and the formula, of each matrix before the exponential, by its name.
+        largest: the largest score, or the sink if it is larger; is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
         total: the sum of the exponentials, that of the sink included.
     """

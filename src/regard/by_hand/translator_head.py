@@ -16,10 +16,7 @@ from regard.translation.translator import Translator
 def translate_or_score(
     translator: Translator, text: str, target: str | None, truncate: bool, n_best: int = 1
 ) -> Translation:
-    """Translate a text, or score the given translation `target`.
-
-    `truncate`: cut a text that is too long; False = raise InputError. `n_best` is the largest number of candidates.
-    """
+    """Translate a text into up to `n_best` candidates, or score the given translation `target`."""
     check_text(text)
     if target is not None:
         return translator.score([text], targets=[target], truncate=truncate)[0]
@@ -47,6 +44,6 @@ def translator_inputs(
     translation = translate_or_score(translator, text, target, truncate)
     modules = translator.model.modules() if isinstance(translator.model, nn.Module) else ()
     with linear_calls(modules) as calls:
-        trace = translation.trace
+        trace = translation.trace  # runs the model
     focus = focus_on(trace, token, head)
     return head_inputs(focus, calls, head_title(trace, focus)), focus.query

@@ -60,7 +60,7 @@ def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
 
 
 def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[HeadSteps]:
-    columns = [np.split(projected[name], inputs.n_heads, axis=1) for name in ("Q", "K", "V")]
+    by_head = [np.split(projected[name], inputs.n_heads, axis=1) for name in ("Q", "K", "V")]
     biases: Any = (None,) * inputs.n_heads
     if inputs.bias is not None:
         biases = np.broadcast_to(inputs.bias, (inputs.n_heads, inputs.n_queries, inputs.n_keys))
@@ -77,7 +77,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
             temperature=inputs.temperature,
             sink=sink,
         )
-        for query, key, value, bias, sink in zip(*columns, biases, sinks, strict=True)
+        for query, key, value, bias, sink in zip(*by_head, biases, sinks, strict=True)
     ]
 
 
@@ -140,15 +140,12 @@ def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadStages:
-    """The matrices of one head in a worked example, from the head's columns of Q, K and V to its context.
-
-    `head` is the head's number from 1, or None if there is only one; `query` is the marked row, None = no row.
-    """
+    """The matrices of one head in a worked example, from the head's columns of Q, K and V to its context."""
 
     inputs: ExampleInputs
     steps: HeadSteps
-    head: int | None
-    query: int | None
+    head: int | None  # the head's number from 1; None = there is only one
+    query: int | None  # the marked row; None = no row
 
     def stages(self) -> list[Stage]:
         queries, keys = self.inputs.query_texts, self.inputs.key_texts

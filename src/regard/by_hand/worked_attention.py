@@ -20,6 +20,7 @@ class Stage:
     """One matrix of a worked example, with its name and the formula that computes it.
 
     Attributes:
+        section: the heading above the matrix.
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty = no names. `keys` says which of the two are

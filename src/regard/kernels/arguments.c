@@ -30,10 +30,9 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   return 0;
 }
 
-/* Return the number of floats of scratch memory that a block needs. They are, in the order of the sum, the arrays of
-   QueryBlock: scores, unless torch has computed them; rescale, total and exponent_sum, and maximum for each part;
-   column_sums and key_sums; cells. Then 32 floats that are read only because whole registers are loaded, and a panel of
-   keys or values (see matrix.h). */
+/* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock (scores, unless torch has
+   computed them; rescale, total and exponent_sum, and maximum for each part; column_sums and key_sums; cells), for 32
+   floats that are read only because whole registers are loaded, and for a panel of keys or values (see matrix.h). */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
@@ -47,7 +46,7 @@ static const char *block_error(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   if (at.batch < 0 || at.batch >= p->batch || at.head < 0 || at.head >= p->heads)
     return "a block has a batch item or a head that does not exist";
-  if (at.query < 0 || at.rows < 0 || at.rows > s->queries - at.query) return "a block goes past the last query";
+  if (at.first_query < 0 || at.rows < 0 || at.rows > s->queries - at.first_query) return "a block goes past the last query";
   if (at.first_key < 0 || at.keys < 0 || at.keys > s->keys_of_head - at.first_key) return "a block goes past the last key";
   if (at.width < 0 || at.width > at.keys || (at.keys > 0 && at.width == 0))
     return "the width of a block (the keys in a part) must be 1 to its number of keys, or 0 if it has no keys";
@@ -72,7 +71,7 @@ const char *regard_attention_error(const Arguments *p) {
   for (int n = 0; n < p->n_weighted_sums; n++) {
     const WeightedSum *sum = p->weighted_sums + n;
     if (sum->width < 0) return "the width of a weighted sum is below 0";
-    if (weights && sum->width > 0 && (!sum->keys.numbers || !sum->queries.numbers))
+    if (weights && sum->width > 0 && (!sum->vectors.numbers || !sum->sums.numbers))
       return "a weighted sum has a null pointer";
   }
   if (p->n_blocks < 0 || (p->n_blocks > 0 && (!p->bounds || !p->scratch)))

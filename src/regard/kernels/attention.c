@@ -30,7 +30,7 @@ typedef struct {
 /* Return the smallest range of keys, in part number `part` of a block, that contains all keys to which any of the
    queries i to i + rows - 1 of the block may attend. */
 static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows) {
-  int keys = keys_of(b, part);
+  int keys = n_keys_of(b, part);
   if (!b->starts) return (KeyRange){0, keys};
   KeyRange range = {keys, 0};
   for (int r = 0; r < rows; r++) {
@@ -46,8 +46,8 @@ static inline KeyRange key_range(const QueryBlock *b, int part, int i, int rows)
 /* Write scale * query @ key^T for the queries of a block and the keys of a part, ROWS queries and PANEL keys at a time.
    Where none of these queries may attend to any of these keys, nothing is written. */
 static void compute_products(const Arguments *p, BlockBounds at, const QueryBlock *b, int part, float *panel) {
-  int keys = keys_of(b, part);
-  const float *query = vector(p->query, at.batch, at.head, at.query);
+  int keys = n_keys_of(b, part);
+  const float *query = vector(p->query, at.batch, at.head, at.first_query);
   const float *key = vector(p->key, at.batch, at.head / p->group, first_key_of(b, part));
   for (int j = 0; j < keys; j += PANEL) {
     int n = keys - j < PANEL ? keys - j : PANEL;
@@ -70,10 +70,10 @@ static void compute_products(const Arguments *p, BlockBounds at, const QueryBloc
 static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   const float *bias = 0;
   const uint8_t *mask = 0;
-  if (p->bias.numbers) bias = vector(p->bias, at.batch, at.head, at.query + i) + row.first_key;
+  if (p->bias.numbers) bias = vector(p->bias, at.batch, at.head, at.first_query + i) + row.first_key;
   if (p->computed_masks) mask = p->computed_masks + at.offset + i * at.keys + row.first_key - at.first_key;
   if (p->mask.bytes) {
-    int64_t index = at.batch * p->mask.batch + at.head * p->mask.head + (at.query + i) * p->mask.query;
+    int64_t index = at.batch * p->mask.batch + at.head * p->mask.head + (at.first_query + i) * p->mask.query;
     mask = p->mask.bytes + index + row.first_key;
   }
   for (int j = 0; j < row.keys; j += WIDE) {
@@ -94,7 +94,7 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
    registers. */
 #define ADD(rows, registers)                                                                                         \
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
-              sum->queries.token, n)
+              sum->sums.token, n)
 
 /* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, PANEL columns at a time. First
    the sums so far are multiplied by exp(m before - m), where m is the running maximum of a query's scores s; after the last
@@ -102,12 +102,12 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;
-  int keys = keys_of(b, part);
-  const float *vectors = vector(sum->keys, at.batch, at.head / group, first_key_of(b, part));
+  int keys = n_keys_of(b, part);
+  const float *vectors = vector(sum->vectors, at.batch, at.head / group, first_key_of(b, part));
   for (int c = 0, n; c < sum->width; c += n) {
     n = sum->width - c < PANEL ? sum->width - c : PANEL;
     const float *columns = vectors + c;
-    int64_t step = sum->keys.token;
+    int64_t step = sum->vectors.token;
     int registers = (n + WIDE - 1) / WIDE;
     if (n % WIDE) { /* copy to the panel: the last register would read past the end of the vectors */
       for (int j = 0; j < keys; j++) {
@@ -121,8 +121,8 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       KeyRange range = key_range(b, part, i, rows);
       const float *left = scores_of(b, part, i) + range.start, *right = columns + range.start * step;
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
-      if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->query + i;
-      float *out = vector(sum->queries, at.batch, at.head, at.query + i) + c;
+      if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->first_query + i;
+      float *out = vector(sum->sums, at.batch, at.head, at.first_query + i) + c;
       switch (rows == ROWS ? registers : -registers) { /* `registers` for ROWS rows, -`registers` for one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
@@ -139,11 +139,11 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
   }
 }
 
-/* Return 1 if the sum of one of a block's queries (a vector that `sum` has written) contains NaN or infinity, or begins
-   with 0 (see `doubtful` in attention.h), else 0. */
+/* Return 1 if a weighted sum of a query of the block contains NaN or infinity, or begins with 0 (see `doubtful` in
+   attention.h), else 0. */
 static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   for (int64_t i = 0; i < at.rows && sum->width; i++) {
-    const float *numbers = vector(sum->queries, at.batch, at.head, at.query + i);
+    const float *numbers = vector(sum->sums, at.batch, at.head, at.first_query + i);
     wide zeros = broadcast(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
     for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
     if (numbers[0] == 0.0f || sum_of_lanes(zeros) != 0.0f) return 1;
@@ -160,7 +160,7 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
                   .width = (int)at.width,
                   .parts = (int)parts,
                   .head = at.batch * p->heads + at.head,
-                  .query = at.query,
+                  .first_query = at.first_query,
                   .first_key = at.first_key,
                   .sink = p->sinks ? p->sinks[at.head] : -INFINITY};
   if (p->starts) {
@@ -179,7 +179,7 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   for (int n = 0; n < p->n_weighted_sums && !parts; n++) /* the queries may attend to no key: their sums are 0 */
     for (int i = 0; i < b.rows; i++) {
       const WeightedSum *sum = p->weighted_sums + n;
-      memset(vector(sum->queries, at.batch, at.head, at.query + i), 0, sum->width * sizeof(float));
+      memset(vector(sum->sums, at.batch, at.head, at.first_query + i), 0, sum->width * sizeof(float));
     }
   int modified = !p->scores && (p->softcap >= 0 || p->bias.numbers || p->mask.bytes || p->computed_masks);
   for (int part = 0; part < parts; part++) {

@@ -1,5 +1,5 @@
 /* Structs and functions of both attention.c and statistics.c: the structs that Python fills in (attention.py), and the block
-   of queries that a thread computes. In both files, p are the arguments, b is the block, and s are the statistics.
+   of queries that a thread computes. In the code, p are the arguments, b is the block, and s are the statistics.
 
    A block has some consecutive queries of one head, and a range of keys that contains all keys to which these queries may
    attend. Row i of a block is the row of scores of its query i. A block too large for the CPU cache is computed in parts:
@@ -50,7 +50,7 @@ typedef struct {
 
 /* A weighted sum to compute: for each query, the sum over all keys of weight * vector of the key. */
 typedef struct {
-  Vectors keys, queries; /* the vector of each key, and the sum to write for each query */
+  Vectors vectors, sums; /* the vector of each key, and the sum to write for each query */
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
@@ -58,7 +58,7 @@ typedef struct {
    number of its keys, the keys in a part of it (width), and the index of its first number in `scores` or `computed_masks`
    of Arguments (offset). */
 typedef struct {
-  int64_t batch, head, query, rows, first_key, keys, width, offset;
+  int64_t batch, head, first_query, rows, first_key, keys, width, offset;
 } BlockBounds;
 
 typedef struct {
@@ -68,17 +68,16 @@ typedef struct {
   Vectors query, key;
   float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
   const uint8_t *computed_masks; /* masks computed by torch: a byte per score (nonzero: may attend); null: none */
-  float scale, softcap;          /* softcap below 0: no softcap */
+  float scale, softcap;          /* scores: softcap * tanh(scale * query . key); softcap below 0: scale * query . key */
   Vectors bias;                  /* added to the scores: for each query, a vector of its keys' biases; null: no bias */
   float bias_factor;             /* multiplies the bias */
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  /* 1: a context (a vector that weighted_sums[0] writes for a query) may be wrong. If this is 1 at the end then Python
-     checks all contexts (may_be_wrong in overflow.py). The kernel sets 1 if a context contains NaN or infinity or
-     begins with 0: it is all 0 if all scores of its query overflow to -infinity. Only its first number is compared
-     with 0 in order to save time. Python sets 1 before the start if an overflow would leave no trace (hides_overflow
-     in overflow.py). */
+  /* 1: a context (a vector that weighted_sums[0] writes for a query) may be wrong, so that Python checks all contexts at
+     the end (may_be_wrong in overflow.py). The kernel sets 1 if a context contains NaN or infinity, or begins with 0: a
+     context is all 0 if all scores of its query overflow to -infinity, and testing only its first number saves time.
+     Python sets 1 before the start if an overflow would leave no trace (hides_overflow in overflow.py). */
   int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
@@ -100,7 +99,7 @@ typedef struct {
   int32_t rows, keys;
   int32_t width, parts;          /* how many keys a part of the block has (the last may have fewer), how many parts */
   int64_t head;                  /* the head's number among the heads of all batch items */
-  int64_t query, first_key;      /* the first query and the first key of the block */
+  int64_t first_query, first_key;
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
   const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
   float *scores;       /* for each part, the scores [rows, keys of the part], later overwritten by e = exp(s - m) */
@@ -124,7 +123,7 @@ typedef struct {
    a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
-static inline int keys_of(const QueryBlock *b, int part) {
+static inline int n_keys_of(const QueryBlock *b, int part) {
   return part + 1 < b->parts ? b->width : b->keys - part * b->width;
 }
 
@@ -133,7 +132,7 @@ static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->fi
 
 /* Return the address of the scores of query i of a block on all keys of part number `part`, in their order. */
 static inline float *scores_of(const QueryBlock *b, int part, int i) {
-  return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * keys_of(b, part);
+  return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * n_keys_of(b, part);
 }
 
 static inline int clamped(int64_t number, int low, int high) {
@@ -142,11 +141,11 @@ static inline int clamped(int64_t number, int low, int high) {
 
 /* Return the scores of query i of a block on those keys of a part to which the query may attend. */
 static inline Row row_of(const QueryBlock *b, int part, int i) {
-  int keys = keys_of(b, part), start = 0, stop = keys;
+  int keys = n_keys_of(b, part), start = 0, stop = keys;
   int64_t first_key = first_key_of(b, part);
   if (b->starts) {
-    start = clamped(b->starts[b->query + i] - first_key, 0, keys);
-    stop = clamped(b->stops[b->query + i] - first_key, start, keys);
+    start = clamped(b->starts[b->first_query + i] - first_key, 0, keys);
+    stop = clamped(b->stops[b->first_query + i] - first_key, start, keys);
   }
   return (Row){scores_of(b, part, i) + start, stop - start, first_key + start};
 }

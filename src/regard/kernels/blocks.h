@@ -58,8 +58,8 @@ static inline float dot(const float *a, const float *b, int64_t n) {
   return sum_of_lanes(sum);
 }
 
-/* A thread's scratch memory, divided into arrays [rows, width] for the rows that it computes together; scores: [tokens],
-   of one query in one head. */
+/* A thread's scratch memory, divided into arrays [rows, width] for the rows that the thread computes together, and into
+   scores [tokens] of one query in one head. */
 typedef struct {
   float *normed, *output, *query, *key, *value, *context, *hidden, *scores;
 } Scratch;
@@ -150,8 +150,8 @@ static inline const float *token_vector(const float *head, TokenVectors vectors,
   return head + tokens.rows[token * tokens.stride] * vectors.row_stride + token * vectors.token_stride;
 }
 
-/* Write the context of one query of `d` numbers in one head. `key` and `value` hold the vectors of all tokens of all
-   hypotheses; `tokens` says which of them the query attends to.
+/* Write the context of one query of `d` numbers in one head. `key` and `value` hold the vectors of all tokens of all rows;
+   `tokens` says which of them the query attends to.
 
        scores   s_t = query . key_t / sqrt(d)
        weights  e_t = exp(s_t - max s)

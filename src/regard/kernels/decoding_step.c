@@ -14,8 +14,8 @@ typedef struct {
   const int64_t *parents;  /* [rows]: the row of the previous step that each row continues; in the first step, its source */
   int64_t most_rows, most_tokens; /* the most rows, and tokens in each row, for which buffer and tables have room */
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head]: cached keys and values */
-  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: two tables. Each row has the index of its source, then for each
-                      token the row of `buffer` with its keys and values. A step reads one table and writes the other */
+  int64_t *tables; /* [2, most_rows, 1 + most_tokens]: two tables; a step reads one and writes the other. A row has the
+                      index of its source, then for each token the row of `buffer` with the token's keys and values */
   /* [blocks]: for each block of the decoder, the keys and values that its cross-attention reads, of all sources */
   const TokenVectors *source_keys, *source_values;
   int64_t sources;                            /* the number of source texts; several rows may translate one */

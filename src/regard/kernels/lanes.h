@@ -22,7 +22,7 @@
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned_wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
-typedef int32_t lanes __attribute__((vector_size(4 * WIDE)));
+typedef int32_t lanes __attribute__((vector_size(4 * WIDE))); /* also the result of comparing two `wide`: -1 or 0 */
 typedef int32_t unaligned_lanes __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_lanes __attribute__((vector_size(16)));

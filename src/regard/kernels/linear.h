@@ -112,9 +112,9 @@ static void linear_rows(const Linear *layer, const float *x, int64_t rows, float
   float scales[MOST_INPUTS / 16];
   int64_t n = layer->n_in, at_once = MOST_INPUTS / n;
   for (int64_t start = 0; start < rows; start += at_once) {
-    int64_t some = rows - start < at_once ? rows - start : at_once;
-    for (int64_t r = 0; r < some; r++) scales[r] = quantise(x + (start + r) * n, n, bytes + r * n);
-    product(layer, (Inputs){0, bytes, scales}, some, out + start * row_stride, row_stride);
+    int64_t n_rows = rows - start < at_once ? rows - start : at_once;
+    for (int64_t r = 0; r < n_rows; r++) scales[r] = quantise(x + (start + r) * n, n, bytes + r * n);
+    product(layer, (Inputs){0, bytes, scales}, n_rows, out + start * row_stride, row_stride);
   }
 }
 

@@ -156,7 +156,7 @@ static inline int column_of(const Statistics *s, int64_t key) { return (int)(key
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
-  int keys = keys_of(b, part);
+  int keys = n_keys_of(b, part);
   int64_t first_key = first_key_of(b, part), last = column_of(s, first_key + keys - 1);
   for (int c = column_of(s, first_key); c <= last; c++) {
     int start = clamped(s->first_key_of_column[c] - first_key, 0, keys);
@@ -206,9 +206,9 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   if (!s->received.rounded && !has_cells) return;
   while (__atomic_test_and_set(&s->lock, __ATOMIC_ACQUIRE)) sched_yield();
   if (s->received.rounded)
-    add_to_sum(s->received, b->head * s->keys_of_head + first_key_of(b, part), b->key_sums, keys_of(b, part));
+    add_to_sum(s->received, b->head * s->keys_of_head + first_key_of(b, part), b->key_sums, n_keys_of(b, part));
   if (has_cells) {
-    int64_t first = s->map_row_of_query[b->query], last = s->map_row_of_query[b->query + b->rows - 1];
+    int64_t first = s->map_row_of_query[b->first_query], last = s->map_row_of_query[b->first_query + b->rows - 1];
     (s->reduce_max ? raise_sum : add_to_sum)(
         s->pooled, (b->head * s->map_rows + first) * s->map_columns, b->cells, (last - first + 1) * s->map_columns);
   }
@@ -216,7 +216,7 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 }
 
 /* Return the index of query i of a block in a statistic with the axes [batch heads queries]. */
-static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->query + i; }
+static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->first_query + i; }
 
 /* Return the factor by which e = exp(s - m) is multiplied to give the softmax weights of query i of a block on the keys of a
    part. All parts of the row must be computed. (The running maximum m, and so e, may differ between parts.) */
@@ -240,7 +240,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i) * s->top;
   if (b->starts) {
-    int keys = keys_of(b, part);
+    int keys = n_keys_of(b, part);
     float *scores = scores_of(b, part, i), *end = row.weights + row.keys;
     memset(scores, 0, (row.weights - scores) * sizeof(float));
     memset(end, 0, (scores + keys - end) * sizeof(float));
@@ -262,7 +262,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
    `top_weights`, `first`, `own` and `previous` (see Statistics in attention.h). */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
-  int64_t at = index_of(b, i), position = s->offset + b->query + i; /* the query's position among the keys */
+  int64_t at = index_of(b, i), position = s->offset + b->first_query + i; /* the query's position among the keys */
   float m = b->maximum[(b->parts - 1) * b->rows + i], total = b->total[i];
   float with_sink = total + (b->sink == -INFINITY ? 0.0f : expf(b->sink - m));
   float inverse = with_sink == 0.0f ? 0.0f : 1.0f / with_sink;
@@ -289,14 +289,14 @@ static inline void finish_row(const QueryBlock *b, int i) {
    (`distance`). */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
-  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->query : 0;
+  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->first_query : 0;
   int map_row = map_row_of ? map_row_of[i] - map_row_of[0] : 0;
   float factor = factor_of(b, part, i);
   int64_t start = row.first_key - first_key_of(b, part);
   if (s->distance) {
     int64_t at = index_of(b, i);
     float weights = b->sink == -INFINITY ? 1.0f : b->total[i] * s->inverse[at]; /* the sum of the row's weights */
-    float sum = distance_sum(row, s->offset + b->query + i) * factor;
+    float sum = distance_sum(row, s->offset + b->first_query + i) * factor;
     s->distance[at] += weights == 0.0f ? 0.0f : sum / weights;
   }
   if (s->map_columns && !s->reduce_max) {
@@ -310,7 +310,7 @@ static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row 
 
 void compute_statistics(const QueryBlock *b, int part) {
   const Statistics *s = b->statistics;
-  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->query : 0;
+  const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->first_query : 0;
   int map_rows = map_row_of ? map_row_of[b->rows - 1] - map_row_of[0] + 1 : 0, last = b->parts - 1;
   if (part < last) {
     for (int i = 0; i < b->rows; i++) softmax(b, part, i, row_of(b, part, i));

@@ -57,7 +57,7 @@ static void top_tokens_of_row(const TopTokensArguments *arguments, const float *
   for (; t + BLOCK <= arguments->vocabulary; t += BLOCK) {
     const float *block = logits + t;
     wide block_maxima = maxima(maxima(load(block), load(block + WIDE)),
-                                   maxima(load(block + 2 * WIDE), load(block + 3 * WIDE)));
+                               maxima(load(block + 2 * WIDE), load(block + 3 * WIDE)));
     largest_in_lane = maxima(largest_in_lane, block_maxima);
     if (maximum_of_lanes(block_maxima) > chosen[arguments->n - 1])
       for (int64_t i = 0; i < BLOCK; i++) insert(arguments, t + i, block[i], chosen, tokens);
@@ -76,7 +76,7 @@ void regard_top_tokens(TopTokensArguments *arguments) {
   int64_t row, n = arguments->n;
   while ((row = __atomic_fetch_add(&arguments->next_row, 1, __ATOMIC_RELAXED)) < arguments->rows)
     top_tokens_of_row(arguments, arguments->logits + row * arguments->vocabulary, arguments->log_probabilities + row * n,
-                  arguments->tokens + row * n);
+                      arguments->tokens + row * n);
 }
 
 const char *regard_top_tokens_error(const TopTokensArguments *arguments) {

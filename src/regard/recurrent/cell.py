@@ -36,7 +36,7 @@ class Cells(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Make state-to-state matrices orthogonal, draw input-to-state matrices as Glorot, and set biases to 0.
+        """Make state-to-state matrices orthogonal, draw input-to-state matrices by Glorot, and set biases to 0.
 
         The bias of an LSTM's forget gate is 1, so that the LSTM keeps its memory until it has learned what to forget.
 
@@ -45,15 +45,16 @@ class Cells(nn.Module):
         for name, parameter in self.layers.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
-            for gate in torch.split(parameter, self.d_state) if "weight" in name else ():
-                (nn.init.orthogonal_ if "hh" in name else nn.init.xavier_uniform_)(gate)
+            else:
+                for gate in torch.split(parameter, self.d_state):
+                    (nn.init.orthogonal_ if "hh" in name else nn.init.xavier_uniform_)(gate)
             if self.kind == "lstm" and "bias_ih" in name:
                 nn.init.ones_(parameter.detach()[self.d_state : 2 * self.d_state])
 
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
     ) -> tuple[Float[Tensor, "batch tokens d_state"], Hidden]:
-        """Read tokens in one direction, from the states `hidden` of all layers on.
+        """Read tokens forwards, starting with the states `hidden` of all layers.
 
         Returns:
             The last layer's state after each token, and the states of all layers after the last token.

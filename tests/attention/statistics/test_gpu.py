@@ -460,7 +460,7 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
 def anywhere(monkeypatch):
     """Pretend that the kernels are interpreted, so that no refusal is due to the missing GPU."""
     monkeypatch.setattr(engine, "interpreted", lambda: True)
-    monkeypatch.setattr(engine, "installed", lambda: True)
+    monkeypatch.setattr(engine, "triton_is_installed", lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -502,7 +502,7 @@ def test_without_a_gpu_or_triton_it_says_so(monkeypatch):
     pattern = attend(*inputs()).pattern
     assert engine.unsupported_reason(pattern.call) == "the kernels run only on a GPU, and the query is on cpu"
     monkeypatch.setattr(engine, "interpreted", lambda: True)
-    monkeypatch.setattr(engine, "installed", lambda: False)
+    monkeypatch.setattr(engine, "triton_is_installed", lambda: False)
     assert engine.unsupported_reason(pattern.call) == "triton is not installed"
 
 

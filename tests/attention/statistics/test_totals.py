@@ -54,7 +54,7 @@ def test_queries_and_keys_fall_evenly_into_the_map(queries, rows):
 
 def test_only_what_is_asked_is_kept():
     totals = Results.of(Grid(1, 2, 3, 5), Ask(received=False, distance=False, own=True, top=2), 7)
-    assert sorted(totals.rows) == ["entropy", "first", "own"]
+    assert sorted(totals.per_query) == ["entropy", "first", "own"]
     assert totals.received is None
     assert totals.pooled is None
     assert totals.context.shape == (1, 2, 3, 7)

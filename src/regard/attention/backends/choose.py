@@ -25,7 +25,7 @@ from regard.attention.call import Call
 from regard.attention.progress import progress_callback
 from regard.attention.representation import type_name
 from regard.attention.statistics.choose import Engine, find_engine
-from regard.attention.statistics.cpu.scores import computes_scores
+from regard.attention.statistics.cpu.scores import kernel_computes_scores
 from regard.attention.weights import BLOCK_WEIGHTS, context_of
 from regard.kernels.library import has_avx512
 
@@ -34,8 +34,7 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""The smallest numbers of weights, and of queries per head, for which regard's C kernel may be faster than PyTorch's.
-"""
+"""The fewest weights, and queries per head, for which regard's C kernel may be faster than PyTorch's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Choice:
     """The backend chosen for a call of `attend`, and the reason.
 
     Attributes:
-        engine: computes the context together with statistics of the weights; None = the backend's `run` does.
+        engine: computes the context and statistics of the weights; None = the backend's `run` computes the context.
     """
 
     name: Name
@@ -73,11 +72,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return a call's context, the statistics that `ask` requests, and whether the context is doubtful.
-
-        A doubtful context may be wrong because of NaN or overflow, so that `overflow.may_be_wrong` must check it. Only
-        an engine computes statistics; else they are None.
-        """
+        """Return context, statistics (None = no engine), and whether `overflow.may_be_wrong` must check the context."""
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
@@ -173,7 +168,8 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
     """Return the engine for a call, or None if no engine supports it.
 
-    Engines support neither dropout nor gradients. Without statistics (`ask` is None), only the C kernel is used.
+    Engines support neither dropout nor gradients, and read tensors from memory, which `call.is_plain` permits. Without
+    statistics (`ask` is None), only the C kernel is used.
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None
@@ -195,4 +191,4 @@ def favours_cpu_kernel(call: Call) -> bool:
         return False
     if not (fused.varies_by_query(call.mask, formula.bias) or (call.query.dtype == torch.float32 and has_avx512())):
         return False
-    return computes_scores(call)
+    return kernel_computes_scores(call)

@@ -22,7 +22,7 @@ from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
 
 BLOCK = 128
-"""The side of FlexAttention's blocks of queries × keys, its default."""
+"""The number of queries, and of keys, in one block; FlexAttention's default."""
 
 MAX_PROGRAMS = 256
 """The most combinations of options and sizes for which FlexAttention is compiled; torch.compile's default is 8."""
@@ -56,7 +56,7 @@ def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queri
         return query.new_zeros(*grid.shape[:3], value.shape[-1])
     score_mod = None
     if formula.softcap is not None:
-        softcap = formula.softcap / formula.temperature
+        softcap = formula.softcap / formula.temperature  # of scores that are divided by the temperature too
         score_mod = lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)  # noqa: E731
     blocks = None if call.mask is None else block_mask(call.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=MAX_PROGRAMS, accumulated_recompile_limit=MAX_PROGRAMS):
@@ -80,10 +80,7 @@ def compiled_flex_attention() -> Callable[..., Any]:
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
-    """Convert a mask to the `BlockMask` that FlexAttention takes.
-
-    It lists the 128 × 128 blocks that are masked in part, and those that are not masked at all.
-    """
+    """Convert a mask to a `BlockMask`: a list of the blocks that are masked in part, and one of the unmasked blocks."""
     from torch.nn.attention.flex_attention import BlockMask
 
     partial_blocks, full_blocks = [], []
@@ -92,7 +89,7 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
         keep = keep.expand(*keep.shape[:2], len(queries), grid.keys)
         n_padding = -grid.keys % BLOCK
         blocks = torch.nn.functional.pad(keep, (0, n_padding)).reshape(*keep.shape[:3], -1, BLOCK)
-        any_kept, all_kept = blocks.any(dim=(-3, -1)), blocks.all(dim=-1).all(dim=-2)
+        any_kept, all_kept = blocks.any(dim=(-3, -1)), blocks.all(dim=(-3, -1))
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)
     return BlockMask.from_kv_blocks(
@@ -107,6 +104,6 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def blocks_to_compute(
     wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """Return, for each block of queries, how many key blocks are `wanted`, and all key blocks, wanted ones first."""
+    """Return, for each query block, the number of `wanted` key blocks, and the indices of all, wanted ones first."""
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()

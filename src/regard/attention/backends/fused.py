@@ -54,9 +54,10 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
         return reason
     if not call.is_plain and in_forward_mode():
         return "the fused kernel has no forward derivative"
+    if call.query.is_cuda and call.dtype == torch.float64:
+        return "on CUDA the fused kernels have no float64"
     if not call.query.is_cpu:
-        has_float64 = not call.query.is_cuda or call.dtype != torch.float64
-        return None if has_float64 else "on CUDA the fused kernels have no float64"
+        return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
     bias = call.softmax.bias
@@ -82,7 +83,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def fused_context(call: Call, dropout: float) -> Context:
-    if rounds_in_half_type(call):
+    if needs_float32(call):
         return in_float32(fused_context, call, dropout)
     formula, mask, grid = call.softmax, call.mask, call.grid
     scale, bias = formula.scale / formula.temperature, bias_of(formula, call.query)
@@ -107,7 +108,7 @@ def fused_context(call: Call, dropout: float) -> Context:
 
 
 def math_context(call: Call, dropout: float) -> Context:
-    if rounds_in_half_type(call):
+    if needs_float32(call):
         return in_float32(math_context, call, dropout)
     formula, all_weights = call.softmax, call.grid.whole()
     query, key, value = expand_batches(call.grid, call.query, call.key, call.value)
@@ -115,11 +116,10 @@ def math_context(call: Call, dropout: float) -> Context:
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
 
 
-def rounds_in_half_type(call: Call) -> bool:
-    """Return whether PyTorch's kernel would get rounded numbers, so that the call must be computed in float32.
+def needs_float32(call: Call) -> bool:
+    """Return whether a call must be computed by `in_float32`, which projects queries and keys if the score does.
 
-    In half precision, queries and keys that the score projects would be rounded after the projection, and a bias would
-    be rounded after its division by the temperature.
+    In half precision, projected queries and keys would be rounded, and so would a bias divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -240,7 +240,7 @@ def kernel(
         causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
-    # An exported program is excepted: it must not depend on the number of keys, and other kernels run it.
+    # Not in an exported program, which must work for any number of keys.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     # For vectors whose numbers lie apart, PyTorch would store the whole matrix of weights.
@@ -265,7 +265,8 @@ def cuda_kernel(
         is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `LARGEST_GROUPED_WIDTH`
         all other cases   keys and values are repeated for each query head
     """
-    group, grouped = query.shape[1] // key.shape[1], key.shape[1] != query.shape[1]
+    group = query.shape[1] // key.shape[1]
+    grouped = group > 1
     if grouped and attn_mask is None and not causal:
         by_head, by_group = "batch (heads group) queries d", "batch heads (group queries) d"
         more_queries = rearrange(query, f"{by_head} -> {by_group}", group=group)

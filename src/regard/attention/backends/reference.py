@@ -60,11 +60,11 @@ def reference(
                         score += float(bias[b, h, i, j])
                     scores.append(score)
                 sink = None if sinks is None else float(sinks[h])
-                seen = dict(zip(visible, softmax(scores, temperature, sink), strict=True))
-                for j, weight in seen.items():
+                weight_of_key = dict(zip(visible, softmax(scores, temperature, sink), strict=True))
+                for j, weight in weight_of_key.items():
                     weights[b, h, i, j] = weight
                 for d in range(value.shape[3]):
-                    context[b, h, i, d] = sum(weight * values[j][d] for j, weight in seen.items())
+                    context[b, h, i, d] = sum(weight * values[j][d] for j, weight in weight_of_key.items())
     return context, weights
 
 

@@ -1,4 +1,4 @@
-"""Conversion of torch.nn.MultiheadAttention."""
+"""Conversion of torch.nn.MultiheadAttention to regard's MultiHeadAttention."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from regard.attention.representation import type_name
 
 
 def check_torch_module(module: object) -> None:
-    """Raise an error unless `module` is an nn.MultiheadAttention whose options MultiHeadAttention has too."""
+    """Raise an error unless `module` is an nn.MultiheadAttention with only options that MultiHeadAttention has too."""
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
     unsupported = {
@@ -17,8 +17,8 @@ def check_torch_module(module: object) -> None:
         "add_zero_attn": module.add_zero_attn,
     }
     if any(unsupported.values()):
-        has = " and ".join(name for name, present in unsupported.items() if present)
-        raise ValueError(f"this nn.MultiheadAttention has {has}, which MultiHeadAttention does not support.")
+        options = " and ".join(name for name, present in unsupported.items() if present)
+        raise ValueError(f"this nn.MultiheadAttention has {options}, which MultiHeadAttention does not support.")
     if not module.batch_first:
         raise ValueError(
             "this nn.MultiheadAttention takes [tokens batch width] (batch_first=False) and MultiHeadAttention "
@@ -30,7 +30,7 @@ def check_torch_module(module: object) -> None:
 def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
-    """Copy the parameters of `module`, in which one matrix has the projections of queries, keys and values."""
+    """Copy the parameters of `module`, whose in_proj_weight holds the projections of queries, keys and values."""
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
         projection.weight.copy_(weight)

@@ -11,7 +11,7 @@ from regard.attention.representation import Described
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class KeyValue(Described):
-    """The keys and values of some tokens in every head, cached so that later calls need not project them again."""
+    """The keys and values of some tokens in every head, cached so that later calls need not compute them again."""
 
     key: Float[Tensor, "batch key_heads keys d_head"]
     value: Float[Tensor, "batch key_heads keys d_head"]

@@ -78,8 +78,8 @@ class LatentAttention(nn.Module):
         d_key: width of the part of a head's keys that is computed from the latent; None = d_model / n_heads.
         d_rotary: width of the other part of a key, which is rotated and shared by all heads; even.
         d_value: width of a head's values; None = d_key.
-        d_query_latent: width of the second latent, from which the queries of a token are computed; None = queries are
-            computed from the token directly.
+        d_query_latent: width of one more latent, from which only queries are computed; None = queries are computed
+            from the token directly.
         base: base of the rotary frequencies: pair i is rotated by base^(-2 i / d_rotary) radians per position.
 
     Raises:
@@ -157,8 +157,9 @@ class LatentAttention(nn.Module):
         latents = self.prepare(x, cache)
         inputs = self.inputs_by_head if cache is None else self.inputs_from_latents
         query, key, value = inputs(x, latents)
-        if score is None or score.scale is None:
-            score = self.score if score is None else replace(score, scale=self.score.scale)
+        score = self.score if score is None else score
+        if score.scale is None:
+            score = replace(score, scale=self.score.scale)
         normalise = Softmax() if normalise is None else normalise
         attended = attend(query, key, value, score=score, mask=mask, normalise=normalise)
         contexts = attended.context
@@ -187,7 +188,7 @@ class LatentAttention(nn.Module):
         """Return queries of the tokens x, and one head of keys and values, made from `latents`, for all query heads.
 
         The key of a token is its latent, followed by its rotary key; its value is the latent. The content part of each
-        query is multiplied by W_keyᵀ of its head, so that its dot product with a latent is that with the head's key.
+        query is multiplied by W_keyᵀ of its head: content · (latent W_key) = (content W_keyᵀ) · latent.
         """
         content, rotary = self.query_parts(x, latents.n_tokens)
         content = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")

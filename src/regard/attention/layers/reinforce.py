@@ -48,7 +48,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
     Gradients flow back to query and key; the backward pass recomputes the weights instead of storing them.
 
     Raises:
-        TypeError: the pattern is not that of a call of `attend` with `normalise=Hard(Sampled(…))`.
+        TypeError: the pattern was not computed with `normalise=Hard(Sampled(…))`.
 
     >>> import torch
     >>> from regard import Hard, Sampled, attend, log_weights_of_choice
@@ -61,19 +61,17 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern was computed with {pattern.normalise!r}, which draws no keys at random; "
             "give attend normalise=Hard(Sampled(seed=…))."
         )
-    # Raises ValueError if a tensor was changed in place after the call of `attend`. If the pattern has stored the keys,
-    # pattern.top returns them without this check.
-    pattern.call.check_unchanged()
+    pattern.call.check_unchanged()  # pattern.top does not check this if the pattern has stored the top keys
     keys = pattern.top(1).keys
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
     def read(block: Tile) -> Float[Tensor, "batch heads block 1"]:
         weights, chosen = weights_of(soft, block), entries_at(keys, 2, block.queries)
-        # A query that may attend to no key draws no key: its probability is set to 1, so that log and gradient are 0.
+        # A query that may attend to no key draws the key index -1: its log-probability and gradient are set to 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
     tiles = block_tiles(pattern.call, pattern.grid.whole())
     blocks = [checkpointed(read, tile, reads=pattern.call.tensors) for tile in tiles]
-    if not blocks:
+    if not blocks:  # the pattern has no queries
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

@@ -28,9 +28,7 @@ class Engine(Protocol):
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-        """Return a supported call's context, the statistics that `ask` requests, and whether the context is doubtful.
-
-        A doubtful context may be wrong because of NaN or overflow, so that `overflow.may_be_wrong` must check it.
+        """Return a call's context, the statistics in `ask`, and whether `overflow.may_be_wrong` must check the context.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.
@@ -67,7 +65,7 @@ def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def find_engine(call: Call) -> Engine | None:
-    """Return the engine to use for a call; its tensors must be plain (`are_plain`), since engines read their memory."""
+    """Return the engine to use for a call with plain tensors (see `are_plain`); None if no engine supports the call."""
     for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine

@@ -13,7 +13,7 @@ from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import Block, block_tiles, blocks_of, weights_and_keep
 
 FOR_ALL_QUERIES = "received", "pooled"
-"""Statistics to which every query contributes; the others have a number for each query."""
+"""Statistics to which every query contributes; every other statistic has numbers for each query."""
 
 
 def with_gradients(call: Call, summary: Summary) -> Summary:
@@ -52,21 +52,21 @@ class Statistics(torch.autograd.Function):
             with torch.enable_grad():
                 block = Block(tile, *weights_and_keep(call, tile))
                 numbers = floats_of(gather_statistics([block], call.grid, call.empty(), ask))
-            outer = {
+            block_gradients = {
                 name: given[name] if name in FOR_ALL_QUERIES else entries_at(given[name], 2, tile.queries)
                 for name in names
             }
             if has_maximum:  # a cell's gradient goes to the block that has its largest weight
-                outer["pooled"] = outer["pooled"] * (numbers["pooled"] == largest)
+                block_gradients["pooled"] = block_gradients["pooled"] * (numbers["pooled"] == largest)
             found = torch.autograd.grad(
                 [numbers[name] for name in names],
                 needed,
-                [outer[name] for name in names],
+                [block_gradients[name] for name in names],
                 allow_unused=True,
                 create_graph=torch.is_grad_enabled(),  # for second derivatives
             )
             totals = [total if part is None else total + part for total, part in zip(totals, found, strict=True)]
-        of_tensors = dict(zip(needed, totals, strict=True))
+        of_tensors = dict(zip(needed, totals, strict=True))  # below, pop gives a repeated tensor its gradient only once
         return None, None, None, *(of_tensors.pop(x).to(x.dtype) if x in of_tensors else None for x in call.tensors)
 
 

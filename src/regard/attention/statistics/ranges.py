@@ -11,7 +11,7 @@ MOST_RANGES = 16
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return a mask as ranges of keys; None if it is not at most `MOST_RANGES` ranges for each query."""
+    """Return a mask as ranges of keys; None if it is not made of ranges, or of more than `MOST_RANGES` for a query."""
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
     # every query has the same number of ranges, so the number is known from the ranges of one query

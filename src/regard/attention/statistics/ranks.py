@@ -67,11 +67,11 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
     """Add up the results of all ranks in place; a rank's results are 0 for the queries that other ranks compute."""
-    for rows in (*results.rows.values(), results.groups, results.top and results.top.weights):
-        if rows is not None:
-            dist.all_reduce(rows, group=group)
+    for numbers in (*results.per_query.values(), results.groups, results.top and results.top.weights):
+        if numbers is not None:
+            dist.all_reduce(numbers, group=group)
     if results.top is not None:
-        # for the queries of other ranks, a rank has the key index -1 (no key); plus 1, it adds 0 to the sum
+        # for the queries of other ranks, a rank has the key index -1 (no key), so 1 is added to make it 0 in the sum
         dist.all_reduce(results.top.keys.add_(1), group=group)
         results.top.keys.sub_(1)
     received = reduced_over_ranks(results.received, group)

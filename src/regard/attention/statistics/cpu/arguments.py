@@ -26,15 +26,15 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
         scores / temperature = scale · query · key + bias_factor · bias                     without softcap
 
     In these formulas, scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If
-    torch operations compute the scores or the mask (see `torch_writer`), the kernel ignores the fields for them.
+    torch operations compute the scores or the mask (see `torch_writer`), the kernel ignores the fields of these.
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
     statistics = arguments.statistics
     statistics.queries, statistics.keys_of_head, statistics.offset = grid.queries, grid.keys, grid.keys - grid.queries
     statistics.inverse = results.inverse.data_ptr()
-    for name, row in results.rows.items():
-        setattr(statistics, name, row.data_ptr())
+    for name, numbers in results.per_query.items():
+        setattr(statistics, name, numbers.data_ptr())
     if results.top is not None:
         statistics.top = ask.top
         statistics.top_weights, statistics.top_keys = results.top.weights.data_ptr(), results.top.keys.data_ptr()

@@ -94,12 +94,12 @@ def compute(
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
         arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
         bounds = plan.bounds[converted.block_numbers]
-        groups = [bounds] if write is None else written_blocks(call, plan, converted, write, arguments, threads)
-        for of_group in groups:  # the bounds of the blocks that the kernel computes next
-            arguments.bounds, arguments.n_blocks, arguments.next = of_group.data_ptr(), of_group.shape[0], 0
+        runs = [bounds] if write is None else written_blocks(call, plan, converted, write, arguments, threads)
+        for of_run in runs:  # the bounds of the blocks that the kernel computes next
+            arguments.bounds, arguments.n_blocks, arguments.next = of_run.data_ptr(), of_run.shape[0], 0
             check_arguments("regard_attention", arguments)
             while arguments.next < arguments.n_blocks:
-                arguments.threads = 0
+                arguments.threads = 0  # the C function numbers its threads, to divide the scratch memory
                 run(arguments, threads)
                 if report is not None:
                     report(arguments.done, plan.size)
@@ -117,6 +117,7 @@ def written_blocks(
     bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
     dtype = torch.bool if write is write_mask else torch.float32
     at_once = max(1, min(len(blocks), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
+    # no block has more than n_scratch scores
     computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
     if write is write_mask:
         arguments.computed_masks = computed.data_ptr()

@@ -57,7 +57,7 @@ class HeadBlock:
 
     @property
     def n_scratch(self) -> int:
-        """The floats of scratch memory that the C kernel needs for this block, except for the pooled map."""
+        """The floats of scratch memory for this block: the sum in `scratch_of` of arguments.c, up to the widths."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
@@ -73,7 +73,7 @@ class HeadBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyLimits:
-    """A mask that allows query i of a head only the keys from starts[batch, head, i] to stops[batch, head, i] - 1."""
+    """A mask that allows query i only the keys from starts[batch, head, i] to stops[batch, head, i] - 1."""
 
     starts: Int[Tensor, "#batch #heads queries"]
     stops: Int[Tensor, "#batch #heads queries"]

@@ -48,7 +48,7 @@ class CompensatedSum:
         self.rounded.copy_(total)
 
     def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each number by that in `least` if that is larger; used for the maxima of a pooled map."""
+        """Replace each number by the maximum of it and the number in `least`; used for a pooled map of maxima."""
         self.rounded.copy_(torch.maximum(self.rounded, least.double()))
 
     def value(self) -> Float[Tensor, "..."]:
@@ -82,9 +82,9 @@ class Results:
     context: Float[Tensor, "batch heads queries d_value"] | None
     """In memory, a token's heads are adjacent, as in PyTorch's contexts: a model concatenates them without a copy."""
     inverse: Float[Tensor, "batch heads queries"]  # 1 / Σ exp(score - largest score), sink included
-    rows: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
+    per_query: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
     groups: Float[Tensor, "batch heads queries groups"] | None  # the sum of weights on the keys of each group
-    members: Float[Tensor, "1 1 keys groups"] | None  # 1 if the key is in the group, else 0; read like values
+    members: Float[Tensor, "1 1 keys groups"] | None  # 1 if the key is in the group, else 0
     top: Top | None
     received: CompensatedSum | None
     pooled: CompensatedSum | None  # the sum, or the maximum, of the weights in each cell of the map
@@ -94,21 +94,21 @@ class Results:
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":
         """Allocate the tensors; `d_value` is the width of the context, None = the context is not computed."""
-        per_query, zeros = (grid.batch, grid.heads, grid.queries), partial(torch.zeros, dtype=torch.float32, device=CPU)
+        shape, zeros = (grid.batch, grid.heads, grid.queries), partial(torch.zeros, dtype=torch.float32, device=CPU)
         context = top = None
         if d_value is not None:
             by_token = torch.empty(grid.batch, grid.queries, grid.heads, d_value, dtype=torch.float32, device=CPU)
             context = by_token.transpose(1, 2)
         if ask.top is not None:
-            no_keys = torch.full((*per_query, ask.top), -1, dtype=torch.int64, device=CPU)
-            top = Top(zeros(*per_query, ask.top), no_keys)
+            no_keys = torch.full((*shape, ask.top), -1, dtype=torch.int64, device=CPU)
+            top = Top(zeros(*shape, ask.top), no_keys)
         return cls(
             grid=grid,
             ask=ask,
             context=context,
-            inverse=zeros(*per_query),
-            rows={name: zeros(*per_query) for name in PER_QUERY if getattr(ask, name)},
-            groups=None if ask.groups is None else zeros(*per_query, len(ask.groups)),
+            inverse=zeros(*shape),
+            per_query={name: zeros(*shape) for name in PER_QUERY if getattr(ask, name)},
+            groups=None if ask.groups is None else zeros(*shape, len(ask.groups)),
             members=None if ask.groups is None else ask.groups.T.float().contiguous()[None, None],
             top=top,
             received=CompensatedSum.zeros(grid.batch, grid.heads, grid.keys) if ask.received else None,
@@ -126,5 +126,5 @@ class Results:
             groups=self.groups,
             top=self.top,
             pooled=None if pooled is None else pooled.float(),
-            **self.rows,
+            **self.per_query,
         )

@@ -26,14 +26,14 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 def torch_writer(call: Call, plan: Plan) -> Write | None:
     """Return the function that computes what the C kernel cannot compute for a call; None if it can compute all."""
-    if not computes_scores(call):
+    if not kernel_computes_scores(call):
         return write_scores
     if call.mask is None or plan.limits is not None:
         return None
     return None if isinstance(call.mask, Keep) and is_readable(call.mask.tensor, call.grid) else write_mask
 
 
-def computes_scores(call: Call) -> bool:
+def kernel_computes_scores(call: Call) -> bool:
     """Return whether the C kernel can compute the scores of a call whose normaliser is softmax."""
     formula = call.formula
     assert formula is not None
@@ -70,7 +70,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the mask of a block, True = may attend; `limits` is not used, `write_scores` has the same arguments."""
+    """Write the mask of a block, True = may attend; `limits` is unused, only `write_scores` needs it."""
     assert call.mask is not None
     rows = keep[: block.size].view(len(block.queries), -1)
     rows.copy_(keep_of_tile(call.mask, block.tile(call.grid), call.device)[0, 0])

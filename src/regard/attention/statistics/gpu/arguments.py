@@ -13,7 +13,7 @@ from regard.attention.grid.grid import Grid
 from regard.attention.scores.biases.alibi import Alibi, alibi_slopes
 from regard.attention.scores.biases.bias import numbers_of_bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
-from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_of
+from regard.attention.statistics.gpu.schedule import Borders, Limits, limits_as_tensor
 from regard.attention.statistics.ranges import key_ranges
 from regard.kernels.attention import strides
 
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
     """
 
-    product_factor: float  # scale · log₂ e / temperature, or with a softcap scale / softcap · 2 · log₂ e for `tanh`
+    product_factor: float  # scale · log₂ e / temperature; with a softcap: scale / softcap · 2 · log₂ e (see `tanh`)
     tanh_factor: float | None = None  # softcap · log₂ e / temperature; None = no softcap
     bias_factor: float = 1.0  # log₂ e / temperature
     slopes: Any = None  # for `Alibi`, the slope of each head
@@ -98,7 +98,7 @@ class KernelArguments:
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
         d_key, d_value = call.key.shape[-1], call.value.shape[-1]
-        width, wide = padded(d_key), padded(d_value)
+        widths = padded(d_key), padded(d_value)
         none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=call.device)
         sinks = none if formula.sinks is None else formula.sinks.to(none) / formula.temperature * LOG2_E
         return cls(
@@ -106,15 +106,15 @@ class KernelArguments:
             query=StridedTensor(call.query, *strides(call.query)[:3]),
             key=StridedTensor(call.key, *strides(call.key)[:3]),
             value=StridedTensor(call.value, *strides(call.value)[:3]),
-            limits=limits_of(ranges, grid),
+            limits=limits_as_tensor(ranges, grid),
             rule=rule_of(call),
             sinks=sinks,
             sizes=Sizes(
                 grid.heads, grid.heads // call.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
             ),
-            tiles=tile_sizes(max(width, wide), half=call.query.itemsize == 2),
+            tiles=tile_sizes(max(widths), half=call.query.itemsize == 2),
             stages=3 if shared_memory(call.device) >= 2**17 + 2**15 else 2,
-            widths=(width, wide),
+            widths=widths,
         )
 
     def mask_ranges(self, borders: Borders) -> MaskRanges:
@@ -125,7 +125,7 @@ class KernelArguments:
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return how many queries a Triton program handles, and how many keys it reads at once, to fit into shared memory.
+    """Return the `tiles` of `KernelArguments`, small enough to fit into shared memory.
 
     float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
 
@@ -138,8 +138,8 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
     >>> tile_sizes(64, half=False), tile_sizes(128, half=False)
     ((64, 32), (32, 16))
     """
-    passing = max(16, min(64, 2**13 // width // (1 if half else 4)))
-    return 2 * passing, passing
+    n_read = max(16, min(64, 2**13 // width // (1 if half else 4)))
+    return 2 * n_read, n_read
 
 
 def shared_memory(device: torch.device) -> int:

@@ -46,12 +46,18 @@ SUMS_AT_ONCE = 2**26
 As many heads are computed at once as this limit allows, and at least one.
 """
 
+SUMS = {"entropy": -math.log(2), "distance": 1.0}
+"""The statistics of a query that are sums over the query's keys, each with a factor that multiplies the sum.
+
+For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log₂ weight, so the factor is -ln 2.
+"""
+
 
 def unsupported_reason(call: Call) -> str | None:
     formula = call.formula
     if call.device.type != "cuda" and not interpreted():
         return f"the kernels run only on a GPU, and the query is on {call.device}"
-    if not installed():
+    if not triton_is_installed():
         return "triton is not installed"
     if call.device.type == "cuda" and torch.cuda.get_device_capability(call.device) < (8, 0):
         return "the kernels need a GPU of compute capability 8.0 or above"
@@ -77,16 +83,8 @@ def interpreted() -> bool:
 
 
 @cache
-def installed() -> bool:
-    """Triton comes with PyTorch for CUDA."""
+def triton_is_installed() -> bool:
     return find_spec("triton") is not None
-
-
-SUMS = {"entropy": -math.log(2), "distance": 1.0}
-"""The statistics of a query that are sums over the query's keys, each with a factor that multiplies the sum.
-
-For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log₂ weight, so the factor is -ln 2.
-"""
 
 
 @torch.inference_mode(False)
@@ -94,7 +92,7 @@ For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log�
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """The context is never called doubtful: on a GPU, checking it for NaN and overflow would wait for the GPU."""
+    """The context is never checked for NaN and overflow, because a check would wait for the GPU."""
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
@@ -136,14 +134,15 @@ class Results:
 
     def compute(self, call: Call, contexts: bool, report: ProgressCallback | None) -> None:
         """Run the kernels for all heads of a call, a few heads at a time."""
+        # imported here, because these modules need Triton
         from regard.attention.statistics.gpu.read_weights import WeightSums, compute_sums, from_units
         from regard.attention.statistics.gpu.single_keys import read_single_keys
         from regard.attention.statistics.gpu.triton_forward import ForwardResults, compute_forward
 
         arguments, grid = KernelArguments.of(call), self.grid
-        known = context_and_log_sum(call) if contexts else None
-        if known is not None:
-            self.context, log_sum = known
+        by_pytorch = context_and_log_sum(call) if contexts else None
+        if by_pytorch is not None:
+            self.context, log_sum = by_pytorch
         else:
             log_sum = torch.empty(grid.shape[:3], dtype=torch.float32, device=call.device)
             self.context = call.value.new_empty(*grid.shape[:3], call.value.shape[-1]) if contexts else None
@@ -153,10 +152,10 @@ class Results:
         map_rows = self.ask.pooled[0] if self.ask.pooled else 1
         by_row = self.received is not None or self.pooled is not None
         has_maxima = self.pooled is not None and self.ask.reduce == "max"
-        per_head = grid.queries * grid.keys
-        at_once = min(WEIGHTS_AT_ONCE // per_head, SUMS_AT_ONCE // (map_rows * grid.keys))
+        head_weights = grid.queries * grid.keys
+        at_once = min(WEIGHTS_AT_ONCE // head_weights, SUMS_AT_ONCE // (map_rows * grid.keys))
         for items in spans(grid.batch * grid.heads, max(1, at_once)):
-            if known is None:
+            if by_pytorch is None:
                 compute_forward(arguments, ForwardResults(log_sum, log_share, self.context), items)
             if single:
                 read_single_keys(arguments, log_sum, single, items)
@@ -168,7 +167,7 @@ class Results:
             if report is not None:
                 if call.device.type == "cuda":
                     torch.cuda.synchronize()
-                report(items.stop * per_head, call.grid.shape.numel())
+                report(items.stop * head_weights, call.grid.shape.numel())
         for name, in_units in units.items():
             self.per_query[name] = from_units(in_units, log_sum, SUMS[name])
 
@@ -178,9 +177,10 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads (item n: head n % heads of item n // heads).
+        """Compute the received attention and the pooled map of some heads.
 
         Args:
+            items: the heads to compute: item n is head n % heads of batch item n // heads.
             sums, maxima: for each row of the map, the sum and the maximum of each key's weights over the row's queries.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys

@@ -1,7 +1,7 @@
 """The context and the log-sum-exp from kernels of PyTorch, which are faster than `triton_forward.py`.
 
-They are private functions of PyTorch, which may change. So before its first use, each kernel is run on a small input
-with the same options, and is used only if its context and log-sum-exp are correct.
+The kernels are private functions of PyTorch, which may change. Each kernel is therefore first run on a small input with
+the same options, and is used only if its context and log-sum-exp are correct.
 """
 
 import math
@@ -42,7 +42,7 @@ def context_and_log_sum(
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
-            # log_sum is ∞ if a score is ∞; the query's weights are then NaN, which log_sum = NaN says
+            # log_sum = ∞ means a score of ∞ and weights of NaN; the Triton kernels compute these from log_sum = NaN
             return context, log_sum.masked_fill(log_sum == math.inf, math.nan)
     return None
 

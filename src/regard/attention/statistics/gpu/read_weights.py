@@ -114,7 +114,7 @@ def read_weights(
         row_end = first_query_of(row + 1, sizes.queries, map_rows)
         total = tl.zeros([n_queries, n_keys], tl.float32)
         largest = tl.zeros([n_queries, n_keys], tl.float32)
-        for part in tl.static_range(3):
+        for part in tl.static_range(3):  # part 1 needs no mask (see schedule.py)
             begin = border(mask_ranges, n, batch, head, tile, part)
             end = border(mask_ranges, n, batch, head, tile, part + 1)
             for first in range(begin, end, n_queries):
@@ -213,9 +213,9 @@ def finish_row(to, state, in_row):
         maxima = tl.maximum(before, tl.max(tl.maximum(largest, last), axis=0))
         maxima = tl.where(sums == sums, maxima, sums)  # tl.max ignores NaN; a sum is NaN if a weight is NaN
         tl.store(results.maxima + at, maxima, mask=key_exists)
-    none = tl.zeros_like(total)
+    zeros = tl.zeros_like(total)
     weights = tl.where(in_row[:, None], 0.0, weights)
-    return none, none, weights, row + 1, first_query_of(row + 2, n_all_queries, map_rows)
+    return zeros, zeros, weights, row + 1, first_query_of(row + 2, n_all_queries, map_rows)
 
 
 @no_type_check

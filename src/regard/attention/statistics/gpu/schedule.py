@@ -24,7 +24,7 @@ Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
 """For each key range and tile, the four borders that the docstring of this file describes."""
 
 
-def limits_of(ranges: Ranges, grid: Grid) -> Limits:
+def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
     limits = torch.stack([ranges.starts, ranges.stops], dim=-1).int()
     return limits.expand(-1, -1, -1, grid.queries, -1)
 
@@ -59,7 +59,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
     starts, stops = limits.unbind(-1)
 
     def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return the number of queries whose position in `ascending` is at most the tile's `key`, for each tile."""
+        """Return, for each tile, the number of queries whose number in `ascending` is at most the tile's `key`."""
         keys = key.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 

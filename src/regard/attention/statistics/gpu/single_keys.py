@@ -92,7 +92,7 @@ def single_keys(
 @no_type_check
 @triton.jit
 def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges):
-    """Return the attention weight of each query on one key, j; 0 if the key is masked or does not exist.
+    """Return the attention weight of each query on its key `j`; 0 if the key is masked or does not exist.
 
     Args:
         key, limits, rule, sizes, ranges: the arguments of the kernel `single_keys`.

@@ -88,11 +88,11 @@ def forward(
     where = (batch, head, i)
     queries = vectors(query, batch, head, tile * n_queries, number, exists, sizes.width, width)
     sink = tl.load(sinks + head)
-    none = tl.zeros([n_queries], tl.float32)
-    sums = (none + sink, none, tl.zeros([n_queries, d_value], tl.float32))
+    zeros = tl.zeros([n_queries], tl.float32)
+    sums = (zeros + sink, zeros, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
         limits = limits_of(mask_ranges.limits, n, batch, head, i, exists)
-        for part in tl.static_range(3):
+        for part in tl.static_range(3):  # part 1 needs no mask (see schedule.py)
             span = (
                 border(mask_ranges, n, batch, head, tile, part),
                 border(mask_ranges, n, batch, head, tile, part + 1),

@@ -66,7 +66,7 @@ def entropies(block: Block) -> PerQuery:
     """Return the entropy of each query's weights, in nats; below 0 only if a normaliser gave weights above 1."""
     positive = block.weights.masked_fill(block.weights == 0, 1.0)  # the gradient of log(0) would be NaN
     entropy = -torch.xlogy(block.weights, positive).sum(dim=-1)
-    by_rounding = entropy > -64 * torch.finfo(entropy.dtype).eps  # of one weight that rounding put above 1
+    by_rounding = entropy > -64 * torch.finfo(entropy.dtype).eps  # rounding can give a weight slightly above 1
     return torch.where(by_rounding, entropy.clamp_min(0.0), entropy)
 
 
@@ -85,7 +85,7 @@ def own_positions(block: Block) -> Int[Tensor, " queries"]:
 def weights_on_keys(block: Block, keys: Int[Tensor, " queries"]) -> PerQuery:
     """Return the weight of each query on the key whose index is in `keys`; 0 if no key has this index."""
     n_keys = block.weights.shape[-1]
-    weights = block.weights if n_keys else F.pad(block.weights, (0, 1))
+    weights = block.weights if n_keys else F.pad(block.weights, (0, 1))  # gather needs at least one key
     exists, keys = (keys >= 0) & (keys < n_keys), keys.clamp(0, weights.shape[3] - 1)
     return weights.gather(3, keys.expand(*weights.shape[:2], -1)[..., None])[..., 0].where(exists, 0.0)
 
@@ -117,9 +117,9 @@ class Pooled:
     """
 
     def __init__(self, grid: Grid, like: Tensor, rows: int, columns: int, reduce: Reduce = "mean") -> None:
-        self._least = -torch.inf if reduce == "max" else 0.0
+        self._initial = -torch.inf if reduce == "max" else 0.0
         shape = grid.batch, grid.heads, rows, columns
-        self._map = like.new_full(shape, self._least, dtype=widest_type(like.device))
+        self._map = like.new_full(shape, self._initial, dtype=widest_type(like.device))
         self._reduce = reduce
         self._row = torch.arange(grid.queries, device=like.device) * rows // grid.queries
         self._column = torch.arange(grid.keys, device=like.device) * columns // grid.keys
@@ -129,7 +129,7 @@ class Pooled:
         rows = self._row[as_indices(block.tile.queries, self._row.device)]
         weights = block.weights.to(self._map.dtype)
         # first the keys are pooled to columns, then the queries to rows
-        columns = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._least)
+        columns = weights.new_full((*weights.shape[:3], self._map.shape[3]), self._initial)
         if self._reduce == "max":
             columns = columns.scatter_reduce(3, self._column.expand_as(weights), weights, "amax")
             self._map = self._map.scatter_reduce(2, rows[:, None].expand_as(columns), columns, "amax")
