@@ -45,7 +45,7 @@ word for ten thousand or more is not matched, because a translation changes its 
 
 
 def words_pattern(letter: str) -> str:
-    """Return a regular expression for words with single spaces between them.
+    """Return a regular expression for words with single spaces between them; a tag such as <synthetic> is no word.
 
     Args:
         letter: a regular expression for one letter of the words, such as `LATIN`.

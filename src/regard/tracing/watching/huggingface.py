@@ -139,8 +139,7 @@ def allowing_attentions(config_class: type[Any]) -> type[Any]:
 
     unchecked = property(lambda config: config._output_attentions, set_output_attentions)
     names = {"__module__": config_class.__module__, "__qualname__": config_class.__qualname__}
-    members = {"output_attentions": unchecked, "validate": validate, **names}
-    subclass: type[Any] = type(config_class.__name__, (config_class,), members)
+    subclass: type[Any] = type(config_class.__name__, (config_class,), {"output_attentions": unchecked, **names})
     subclass.validate = validate
     return subclass
 

@@ -155,24 +155,23 @@ def map_of_one_sequence(
 ) -> Float[Tensor, "1 heads rows columns"]:
     """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
-    A pooled map has one number for each block of weights (queries × keys). The map of the sequence has as many rows and
-    columns as the map of one item. So its blocks are larger: if the rows of the maps of all n items are put one after
-    another, n successive rows become one row of the result. This is exact, because query i of `queries` queries is in
-    row i · rows // queries of a map of `rows` rows. The same is true of columns. `grid` has the sizes before the items
-    are joined.
+    A pooled map has one number for each block of weights (queries × keys). The result has as many rows and columns as
+    the map of one item, and larger blocks: of the rows of all n maps, one map after another, n successive rows become
+    one row. This is exact, because query i of `queries` queries is in row i · rows // queries of a map of `rows` rows.
+    Columns are joined in the same way. `grid` has the sizes of one item.
     """
     n_items, n_heads, rows, columns = pooled.shape
 
-    def sizes(n: int) -> Tensor:
+    def cell_sizes(n: int) -> Tensor:  # the number of weights in each cell of the map of n joined items
         return MapCells.of(n * grid.queries, n * grid.keys, rows, columns).sizes.to(pooled)
 
     first = torch.arange(n_items, device=pooled.device)[:, None]
     row, column = ((first * n + torch.arange(n, device=pooled.device)) // n_items for n in (rows, columns))
     cell = (row[:, :, None] * columns + column[:, None]).flatten().expand(n_heads, -1)
-    parts = rearrange(pooled * sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
+    parts = rearrange(pooled * cell_sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
     joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0
     joined = joined.scatter_reduce(1, cell, parts, "amax" if reduce == "max" else "sum").view(1, n_heads, rows, columns)
-    return joined / sizes(n_items) if reduce == "mean" else joined
+    return joined / cell_sizes(n_items) if reduce == "mean" else joined
 
 
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:

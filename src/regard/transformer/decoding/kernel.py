@@ -162,7 +162,7 @@ class CompiledDecoding:
             self._set_rows(n_rows)
         self.newest[:n_rows], self.parents[:n_rows] = list(tokens), list(parents)
         step.tokens += 1
-        step.next_row = step.threads = self.projection.next_logit = 0
+        step.next_row = step.threads = self.projection.next_logit = 0  # the counters that the kernels' threads share
         check_arguments("regard_decoding_step", step)
         run_on_threads(c_function("regard_decoding_step"), step, min(self.threads, n_rows))
         check_arguments("regard_project_logits", self.projection)
