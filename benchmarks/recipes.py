@@ -1,8 +1,8 @@
-"""Train translators from Korean to English by several recipes, and measure their translations of the same test lines.
+"""Train translators by several recipes, and measure their translations of the same test lines.
 
-The pairs are in kor.txt of manythings.org/anki, which does not come with regard. All trainings have the same model,
-number of steps and test lines. A seed decides which dev pairs a training takes out, its initial parameters, the order
-of the pairs and dropout.
+The pairs are a file that does not come with regard, such as kor.txt of manythings.org/anki. All trainings have the same
+model, number of steps and test lines. A seed decides which dev pairs a training takes out, its initial parameters, the
+order of the pairs and dropout.
 """
 
 import json
@@ -58,7 +58,28 @@ class Sizes:
 
 SIZES, QUICK = Sizes(test=300, steps=800, dev=100, samples=16), Sizes(test=12, steps=2, dev=2, samples=2)
 
-LAYERS, BATCH_TOKENS, SEEDS = 2, 1_000, (1, 2, 3)
+LAYERS, BATCH_TOKENS = 2, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A corpus of sentence pairs: its name, and the language of the sources; the targets are English."""
+
+    name: str
+    language: str
+
+    @property
+    def recipes(self) -> list[str]:
+        """The recipes that suit the corpus."""
+        return [name for name in RECIPES if self.has_items or name != "learnt copies"]
+
+    @property
+    def has_items(self) -> bool:
+        """Whether names can be replaced by items: `KOREAN_NAME` finds a name."""
+        return self.language == "ko"
+
+
+TATOEBA = Corpus("Tatoeba", "ko")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +112,18 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
+LEARNT_COPIES = (
+    " learnt copies: training has a second corpus: three of four pairs with the name Tom, with a random item in place "
+    "of the name."
+)
+"""The description of this recipe in the text above the table."""
+
 BACK_TRANSLATION = (
     " back-translation: half of the pairs, and the English lines of the other half with sources by `regard "
     "back-translate --top-k 10`, marked as synthetic; half twice: with `--weights 2,1`. Their gains are over the "
     "first half alone."
 )
-"""The description of back-translation in the text above the table."""
+"""The description of the recipes with back-translation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,9 +131,10 @@ class Texts:
     """The sentence pairs, and the folder in which all trainings are kept.
 
     Attributes:
-        items: test pairs with an item in place of a name, and the item.
+        items: test pairs with an item in place of a name, and the item; none if the sources are not Korean.
     """
 
+    corpus: Corpus
     train: Sequence[Pair]
     test: Sequence[Pair]
     items: Sequence[tuple[Pair, str]]
@@ -123,31 +151,37 @@ class Measured:
 
 
 def main(
-    pairs: Annotated[Path | None, typer.Argument(help="kor.txt: English, a tab, Korean, a tab, the source.")] = None,
+    pairs: Annotated[Path | None, typer.Argument(help="kor.txt, or lines of English, a tab and the source.")] = None,
     recipe: Annotated[
         list[str] | None, typer.Option(help="A recipe; may be given several times. [default: all]")
     ] = None,
+    corpus: Annotated[str, typer.Option(help="Name of the corpus.")] = TATOEBA.name,
+    language: Annotated[str, typer.Option(help="Language of the sources.")] = TATOEBA.language,
+    limit: Annotated[int | None, typer.Option(help="Number of pairs that are used. [default: all]")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of trainings by each recipe.")] = 3,
     work: Annotated[Path | None, typer.Option(help="Folder for the trainings; what it has is not done again.")] = None,
     quick: Quick = False,
     out: Out = None,
 ) -> None:
-    """Train by every recipe with three seeds, and measure BLEU, chrF and the share of items kept.
+    """Train by every recipe with several seeds, and measure BLEU, chrF and the share of items kept.
 
     \b
-    Example
+    Examples
       python benchmarks/recipes.py kor.txt --work trainings
+      python benchmarks/recipes.py en-de.tsv --corpus Multi30k --language de --limit 8000 --work others
     """
     if pairs is None and not quick:
         raise SystemExit("benchmarks/recipes.py needs kor.txt of manythings.org/anki; --quick runs without it.")
-    chosen = list(RECIPES) if recipe is None else with_compared(recipe)
+    kind = Corpus(corpus, language)
+    chosen = kind.recipes if recipe is None else with_compared(recipe)
     torch.set_num_threads(1)
-    read = number_pairs() if pairs is None else tatoeba_pairs(pairs)
+    read = number_pairs() if pairs is None else tabbed_pairs(pairs)[:limit]
     with TemporaryDirectory() as folder:
-        texts = split(read, work or Path(folder), QUICK if quick else SIZES)
-        seeds = SEEDS[:1] if quick else SEEDS
-        cases = [(seed, name) for seed in seeds for name in chosen]
+        texts = split(read, work or Path(folder), QUICK if quick else SIZES, kind)
+        numbers = range(1, 2 if quick else seeds + 1)
+        cases = [(seed, name) for seed in numbers for name in chosen]
         found = {case: measured(case[1], case[0], texts) for case in with_progress(cases, "recipes")}
-    measures = {name: [found[seed, name] for seed in seeds] for name in chosen}
+    measures = {name: [found[seed, name] for seed in numbers] for name in chosen}
     publish(table_of(texts, measures), out, quick)
 
 
@@ -159,9 +193,9 @@ def with_compared(names: Sequence[str]) -> list[str]:
     return [name for name in RECIPES if name in names or name in [RECIPES[other].against for other in names]]
 
 
-def tatoeba_pairs(path: Path) -> list[Pair]:
+def tabbed_pairs(path: Path) -> list[Pair]:
     lines = (line.split("\t")[:2] for line in path.read_text(encoding="utf-8").splitlines())
-    return [(korean, english) for english, korean in lines]
+    return [(source, english) for english, source in lines]
 
 
 def number_pairs() -> list[Pair]:
@@ -170,15 +204,16 @@ def number_pairs() -> list[Pair]:
     return [(f"톰은 {korean}", f"Tom has {english}") for korean, english in names]
 
 
-def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes) -> Texts:
+def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes, corpus: Corpus = TATOEBA) -> Texts:
     """Take the pairs of some random sources out as test pairs; no test source and no test target is trained on."""
     limit = largest_dev_rank((source for source, _ in pairs), sizes.test, seed=0)
     test = list({pair[0]: pair for pair in pairs if random_rank(pair[0], 0) <= limit}.values())
     held_out = {text for pair in test for text in pair}
     return Texts(
+        corpus=corpus,
         train=[pair for pair in pairs if not held_out & set(pair)],
         test=test,
-        items=with_items(test, KINDS, seed=0),
+        items=with_items(test, KINDS, seed=0) if corpus.has_items else [],
         folder=folder,
         sizes=sizes,
     )
@@ -208,21 +243,21 @@ def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
         files["synthetic"] = back_translated(texts, seed)
     if recipe.data == "copies":
         files["items"] = [pair for pair, _ in with_items(texts.train, KINDS, seed)[::4]]  # the kinds in turn
-    return train_on(folder, files, texts.sizes, seed, recipe)
+    return train_on(folder, files, texts, seed, recipe)
 
 
 def train_on(
-    folder: Path, files: Mapping[str, Sequence[Pair]], sizes: Sizes, seed: int, recipe: Recipe, reverse: bool = False
+    folder: Path, files: Mapping[str, Sequence[Pair]], texts: Texts, seed: int, recipe: Recipe, reverse: bool = False
 ) -> Path:
     """Write the corpora and train on them, unless it was done before; return the folder of the translator.
 
     Args:
         files: the pairs of each corpus, by the name of its files.
-        reverse: train from English to Korean.
+        reverse: train from English to the other language.
     """
-    languages = ("en", "ko") if reverse else ("ko", "en")
+    languages, sizes = (texts.corpus.language, "en"), texts.sizes
     for name, pairs in files.items():
-        for side, language in enumerate(("ko", "en")):
+        for side, language in enumerate(languages):
             (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
     config = TrainConfig(
         data=Data(synthetic=(2,) if "synthetic" in files else None, weights=recipe.weights),
@@ -234,6 +269,8 @@ def train_on(
         ),
     )
     sources, targets = ([folder / f"{name}.{language}" for name in files] for language in languages)
+    if reverse:
+        sources, targets = targets, sources
     found = train(sources, targets, folder / "translator", config, device="cpu")
     if found.reason is None:
         raise SystemExit("stopped; the same command with --work continues")
@@ -244,9 +281,9 @@ def back_translated(texts: Texts, seed: int) -> list[Pair]:
     """Return the pairs that a translator trained on half of the pairs makes of the other half's English lines."""
     folder = texts.folder / f"reverse-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    source, target = folder / "synthetic.ko", folder / "synthetic.en"
+    source, target = folder / f"synthetic.{texts.corpus.language}", folder / "synthetic.en"
     if not target.exists():
-        reverse = train_on(folder, {"train": texts.train[::2]}, texts.sizes, seed, Recipe(), reverse=True)
+        reverse = train_on(folder, {"train": texts.train[::2]}, texts, seed, Recipe(), reverse=True)
         (folder / "text.en").write_text("".join(f"{english}\n" for _, english in texts.train[1::2]), "utf-8")
         BackTranslation(
             translator=reverse,
@@ -260,33 +297,49 @@ def back_translated(texts: Texts, seed: int) -> list[Pair]:
 
 
 def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
-    sizes, rows = texts.sizes, [row(name, measures[name], measures[RECIPES[name].against], texts) for name in measures]
+    rows = [row(name, measures[name], measures[RECIPES[name].against], texts) for name in measures]
+    scores = ["BLEU", *(["chrF2 with items"] if texts.items else [])]
     return Table(
-        name="recipes",
-        title="Recipes for a small corpus",
-        about=(
-            f"Small translators from Korean to English, trained by `regard train` on {len(texts.train):,} pairs of "
-            f"Tatoeba, dev pairs included: the default settings, but {LAYERS} layers, {BATCH_TOKENS:,} tokens in a "
-            f"batch and only {sizes.steps} steps in every training, whose last parameters are kept. They show which "
-            "recipe is better than another, not "
-            f"how well regard translates. BLEU and chrF2: {len(texts.test)} test lines whose source and target are "
-            "not in the training; the median of three seeds, and the worst and the best seed in brackets. ±: half the "
-            "width of the 95 % confidence interval of BLEU by bootstrap resampling of the test lines, the mean of "
-            "the seeds. gain: the BLEU of a recipe minus the BLEU of the default with the same seed. names, numbers, "
-            "URLs kept: test lines with the "
-            f"name Tom, in which a random item replaces the name ({len(texts.items) // len(KINDS)} lines of each "
-            "kind), in percent of the lines whose translation has the item. chrF2 with items: of these lines, against "
-            "references with the item. "
-            "The default uses placeholders: signs stand for names, numbers and URLs, and one pair is added for five, "
-            "with signs for names that both texts have; all other recipes but MBR have vocabulary.placeholders = "
-            f"false. MBR: `--mbr {sizes.samples}`. learnt copies: training has a second corpus: three of four pairs "
-            "with the name Tom, with a random item in place of the name."
-            + (BACK_TRANSLATION if "half, back-translation" in measures else "")
-        ),
+        name="recipes" if texts.corpus == TATOEBA else f"recipes-{texts.corpus.name.lower()}",
+        title="Recipes for a small corpus" + ("" if texts.corpus == TATOEBA else f", {texts.corpus.name}"),
+        about=about(texts, list(measures), seeds=len(next(iter(measures.values())))),
         command=command_of(__file__),
         machine=machine("sacrebleu"),
         rows=rows,
-        picture=Picture(x="recipe", y=["BLEU", "chrF2 with items"], label="BLEU, chrF2"),
+        picture=Picture(x="recipe", y=scores, label=", ".join(score.split()[0] for score in scores)),
+    )
+
+
+def about(texts: Texts, recipes: Sequence[str], seeds: int) -> str:
+    """Return the text above the table."""
+    sizes, corpus = texts.sizes, texts.corpus
+    several = (
+        f"; the median of {seeds} seeds, and the worst and the best seed in brackets" if seeds > 1 else "; one seed"
+    )
+    return (
+        f"Small translators from {corpus.language} to en, trained by `regard train` on {len(texts.train):,} pairs of "
+        f"{corpus.name}, dev pairs included: the default settings, but {LAYERS} layers, {BATCH_TOKENS:,} tokens in a "
+        f"batch and only {sizes.steps} steps in every training, whose last parameters are kept. They show which "
+        "recipe is better than another, not "
+        f"how well regard translates. BLEU and chrF2: {len(texts.test)} test lines whose source and target are "
+        f"not in the training{several}. ±: half the "
+        "width of the 95 % confidence interval of BLEU by bootstrap resampling of the test lines, the mean of "
+        "the seeds. gain: the BLEU of a recipe minus the BLEU of the default with the same seed. "
+        + (items_text(texts) if texts.items else "")
+        + "The default uses placeholders: signs stand for names, numbers and URLs, and one pair is added for five, "
+        "with signs for names that both texts have; all other recipes but MBR have vocabulary.placeholders = "
+        f"false. MBR: `--mbr {sizes.samples}`."
+        + (LEARNT_COPIES if "learnt copies" in recipes else "")
+        + (BACK_TRANSLATION if "half, back-translation" in recipes else "")
+    )
+
+
+def items_text(texts: Texts) -> str:
+    return (
+        "names, numbers, URLs kept: test lines with the "
+        f"name Tom, in which a random item replaces the name ({len(texts.items) // len(KINDS)} lines of each "
+        "kind), in percent of the lines whose translation has the item. chrF2 with items: of these lines, against "
+        "references with the item. "
     )
 
 
@@ -300,7 +353,7 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
         "±": statistics.mean(comparison.interval for _, comparison, _ in compared),
         "gain": None if own is other else of_seeds([bleu - comparison.other for bleu, comparison, _ in compared]),
         "chrF2": of_seeds([chrf for _, _, chrf in compared]),
-        **items_of(own, texts.items),
+        **(items_of(own, texts.items) if texts.items else {}),
     }
 
 

@@ -36,6 +36,7 @@ from measure import Elapsed, Spread, groups, ratio, take_turns
 from refusals import refusal
 
 from regard.errors import InputError
+from regard.text.sample import sample
 from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
 from regard.training.train import train as train_translator
 
@@ -231,6 +232,18 @@ def test_recipes_are_compared_on_the_same_lines_and_not_trained_twice(busy, tmp_
     recipes.main(recipe=["half, back-translation"], quick=True, work=work, out=tmp_path)
     again = json.loads((tmp_path / "recipes.json").read_text())["rows"]
     assert again == [row for row in made if row["recipe"] in ("half of the pairs", "half, back-translation")]
+
+
+@pytest.mark.slow
+def test_recipes_of_another_corpus_have_no_columns_of_items(busy, tmp_path, capsys):
+    names = sample("de", "en", {"all": 300}, seed=7)["all"]
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{english}\t{german}\n" for german, english in names), "utf-8")
+    recipes.main(pairs, ["MBR"], corpus="Numbers", language="de", limit=150, quick=True, out=tmp_path)
+    made = json.loads((tmp_path / "recipes-numbers.json").read_text())
+    assert [row["recipe"] for row in made["rows"]] == ["default", "MBR"]
+    assert list(made["rows"][0]) == ["recipe", "BLEU", "±", "gain", "chrF2"]
+    assert made["about"].startswith("Small translators from de to en, trained by `regard train` on 13")
 
 
 def test_no_text_of_the_test_is_trained_on(tmp_path):
