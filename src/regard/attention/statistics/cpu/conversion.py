@@ -52,7 +52,8 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
             query, key = call.formula.vectors(query.float(), key.float())
     value = call.value if contexts else None
     adjacent = call.grid.queries >= MIN_QUERIES
-    if all(vectors is None or has_readable_layout(vectors, adjacent) for vectors in (query, key, value)):
+    readable = has_readable_layout(query, adjacent) and has_readable_layout(key, adjacent)
+    if readable and (value is None or has_readable_layout(value, adjacent)):
         yield ConvertedHeads(slice(0, len(blocks)), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
