@@ -106,8 +106,8 @@ def evaluate(
         )
     if tokenize != "none" and is_tokenized(hypotheses):
         print_remark(
-            "most lines end with a space and a full stop, as tokenized text does. Detokenize it to compare its BLEU "
-            "with others', or give --tokenize none to compare it with that of the same words."
+            "most lines end with a space and a full stop, as tokenized text does. Detokenize the text to compare its "
+            "BLEU with others, or give --tokenize none if the others are computed from tokenized text too."
         )
     if json != STDOUT:
         from regard.views.evaluation.text import show

@@ -56,16 +56,15 @@ def scan(
         check_outputs([*outputs, progress], [file])
     lines = read_file_lines(file)
     result = scan_lines(model, lines, progress)
-    roles = result.roles()
     from regard.tracing.tokens.readable_tokens import note_on_tokens
+    from regard.views.terminal.roles import show
 
+    roles = result.roles()
     if n_blank := result.n_lines - result.n_texts:
         print_remark(f"{counted(n_blank, 'blank line')} left out.")
     if result.n_truncated:
         print_remark(f"{counted(result.n_truncated, 'text')} longer than the model reads; only the beginning was used.")
     print_remark(note_on_tokens(result.model, result.n_known, result.n_words))
-    from regard.views.terminal.roles import show
-
     texts, tokens = counted(result.n_texts, "text"), counted(result.n_tokens, "token")
     title = f"{escape_controls(result.model)} · {texts} · {tokens}"
     show(roles, title)

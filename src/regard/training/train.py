@@ -25,7 +25,7 @@ from regard.device import device_named
 from regard.errors import InputError, first_paragraph
 from regard.text.keyed_random import seed_of
 from regard.training.data.corpora import TextFiles, Texts, text_files
-from regard.training.data.prepare import Prepared, load_written, missing_files, write_missing
+from regard.training.data.prepare import Prepared, load_written, preparation_group, write_missing
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.training.learning_rate import named_schedule
 from regard.training.loop import Run, end_reason, train_on
@@ -125,7 +125,7 @@ def prepare_together(
         claim(out, texts, folder_lock if processes.is_main else None)
     with removed_if_refused(out, is_new):
         writes = processes.is_first_here
-        share = processes.share(missing_files(out) if writes else 0)
+        share = processes.share(preparation_group(out) if writes else 0)
         settled = write_missing(out, texts, config, processes.device, watcher, share) if writes else None
         processes.wait()
         for _ in turn_of(processes):

@@ -72,11 +72,10 @@ class Prepared:
     target_vocabulary: Vocabulary
 
 
-def missing_files(folder: Path) -> int:
-    """Return which files `write_missing` has to write in the folder of a training, as a number.
+def preparation_group(folder: Path) -> int:
+    """Return the number of the group of machines with which this machine writes the missing files of a training.
 
-    0 = none; 1 = the data folder and the settings; 2 = the data folder. Machines with the same number write the files
-    together.
+    0 = no file is missing; 1 = the machines that lack data and settings; 2 = those that lack only the data.
     """
     if stored_config(folder) is None:
         return 1
@@ -99,7 +98,7 @@ def write_missing(
     """
     stored = stored_config(folder)
     settled = None if stored is None else resumed_config(folder, stored, config)
-    if settled is not None and not missing_files(folder):
+    if settled is not None and (folder / "data").exists():
         return settled
     refuse_different_texts(folder, share)
     shutil.rmtree(folder / "data", ignore_errors=True)  # left by a run that was killed before it stored the settings

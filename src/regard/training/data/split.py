@@ -146,6 +146,6 @@ def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
         The n-th smallest rank; -1, which is below every rank, if n is 0 or there are no sources.
     """
     ranks, smallest = (random_rank(source, seed) for source in sources), list[int]()
-    while some := set(islice(ranks, RANKS_AT_ONCE)):
-        smallest = heapq.nsmallest(n, some.union(smallest))
+    while next_ranks := set(islice(ranks, RANKS_AT_ONCE)):
+        smallest = heapq.nsmallest(n, next_ranks.union(smallest))
     return smallest[-1] if smallest else -1
