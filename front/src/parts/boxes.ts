@@ -27,7 +27,7 @@ export interface Box {
 }
 
 /** Return the boxes of the elements inside `text` that match a CSS selector, in the order of the document. */
-export function measured(text: HTMLElement, selector: string): Box[] {
+export function boxesOf(text: HTMLElement, selector: string): Box[] {
   const from = text.getBoundingClientRect();
   return [...text.querySelectorAll(selector)].map((element) => {
     const { left, right, top, bottom } = element.getBoundingClientRect();

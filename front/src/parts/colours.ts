@@ -8,6 +8,7 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 export const dark = signal(prefersDark.matches);
 prefersDark.addEventListener("change", () => (dark.value = prefersDark.matches));
 
+/** The hue of a head of a layer that has `heads` heads; null = the average of the layer's heads. */
 export const hueOf = (head: number | null, heads: number): number => (head === null ? 75 : Math.round(255 + (360 * head) / heads) % 360);
 export const shownHue = () => hueOf(head.value, layer.value.heads);
 
@@ -32,6 +33,7 @@ export function textColour(strength: number): string {
 }
 
 const themeCache = new Map<string, string>();
+/** The value of a variable of page.css, such as "--ink". */
 export function theme(name: string): string {
   const cached = `${name} ${dark.value} ${shownHue()}`;
   if (!themeCache.has(cached)) themeCache.set(cached, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
@@ -39,14 +41,15 @@ export function theme(name: string): string {
 }
 
 const shadeCache = new Map<string, string[]>();
+/** 256 colours of a hue, from strength 0 to strength 1. */
 export function shades(hue: number): string[] {
   const name = `${hue} ${dark.value}`;
   if (!shadeCache.has(name)) shadeCache.set(name, Array.from({ length: 256 }, (_, i) => shade(i / 255, hue)));
   return shadeCache.get(name)!;
 }
 
-// The four bytes (red, green, blue, opacity) of CSS colours. The browser converts a colour when it is drawn on a canvas.
 const byteCache = new Map<string, Uint32Array>();
+/** The four bytes (red, green, blue, opacity) of CSS colours. The browser converts a colour when it is drawn on a canvas. */
 export function bytesOf(colours: string[]): Uint32Array {
   const name = colours.join();
   if (!byteCache.has(name)) {
@@ -70,6 +73,7 @@ export function strength(weight: number, most: number, faintest = 1e-4): number 
 /** The weight that has the full colour: on the relative scale the largest of a query's weights, else 1. */
 export const fullColourWeight = (weights: Float64Array): number => (colourScale.value === "row" ? weights.reduce((a, b) => Math.max(a, b), 0) : 1);
 
+/** The weights of the least and of the full colour, as text for a legend. */
 export const scaleEnds = () => ({
   low: colourScale.value === "log" ? "0.0001" : "0",
   high: colourScale.value === "row" ? words().largestOfEach : "1",

@@ -1,6 +1,6 @@
 // Control by the keyboard
 
-/** Return a reaction to the keyboard: a key with an action, by its name (`event.key`), does only this. With Ctrl, Alt or Meta, it does not. */
+/** Return a listener that calls the action of the pressed key (`event.key`), in place of what the browser does with the key; none with Ctrl, Alt or Meta. */
 export const onKeys = (actions: Record<string, () => void>) => (event: KeyboardEvent) => {
   if (!actions[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();

@@ -6,7 +6,7 @@ import { theme } from "./colours";
 import { axes, inView, type View } from "./view";
 
 const LABEL_PITCH = 15; // the least distance between two labels, in pixels
-const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if they are at least this large, in pixels; else a line through them
+const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large, in pixels; else a line through them
 const [TICK, GAP] = [4, 4]; // the length of a line from a numbered label to its weights, and the space between label and line, in pixels
 
 export const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes
@@ -95,9 +95,9 @@ export function drawStrongest(context: CanvasRenderingContext2D, view: View, que
     context.arc(x, y, Math.max(4, view.size / 2 + 2), 0, 2 * Math.PI);
     context.stroke();
   } else if (!isInView) {
-    const [inside, lower] = [[x, view.width], [y, view.height]].map(([value, most]) => Math.max(9, Math.min(most - 9, value)));
-    context.translate(inside, lower);
-    context.rotate(Math.atan2(y - lower, x - inside));
+    const [insideX, insideY] = [[x, view.width], [y, view.height]].map(([value, most]) => Math.max(9, Math.min(most - 9, value)));
+    context.translate(insideX, insideY);
+    context.rotate(Math.atan2(y - insideY, x - insideX));
     context.fillStyle = theme("--accent");
     context.moveTo(8, 0);
     context.lineTo(-6, -6);

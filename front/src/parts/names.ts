@@ -8,7 +8,7 @@ type Box = [left: number, top: number, right: number, bottom: number];
 
 export interface NamePlacer {
   take: (at: readonly [number, number], radius: number) => void; // no name may lie over this circle
-  /** Where a name at a distance from a point begins, and its baseline; null = there is no room for it. Later names keep off it. */
+  /** Find a place for a name at a distance from a point, and keep later names off it; null = there is no room. */
   place: (text: string, at: readonly [number, number], distance: number) => { x: number; y: number } | null;
 }
 
@@ -21,13 +21,13 @@ export function namePlacer(width: number, height: number): NamePlacer {
   return {
     take: ([x, y], radius) => void taken.push([x - radius, y - radius, x + radius, y + radius]),
     place: (text, [x, y], distance) => {
-      const long = context.measureText(text).width;
+      const width = context.measureText(text).width;
       const [near, half] = [0.7 * distance, SIZE / 2];
       const corners = [ // the left top corners of the places to try: right, above, left, below, and between these
-        [x + distance, y - half], [x - long / 2, y - distance - SIZE], [x - distance - long, y - half], [x - long / 2, y + distance],
-        [x + near, y - near - SIZE], [x + near, y + near], [x - near - long, y - near - SIZE], [x - near - long, y + near],
+        [x + distance, y - half], [x - width / 2, y - distance - SIZE], [x - distance - width, y - half], [x - width / 2, y + distance],
+        [x + near, y - near - SIZE], [x + near, y + near], [x - near - width, y - near - SIZE], [x - near - width, y + near],
       ];
-      const found = corners.map(([left, top]): Box => [left, top, left + long, top + SIZE]).find(isFree);
+      const found = corners.map(([left, top]): Box => [left, top, left + width, top + SIZE]).find(isFree);
       if (!found) return null;
       taken.push(found);
       return { x: found[0], y: found[1] + ASCENT };

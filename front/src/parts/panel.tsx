@@ -112,6 +112,7 @@ export function Slider({ label, text, choose, ...range }: { label: string; text:
   );
 }
 
+/** Whether the patterns and the map have the queries as rows or as columns. */
 export const queriesAs = linkedChoice("queries", "rows", "columns");
 
 export function QueriesAs() {
@@ -120,6 +121,7 @@ export function QueriesAs() {
   return <Choice label={say.turned} of={queriesAs} options={options} />;
 }
 
+/** Buttons that enlarge the cells of a drawing by `factor`, make them smaller by it, or show all of them. */
 export function CellSize({ factor, zoomed }: { factor: number; zoomed: { scaleBy: (factor: number) => void; reset: () => void } }) {
   const say = words();
   return (

@@ -8,4 +8,5 @@ const byHead = computed(() => new Map(trace.value.effects?.filter(({ kind }) => 
 /** The effect of a head of the shown kind of attention; undefined = it was not tried. */
 export const effectOf = (layer: number, head: number): number | undefined => byHead.value.get(`${layer} ${head}`);
 
-export const mostEffect = (): number => Math.max(0, ...(trace.value.effects ?? []).map(({ effect }) => Math.abs(effect)));
+/** The largest effect of a head, as its absolute value, among all kinds of attention. */
+export const largestEffect = (): number => Math.max(0, ...(trace.value.effects ?? []).map(({ effect }) => Math.abs(effect)));

@@ -10,7 +10,7 @@ import { inSlices } from "./slices";
 
 const nameOf = (kind: string, layer: number, head: number) => `${kind} ${layer} ${head}`;
 
-const computedHeads = signal<PartedHead[]>([]); // those of a second trace that came without them; empty until all are computed
+const computedHeads = signal<PartedHead[]>([]); // the heads that differ, if the second trace came without `parted`; empty until all are computed
 
 /** Whether weights of the two traces can be subtracted: each token of one is paired with the token at its place in the other. */
 const isComparable = computed(() =>
@@ -20,7 +20,7 @@ const isComparable = computed(() =>
   }),
 );
 
-/** The heads that differ between the two traces, the largest difference first; null = there is one trace, or its tokens are others. */
+/** The heads that differ between the two traces, the largest difference first; null = there is only one trace, or weights cannot be subtracted. */
 export const partedHeads = computed<PartedHead[] | null>(() => {
   if (!second.value) return null;
   return second.value.parted ?? (isComparable.value ? computedHeads.value : null);
@@ -34,7 +34,7 @@ effect(() => {
   return inSlices(compareHeads(other, found), () => undefined, () => (computedHeads.value = found.sort((a, b) => b.moved - a.moved)));
 });
 
-/** Add each head that differs to `found`: for its queries, half the sum over the keys of |weight - other weight|, of which the largest. */
+/** Add to `found` each head that differs, with the query that differs most: `moved` is half the sum over the keys of |weight - other weight|. */
 function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait" | "mayPause"> {
   for (const [kind, { queries, layers }] of Object.entries(trace.value.kinds)) {
     for (const layer of layers) {
@@ -61,8 +61,9 @@ const byHead = computed(() => new Map(partedHeads.value?.map((one) => [nameOf(on
 export const partedHead = (layer: number, head: number): PartedHead | undefined => byHead.value.get(nameOf(kindName.value, layer, head));
 
 /** Of all heads and queries, the largest share of attention that goes to other keys in the second trace; 0 = the traces do not differ. */
-export const mostMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
+export const largestMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
 
+/** Show a head, and lock the query that differs most in it. */
 export function showParted({ kind, layer, head, query: position }: PartedHead): void {
   batch(() => {
     if (kind !== kindName.value) chooseKind(kind);

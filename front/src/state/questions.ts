@@ -11,6 +11,7 @@ export interface Question extends Reading {
   changes?: Change[];
 }
 
+/** A server, or a worker of the page, that runs a model. */
 export interface Answerer {
   trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
@@ -35,13 +36,13 @@ export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample only from t
 export class TooLong extends Error {}
 
 export const answerer = signal<Answerer>(server);
-export const busy = signal(false);
+export const busy = signal(false); // true = a question is being answered
 export const tooLong = signal(false); // true = `complaint` says that the text is longer than the model reads
 export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
 export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
 export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // the movement that a worker has sent after the trace `of`; null = none yet
 export const awaitedMovement = signal<Trace | null>(null); // the trace whose movement a worker is computing; null = no movement is being computed
-let running: AbortController | null = null;
+let running: AbortController | null = null; // stops the question that was asked last
 
 export function cancel(): void {
   running?.abort();
@@ -86,6 +87,7 @@ export function runChanged(made: Change[]): Promise<boolean> {
   });
 }
 
+/** Show the text continued with token `id`, and choose this token as the query. */
 export async function continueWith(id: number): Promise<void> {
   const { text, continuation = [] } = typedText();
   if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];

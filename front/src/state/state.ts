@@ -51,6 +51,7 @@ export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
+/** Whether items are words; in a map, they are always tokens. */
 export const inWords = computed(() => wholeWords.value && !trace.value.map);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
@@ -95,6 +96,7 @@ export const headName = (layer = layerNumber.value, headIndex = head.value): str
 /** The name of a head in the address of the page: "L3H1", or "L3average". */
 export const addressOfHead = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
 
+/** The head of this name in the address, or the layer's last head if it has fewer; null if there is no such layer. */
 export function headNamed(name: string): HeadPlace | null {
   const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
   if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;
@@ -130,6 +132,7 @@ export function itemAt(items: Item[], position: number | null): Item | null {
   return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
 }
 
+/** The items that the reader has not hidden (see `hidden`). */
 export function visible(items: Item[]): Item[] {
   if (!hidden.value) return items;
   return items.filter((item) => !(anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1));
@@ -237,6 +240,7 @@ export function chooseHead(number: number, headIndex: number | null): void {
   });
 }
 
+/** Show the head that is `layers` layers and `heads` heads after the shown one (before it, if negative), as far as there are so many. */
 export function moveHead(layers: number, heads: number): void {
   const numbers = kind.value.layers.map((layer) => layer.layer);
   const next = numbers[clamp(numbers.indexOf(layer.value.layer) + layers, numbers.length)];
@@ -251,6 +255,7 @@ export function moveQuery(by: number): void {
   query.value = items[clamp(place, items.length)].positions[0];
 }
 
+/** Cut the edges between the tokens of a query item and of a key item; if all are cut already, restore them. */
 export function toggleCut(from: Item, to: Item): void {
   const edges = new Set(cut.value);
   const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));

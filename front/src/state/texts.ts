@@ -96,6 +96,7 @@ export function hoverQuery(item: Item, place = 0): void {
   if (!locked.value) chooseQuery(item, place);
 }
 
+/** Choose a query and lock it; if it is locked already, unlock it. */
 export function lockQuery(item: Item, place = 0): void {
   batch(() => {
     const again = locked.value && shownTexts.value[place].query === item;

@@ -9,7 +9,7 @@ import type { Item } from "../trace/items";
 import { changes, decoded, head, keyItems, layer, secondLayer, trace, visibleKeys } from "./state";
 import { allItems, pairedQuery, shownTexts, type TextItems } from "./texts";
 
-const SLICE_MILLISECONDS = 10;
+const SLICE_MILLISECONDS = 10; // how long rows of a grid are computed in each frame of the browser
 
 /** The weights of one query item (an item is a token or a whole word); each array has one number for each key item. */
 export interface Row {

@@ -40,9 +40,9 @@ export function stagesOf(layer: Decoded, head: number, query: number, changes: C
   const products = dotProducts(layer, head, query);
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
-  const numbers = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const first = layer.bias?.full ? query * keys : layer.nQueries - 1 - query;
-  const bias = numbers ? Float64Array.from({ length: keys }, (_, key) => numbers[first + key] ?? -Infinity) : null;
+  const biases = layer.bias?.numbers[head % layer.bias.numbers.length];
+  const biasOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // an index of `biases`
+  const bias = biases ? Float64Array.from({ length: keys }, (_, key) => biases[biasOfKey0 + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
   const cuts = changes.cut.size > 0;
   const sinkScore = sinks ? sinks[head] / temperature : null;
@@ -68,7 +68,8 @@ function dotProducts(layer: Decoded, head: number, query: number): Float64Array 
   const q = vectorOf(layer, "query", head, query);
   const { numbers: k, heads } = layer.key!;
   const products = new Float64Array(layer.nKeys);
-  for (let key = 0, at = Math.floor(head / (layer.heads / heads)) * layer.nKeys * q.length; key < layer.nKeys; key++) {
+  const keyHead = Math.floor(head / (layer.heads / heads)); // see `vectorOf`
+  for (let key = 0, at = keyHead * layer.nKeys * q.length; key < layer.nKeys; key++) {
     let product = 0;
     for (let i = 0; i < q.length; i++) product += q[i] * k[at++];
     products[key] = product;
@@ -79,8 +80,8 @@ function dotProducts(layer: Decoded, head: number, query: number): Float64Array 
 /** The query, key or value of one token in one head. In grouped-query attention, several heads have the same keys and values. */
 export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head: number, token: number): Float64Array {
   const { numbers, heads, width } = layer[which]!;
-  const own = Math.floor(head / (layer.heads / heads));
-  const start = (own * (numbers.length / (heads * width)) + token) * width;
+  const storedHead = Math.floor(head / (layer.heads / heads));
+  const start = (storedHead * (numbers.length / (heads * width)) + token) * width;
   return numbers.subarray(start, start + width);
 }
 

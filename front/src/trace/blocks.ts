@@ -2,12 +2,13 @@
 
 import type { Layer, NumberArray, Trace, Vectors } from "./data";
 
+/** A layer whose blocks are decoded. */
 export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
   nQueries: number;
   nKeys: number;
-  query?: Matrix;
-  key?: Matrix;
-  value?: Matrix;
+  query?: DecodedVectors;
+  key?: DecodedVectors;
+  value?: DecodedVectors;
   weights?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units`
   units: number;
   bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
@@ -23,7 +24,7 @@ export interface DecodedArray {
 export type DecodedArrays = Record<string, DecodedArray>;
 
 /** The queries, keys or values of a layer, an array [heads tokens width]. */
-export interface Matrix {
+export interface DecodedVectors {
   numbers: Float64Array;
   heads: number;
   width: number;
@@ -54,7 +55,7 @@ function unsignedIntegers(bytes: Uint8Array): Uint16Array {
 
 type Stored = Pick<Trace, "blocks" | "numbers" | "masks">;
 
-async function matrix(trace: Stored, vectors?: Vectors): Promise<Matrix | undefined> {
+async function decodeVectors(trace: Stored, vectors?: Vectors): Promise<DecodedVectors | undefined> {
   return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
 }
 
@@ -72,7 +73,7 @@ export async function decodeArrays(trace: Stored, arrays: Record<string, NumberA
 export async function decodeLayer(trace: Stored & Pick<Trace, "kinds" | "source" | "target" | "units">, layer: Layer): Promise<Decoded> {
   const kind = Object.values(trace.kinds).find(({ layers }) => layers.includes(layer))!;
   const { query, key, value, weights, mask, output, ...rest } = layer;
-  const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => matrix(trace, vectors)));
+  const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => decodeVectors(trace, vectors)));
   return {
     ...rest,
     nQueries: trace[kind.queries].length,

@@ -7,26 +7,28 @@ export interface Token {
   special?: boolean; // true = the tokenizer added the token, such as [CLS]
   joined?: boolean; // true = the token follows the previous one without a space
   word?: boolean; // true = the token has a letter or a digit and is not special
-  place?: Patch | Frame;
+  place?: Patch | Frame; // the part of a picture or of a recording that the token stands for
 }
 
+/** A part of a picture, or of successive frames of a video. */
 export interface Patch {
   image: number; // the index of the image in `Trace.images`
   n_images: number; // in a video, how many successive frames the token stands for; else 1
-  thumbnail: boolean; // true = the part belongs to a small copy of the whole picture, which the model also reads
-  top: number; // the distance from the top of the image to the part, in pixels; left, height and width are in pixels, too
+  thumbnail: boolean; // true = the patch belongs to a small copy of the whole picture, which the model also reads
+  top: number; // the distance from the top of the image to the patch, in pixels; left, height and width are in pixels, too
   left: number;
   height: number;
   width: number;
   seconds?: [number, number]; // in a video, when the token's first frame begins and its last one ends; left out if the frame rate is not known
 }
 
+/** A time span of a recording. */
 export interface Frame {
   start: number; // in seconds from the beginning of the recording; so is `end`
   end: number;
 }
 
-/** The numbers of an array: the block of the trace with this name holds integers, which times `step` are the numbers; from a worker, the numbers. */
+/** Where the numbers of an array are stored: in the trace's block of this name, as integers to be multiplied by `step`; from a worker, as the numbers themselves. */
 interface StoredNumbers {
   block: string;
   step: number;
@@ -49,12 +51,12 @@ export interface Layer {
   query?: Vectors;
   key?: Vectors;
   value?: Vectors;
-  scale?: number;
+  scale?: number; // trace/attention.ts shows how scale, softcap, temperature, sinks and bias make weights of the dot products
   softcap?: number | null;
   temperature?: number;
-  sinks?: number[] | null;
-  // The bias that is added to the scores of each head, null = -∞: if `full`, a number for each query and key, row after row;
-  // else a number for each distance (key position - query position), from the lowest distance to the highest.
+  sinks?: number[] | null; // a learned score for each head, which belongs to no key
+  // The bias that is added to the scores of each head (or one for all heads), null = -∞: if `full`, a number for each query and key, row
+  // after row; else a number for each distance (key position - query position), from the lowest distance to the highest.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
   weights?: string; // name of the block [heads keys queries]: each weight times `units` of the trace, as integers; from a worker, as floats
   mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
@@ -213,7 +215,7 @@ export interface Going {
   logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/** A change to heads: they do not attend from a query to a key, a head attends to nothing, or the temperature of a head is multiplied. */
+/** A change to heads: "cut" = they do not attend from a query to a key; "silence" = a head attends to nothing; "sharpen" = a head's temperature is multiplied. */
 export type Change =
   | { kind: "cut"; query: number; key: number; heads: string[] }
   | { kind: "silence"; head: string }
@@ -227,6 +229,7 @@ export interface Effect {
   after: [string, number][];
 }
 
+/** A text, and how a model is to read and continue it. */
 export interface Reading {
   text: string;
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
@@ -236,6 +239,7 @@ export interface Reading {
   nucleus?: number; // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 }
 
+/** A model that can run in the page. */
 export interface ModelHere {
   name: string;
   kind: "encoder" | "causal" | "translator";

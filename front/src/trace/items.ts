@@ -10,9 +10,10 @@ export interface Item {
   title: string; // the tooltip: the position and the piece of each token
   special: boolean;
   joined: boolean; // whether this item follows the one before it without a space
-  word: boolean;
+  word: boolean; // true = one of the item's tokens has a letter or a digit and is not special
 }
 
+/** The items of a text: one for each token or, if `wholeWords`, one for each word. */
 export function itemsOf(tokens: Token[], wholeWords: boolean): Item[] {
   const groups: number[][] = [];
   tokens.forEach((token, position) => {
@@ -47,10 +48,14 @@ export function numbered(texts: string[]): string[] {
   });
 }
 
-// Text of right-to-left scripts is put between U+2068 and U+2069 (isolates), so that it does not reverse the text beside it.
+// Letters of right-to-left scripts, and invisible characters (Cf), some of which change the direction of the text
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}\p{Cf}]/u;
+
+/** The direction in which most letters of the items are written. */
 export const directionOf = (items: { text: string; special: boolean }[]): "rtl" | "ltr" => {
   const letters = items.filter((item) => !item.special).flatMap((item) => [...item.text]).filter((letter) => /\p{Letter}/u.test(letter));
   return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length > letters.length / 2 ? "rtl" : "ltr";
 };
+
+/** Put a text that has right-to-left letters between U+2068 and U+2069 (isolates), so that it does not reverse the text beside it. */
 export const isolated = (text: string) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);

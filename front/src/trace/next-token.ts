@@ -16,7 +16,7 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
   return exponentials.map((one) => one / sum);
 }
 
-/** The most probable tokens, as few as have a sum of at least `least`, with their probabilities divided by this sum; all others become 0. */
+/** Keep the most probable tokens, as few as have a sum of at least `least`, and divide their probabilities by this sum; all others become 0. */
 export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
   if (least >= 1) return probabilities;
   const nucleus = new Float64Array(probabilities.length);

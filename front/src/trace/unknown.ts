@@ -10,7 +10,8 @@ export function unknownCharacters(tokens: Token[]): string[] {
   const bytes = tokens.flatMap(({ text }) => {
     const unknown = text.match(/^\[UNK:(.*)\]$/s);
     if (unknown) return [...new TextEncoder().encode(unknown[1])];
-    return /^(‹[0-9A-F]{2}›)+$/.test(text) ? text.match(/[0-9A-F]{2}/g)!.map((byte) => parseInt(byte, 16)) : [0x20];
+    const isBytes = /^(‹[0-9A-F]{2}›)+$/.test(text);
+    return isBytes ? text.match(/[0-9A-F]{2}/g)!.map((byte) => parseInt(byte, 16)) : [0x20]; // a known token counts as a space, which ends a letter's bytes
   });
   return [...new Set(new TextDecoder().decode(Uint8Array.from(bytes)).replace(/\s/g, ""))];
 }

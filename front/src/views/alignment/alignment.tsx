@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { type Box, measured, useSize } from "../../parts/boxes";
+import { type Box, boxesOf, useSize } from "../../parts/boxes";
 import { hueOf, shade, strength, textColour } from "../../parts/colours";
 import { onKeys } from "../../parts/keys";
 import { Caution, Choice, Numbers, Panel, Table } from "../../parts/panel";
@@ -96,7 +96,7 @@ function Lines() {
   const [boxes, setBoxes] = useState<Box[][]>([[], []]);
   const [sources, targets] = [unitsOf("source"), unitsOf("target")];
   useLayoutEffect(
-    () => setBoxes(["source", "target"].map((side) => measured(text.current!, `[data-side=${side}]`))),
+    () => setBoxes(["source", "target"].map((side) => boxesOf(text.current!, `[data-side=${side}]`))),
     [width, alignedUnits.value, candidate.value, trace.value],
   );
   return (

@@ -1,8 +1,8 @@
 // A cell in the view of all heads
 
 import { hueOf, LESS, MORE, strength } from "../../parts/colours";
-import { effectOf, mostEffect } from "../../state/indirect-effects";
-import { mostMoved, partedHead, showParted } from "../../state/parted-heads";
+import { effectOf, largestEffect } from "../../state/indirect-effects";
+import { largestMoved, partedHead, showParted } from "../../state/parted-heads";
 import { chooseHead, restingQuery } from "../../state/state";
 import type { Layer, PartedHead } from "../../trace/data";
 import type { Item } from "../../trace/items";
@@ -28,8 +28,8 @@ export const [RESTORES, OPPOSES] = [LESS, MORE];
 
 /** The strength (0 to 1) and the hue of a cell; null = what it shows is not known, or not computed yet. */
 export function colourOf({ layer, head, weight, parted, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
-  if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (mostEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
-  if (shows === "difference") return { shown: parted ? parted.moved / mostMoved() : 0, hue: DIFFERENCE_HUE };
+  if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (largestEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
+  if (shows === "difference") return { shown: parted ? parted.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };
   return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };
 }
 

@@ -5,9 +5,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { dark, hueOf, shade, shades } from "../../parts/colours";
 import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
-import { mostEffect } from "../../state/indirect-effects";
+import { largestEffect } from "../../state/indirect-effects";
 import { linkedChoice } from "../../state/linked-signals";
-import { mostMoved, partedHeads } from "../../state/parted-heads";
+import { largestMoved, partedHeads } from "../../state/parted-heads";
 import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
@@ -169,9 +169,9 @@ function Legend() {
   const shows = cellShows().value;
   if (shows === "effect") {
     const colours = { "--less": shade(1, OPPOSES), "--more": shade(1, RESTORES) };
-    return <p class="legend">{numberText(-mostEffect())} <span class="ramp signed" aria-hidden="true" style={colours} /> {numberText(mostEffect())}</p>;
+    return <p class="legend">{numberText(-largestEffect())} <span class="ramp signed" aria-hidden="true" style={colours} /> {numberText(largestEffect())}</p>;
   }
-  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" style={{ "--most": shade(1, DIFFERENCE_HUE) }} /> {weightText(mostMoved())}</p>;
+  if (shows === "difference") return <p class="legend">0 <span class="ramp moved-ramp" aria-hidden="true" style={{ "--most": shade(1, DIFFERENCE_HUE) }} /> {weightText(largestMoved())}</p>;
   const low = shows === "token" && colourScale.value === "log" ? "0.0001" : "0";
   return (
     <p class="legend">

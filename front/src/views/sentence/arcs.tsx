@@ -1,7 +1,7 @@
 // Weights as arcs over the text, from the query to the keys; the largest weights are also written under the keys
 
 import { useLayoutEffect, useState } from "preact/hooks";
-import { type Box, measured, useSize } from "../../parts/boxes";
+import { type Box, boxesOf, useSize } from "../../parts/boxes";
 import { shade, strength } from "../../parts/colours";
 import { weightText } from "../../parts/numbers";
 import { Word } from "../../parts/word";
@@ -96,7 +96,7 @@ function fitOneLine(text: HTMLElement, fits: () => boolean): void {
 
 function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
   const find = (sides: string, items: Item[]) => {
-    const found = measured(text, sides);
+    const found = boxesOf(text, sides);
     return new Map(items.slice(0, found.length).map((item, i) => [item, found[i]]));
   };
   const both = find("[data-side=both]", keys);
