@@ -49,7 +49,7 @@ const IN_LIST: Record<string, () => void> = {
 };
 
 addEventListener("keydown", (event) => {
-  const at = event.target;
-  if (!(at instanceof Element) || at.closest("input, select, textarea, .scroll:focus, h1:focus")) return;
-  onKeys(at.closest("[role=listbox]") ? { ...ARROWS, ...IN_LIST } : ARROWS)(event);
+  const element = event.target;
+  if (!(element instanceof Element) || element.closest("input, select, textarea, .scroll:focus, h1:focus")) return; // these use the keys themselves
+  onKeys(element.closest("[role=listbox]") ? { ...ARROWS, ...IN_LIST } : ARROWS)(event);
 });

@@ -29,7 +29,7 @@ def test_a_reader_goes_through_all_lessons(opened: Callable[..., Page], course: 
         for view in one.views:
             expect(page.locator(f"[data-view={view}]")).to_be_visible()
         expect(page.locator(".lesson-views > *")).to_have_count(len(one.views))
-        offered = page.get_by_role("button", name="What if it read elsewhere?")
+        offered = page.get_by_role("button", name="What if the head read elsewhere?")
         expect(offered).to_have_count(1 if {"sentence", "what-if"} <= {*one.views} else 0)
         assert page.locator("pre").inner_text().splitlines() == list(one.commands)
         if name in ("masks", "movement"):

@@ -73,7 +73,7 @@ export function followAddress(): void {
   propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
   if (!proposed.value) proposeSecond(secondText, showLinked);
   // A page in a frame and the page around the frame (the course of a site, or a notebook) send each other what is shown.
-  let told: string | null = null; // this page's address after that page has sent one; it is not sent back
+  let told: string | null = null; // this page's address after it has shown what the other page sent; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;

@@ -12,8 +12,8 @@ const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
 const typedSecond = signal<string | null>(null); // the text in the field of the second text; null = there is no such field
-const model = signal<string | null>(null);
-const newTokens = signal(0);
+const model = signal<string | null>(null); // the name in the field of the model; null = the model of the trace
+const newTokens = signal(0); // how many tokens the model is to generate
 export const proposed = signal<{ then: () => void } | null>(null); // not null = the model is to read the text of a link; `then` is called afterwards
 let typingTimer = 0; // the timer of the pause in typing, at whose end the model runs
 
@@ -35,7 +35,7 @@ export function ask(continuation?: number[], truncate?: true): void {
   void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
     if (answered) [typed.value, model.value] = [null, null];
     if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the second text is newer, or another model read it
-    if (proposed.value !== link) return;
+    if (proposed.value !== link) return; // meanwhile, the reader has typed another text
     proposed.value = null;
     if (answered) link?.then();
   });
@@ -61,6 +61,7 @@ export function proposeSecond(text: string, then: () => void): void {
   askSecond(then);
 }
 
+/** Call `then` after a pause in typing, if the text is so short that the answer comes fast. */
 function askAfterPause(text: string, then: () => void): void {
   clearTimeout(typingTimer);
   if (text.trim() && text.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
@@ -73,7 +74,7 @@ function generationSettings(): Partial<Question> {
   return { new_tokens: newTokens.value, ...(draws ? { temperature: samplingTemperature.value, nucleus: nucleus.value } : {}) };
 }
 
-/** Put text and model of a link into the fields, and run the model; not one that the server has not loaded, because anybody can write a link. */
+/** Put the text and the model of a link into the fields, and run the model, unless a server has yet to load it: anybody can write a link. */
 export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
   if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;

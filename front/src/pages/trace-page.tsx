@@ -53,7 +53,7 @@ function MapViews() {
   return (
     <main class="of-map">
       <Controls />
-      <p class="wide caption">{words().zoomNote(Math.max(queryTokens.value.length, keyTokens.value.length).toLocaleString("en"))}</p>
+      <p class="wide caption">{words().mapNote(Math.max(queryTokens.value.length, keyTokens.value.length).toLocaleString("en"))}</p>
       <MapView />
       <MapStrongest />
     </main>

@@ -20,6 +20,7 @@ export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   return joined;
 }
 
+/** Of vectors [heads tokens width], those of the first tokens. */
 export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
   return joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
 }
@@ -41,6 +42,7 @@ export interface Outputs {
   projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
 }
 
+/** Divide the numbers of a model's file "outputs" into arrays; the records of the layers in `shape` tell their order and sizes. */
 export function outputArrays(file: Uint8Array, shape: Trace): Outputs {
   const numbers = new Float32Array(file.slice().buffer);
   const layers = Object.values(shape.kinds).flatMap((kind) => kind.layers);

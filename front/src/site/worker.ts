@@ -16,11 +16,11 @@ const KINDS = { encoder: TextReader, causal: TextReader, translator: TranslatorR
 class Outdated extends Error {}
 
 const say = (message: FromWorker) => postMessage(message);
-const readers = new Map<number, Promise<Reader>>();
-let start: Start;
-let runtime: Promise<void> | null = null;
-let turn: Promise<void> = Promise.resolve();
-let newest = 0;
+const readers = new Map<number, Promise<Reader>>(); // by the index of the model in `models` of the site
+let start: Start; // the first message of the page
+let runtime: Promise<void> | null = null; // ends when ONNX Runtime is ready; null = it is not loaded
+let turn: Promise<void> = Promise.resolve(); // ends when all questions so far are answered
+let newest = 0; // the id of the last question
 
 addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
   if ("address" in data) start = data;
@@ -35,13 +35,13 @@ addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
 function readerOf(place: number): Promise<Reader> {
   const known = readers.get(place);
   if (known) return known;
-  const reader = prepared(start.models[place]);
+  const reader = loadReader(start.models[place]);
   readers.set(place, reader);
   reader.catch(() => readers.delete(place));
   return reader;
 }
 
-async function prepared(model: ModelRecord): Promise<Reader> {
+async function loadReader(model: ModelRecord): Promise<Reader> {
   const { kind, files } = model;
   const tell = (loaded: number, total: number) => say({ loaded, total });
   const wanted = runtime ? files : { ...files, runtime: start.runtime };

@@ -20,13 +20,13 @@ export function Blocks() {
   const encoder: Part[] = [{ name: say.embedded }, { name: say.selfAttention, around: true }, feed];
   const decoder: Part[] = [{ name: say.embedded }, { name: say.causalAttention, around: true }, { name: say.crossAttention, around: true }, feed, { name: say.nextToken }];
   const height = topOf(decoder, decoder.length - 1) + HIGH + 4;
-  const shown = { height, cross: height - topOf(decoder, 2) - HIGH / 2, out: height - topOf(encoder, 2) - HIGH - GAP - HIGH };
+  const [encoderTop, crossMiddle] = [height - topOf(encoder, 2) - HIGH - GAP - HIGH, height - topOf(decoder, 2) - HIGH / 2]; // the ends of the arrow between the two
   return (
     <Panel view="blocks" title={say.blocks} caption={say.blocksCaption}>
       <svg class="blocks" viewBox={`0 0 ${2 * COLUMN + BETWEEN} ${height}`} style={{ maxWidth: `${2 * COLUMN + BETWEEN}px` }} role="img" aria-label={say.blocks}>
         <Stack parts={encoder} name={say.encoder} x={0} height={height} />
         <Stack parts={decoder} name={say.decoder} x={COLUMN + BETWEEN} height={height} />
-        <path class="flow" d={`M${COLUMN / 2} ${shown.out} v-14 H${COLUMN + BETWEEN / 2} V${shown.cross} H${COLUMN + BETWEEN + MARGIN} ${RIGHT}`} />
+        <path class="flow" d={`M${COLUMN / 2} ${encoderTop} v-14 H${COLUMN + BETWEEN / 2} V${crossMiddle} H${COLUMN + BETWEEN + MARGIN} ${RIGHT}`} />
       </svg>
     </Panel>
   );

@@ -33,7 +33,7 @@ function Written() {
   const textOf = ({ position, alternatives }: WrittenToken) => tokens[position]?.text ?? alternatives[0]?.[0] ?? "";
   const chosen = written.find(({ position }) => query.value === predictorOf(position));
   return (
-    <Panel view="generation" title={going ? say.continued : say.generation} caption={going ? say.continuedNote : say.generationNote}>
+    <Panel view="generation" title={going ? say.continued : say.generation} caption={say.generationNote}>
       <p class="tokens written" dir={directionOf(written.map((one) => ({ text: textOf(one), special: false })))}>
         {written.map(({ position, probability, alternatives }) => (
           <button
@@ -53,7 +53,7 @@ function Written() {
       {chosen && (
         <div class="likely">
           <p class="caption">{say.likelyHere(isolated(textOf(chosen)), chosen.probability.toFixed(4))}</p>
-          <RankedList lines={chosen.alternatives.map(([text, share]) => ({ name: visible(text), number: share.toFixed(4), share }))} />
+          <RankedList lines={chosen.alternatives.map(([text, share]) => ({ name: visibleText(text), number: share.toFixed(4), share }))} />
         </div>
       )}
       <Caution />
@@ -106,10 +106,10 @@ function NextTokens() {
         </div>
       )}
       <RankedList disabled={busy.value} lines={next.map(([text], place) => ({
-        name: visible(text),
+        name: visibleText(text),
         number: shareOf(place).toFixed(4),
         share: shareOf(place),
-        title: say.goOnWith(isolated(visible(text))),
+        title: say.goOnWith(isolated(visibleText(text))),
         choose: going && (() => void continueWith(going.ids[place])),
       }))} />
     </Panel>
@@ -117,7 +117,7 @@ function NextTokens() {
 }
 
 /** The text of a token with "␣" for spaces; a single character that cannot be seen is written as its code. */
-const visible = (text: string) => {
+const visibleText = (text: string) => {
   const code = text.codePointAt(0)?.toString(16).toUpperCase().padStart(4, "0");
   return /^[\p{Format}\p{Mark}]$/u.test(text) ? `‹${code}›` : text.replace(/\p{Space_Separator}/gu, "␣");
 };

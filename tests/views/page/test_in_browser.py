@@ -100,7 +100,7 @@ def test_a_token_is_chosen_by_pointer_and_keyboard_and_a_head_by_keyboard(page: 
     word(page, "very").hover()
     expect(title(page)).to_have_text("L3H1 · very")
     word(page, "it").click()
-    page.get_by_role("button", name="stop keeping “it”").click()
+    page.get_by_role("button", name="unlock “it”").click()
     expect(page.locator(".lock")).to_have_count(0)
     for pressed, head in (("ArrowRight", "L3H2"), ("ArrowDown", "L4H2"), ("ArrowLeft", "L4H1"), ("ArrowUp", "L3H1")):
         page.keyboard.press(pressed)

@@ -35,14 +35,14 @@ export class BytePairs implements Cutter {
     let place = from;
     return this.splits.reduce((parts, pattern) => parts.flatMap((part) => splitBy(pattern, part)), [whole]).flatMap((part) => {
       const letters = [...part];
-      const pieces = this.join(letters, place);
+      const pieces = this.cutPart(letters, place);
       place += letters.length;
       return pieces;
     });
   }
 
   /** Cut one part of a text, given as its letters, into pieces by BPE. `place`: the position of the part's first letter in the text. */
-  private join(letters: string[], place: number): Piece[] {
+  private cutPart(letters: string[], place: number): Piece[] {
     const places: number[] = []; // for each byte of the part, the position in the text of the letter that the byte belongs to
     const spelled: string[] = [];
     letters.forEach((letter, i) => {
@@ -54,14 +54,14 @@ export class BytePairs implements Cutter {
     const all = spelled.join("");
     const known = this.vocabulary.ignore_merges && this.ids.has(all);
     let at = 0;
-    return (known ? [all] : this.joined(spelled)).map((piece) => {
+    return (known ? [all] : this.merged(spelled)).map((piece) => {
       const start = at;
       at += piece.length;
       return { id: this.ids.get(piece)!, start: places[start], end: places[at - 1] + 1 };
     });
   }
 
-  private joined(spelled: string[]): string[] {
+  private merged(spelled: string[]): string[] {
     const symbols = spelled.map((text) => ({ text, whole: false }));
     const score = (left: string, right: string) => {
       const rank = this.ranks.get(`${left} ${right}`);

@@ -57,6 +57,7 @@ export class Tokenizer {
     return withWords([...tokensOf(pieces, text, vocabulary, cutter), ...tokensWithoutText(continuation, last, vocabulary, cutter)]);
   }
 
+  /** The text that the page shows for each of these tokens where it stands alone. */
   texts = (ids: number[]): string[] => ids.map((id) => tokensWithoutText([id], null, this.vocabulary, this.cutter)[0].text);
 
   /** The letters of the token with this id, with the spaces around them. */

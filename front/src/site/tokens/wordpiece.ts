@@ -76,18 +76,17 @@ export class WordPiece implements Cutter {
   private cutWord(word: Letter[]): Piece[] {
     const { prefix, longest, decomposes } = this.vocabulary;
     const piece = (id: number, start: number, end: number): Piece => ({ id, start: word[start].at, end: word[end - 1].at + 1 });
-    const all = [piece(this.unknown, 0, word.length)];
-    if (word.length > longest) return all;
+    const unknownWord = [piece(this.unknown, 0, word.length)];
+    if (word.length > longest) return unknownWord;
     const spelled = word.map(({ letter }) => letter).join("");
     const letters = [...(decomposes ? spelled.normalize("NFD") : spelled)];
+    const idOf = (start: number, end: number) => this.ids.get((start ? prefix : "") + letters.slice(start, end).join(""));
     const pieces: Piece[] = [];
-    for (let start = 0; start < letters.length; ) {
-      let end = letters.length;
-      let id: number | undefined;
-      for (; end > start && id === undefined; end--) id = this.ids.get((start ? prefix : "") + letters.slice(start, end).join(""));
-      if (id === undefined) return all;
-      pieces.push(piece(id, start, end + 1));
-      start = end + 1;
+    for (let start = 0, end = 0; start < letters.length; start = end) {
+      end = letters.length;
+      while (end > start && idOf(start, end) === undefined) end -= 1;
+      if (end === start) return unknownWord;
+      pieces.push(piece(idOf(start, end)!, start, end));
     }
     return pieces;
   }

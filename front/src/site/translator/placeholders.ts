@@ -5,6 +5,7 @@ import type { TextPiece } from "./sentencepiece";
 const SIGNS = ["⟐", "⟡", "⟢"];
 const LATIN = "[A-Za-zÀ-ɏḀ-ỿ]";
 const NOT_LATIN = `(?:(?!${LATIN})[\\p{L}\\p{Nl}\\p{No}])`;
+// An item begins and ends anywhere but between two digits or between two Latin letters.
 const BEGIN = `(?:(?<!\\p{Nd})(?=\\p{Nd})|(?<!${LATIN})(?=${LATIN})|(?!\\p{Nd}|${LATIN}))`;
 const END = `(?:(?<=\\p{Nd})(?!\\p{Nd})|(?<=${LATIN})(?!${LATIN})|(?<!\\p{Nd})(?<!${LATIN}))`;
 const ADDRESS = "(?:(?:https?:\\/\\/|www\\.)[!-~]*[\\w\\/]|[\\w.+\\-]+@[\\w\\-]+(?:\\.[\\w\\-]+)+)";

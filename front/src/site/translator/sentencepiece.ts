@@ -4,13 +4,12 @@
 
 import { bytePairs } from "../tokens/bpe";
 import { Normaliser, SPACE } from "./normaliser";
-import { NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-file";
+import { CONTROL, NORMAL, readModel, UNUSED, USER_DEFINED, type SpmModel } from "./spm-file";
 import { mostProbablePieces } from "./unigram";
 import { lettersOfBytes } from "./utf8";
 
 export const UNK = 1; // the id of the unknown token, the same in every vocabulary of regard
 const UNKNOWN_PENALTY = 10;
-const CONTROL = 3;
 const BYTE_PIECE = /^<0x([0-9A-F]{2})>$/;
 
 /** A piece of a text: its id, and its text in the vocabulary. An unknown piece has the letters of the text that it stands for. */
@@ -25,9 +24,9 @@ export class Vocabulary {
   private readonly ids: Map<string, number>; // the ids of normal, user-defined and unused pieces, by their text
   private readonly whole: string[]; // user-defined pieces, which are never cut, the longest first
   private readonly byteIds: Map<string, number>;
-  private readonly longest: number;
-  private readonly lowest: number;
-  private readonly highest: number;
+  private readonly longest: number; // the most letters of a piece
+  private readonly lowest: number; // the lowest score of a normal piece
+  private readonly highest: number; // the highest score of a normal piece
 
   constructor(file: Uint8Array) {
     this.model = readModel(file);

@@ -5,11 +5,10 @@
 interface VocabularyPiece {
   text: string;
   score: number;
-  kind: number; // NORMAL, USER_DEFINED, UNUSED, BYTE or another type of sentencepiece_model.proto
+  kind: number; // one of the types below, or another one of sentencepiece_model.proto
 }
 
-export const [NORMAL, USER_DEFINED, UNUSED] = [1, 4, 5];
-const BYTE = 6;
+export const [NORMAL, CONTROL, USER_DEFINED, UNUSED, BYTE] = [1, 3, 4, 5, 6];
 
 /** The parts of a SentencePiece model that are needed to cut texts into pieces and to join pieces. */
 export interface SpmModel {
@@ -54,7 +53,7 @@ function pieceOf(message: Uint8Array): VocabularyPiece {
 /** Yield each field of a protobuf message: its number and its value, which is an integer or bytes. */
 function* fields(message: Uint8Array): Generator<[number, number | Uint8Array]> {
   let at = 0;
-  const whole = (): number => {
+  const varint = (): number => {
     for (let number = 0, factor = 1; ; factor *= 0x80) {
       const byte = message[at++];
       number += (byte & 0x7f) * factor;
@@ -62,13 +61,13 @@ function* fields(message: Uint8Array): Generator<[number, number | Uint8Array]> 
     }
   };
   while (at < message.length) {
-    const key = whole();
+    const key = varint();
     const [number, type] = [Math.floor(key / 8), key % 8];
     if (type === 0) {
-      yield [number, whole()];
+      yield [number, varint()];
       continue;
     }
-    const size = { 1: 8, 5: 4 }[type] ?? whole();
+    const size = { 1: 8, 5: 4 }[type] ?? varint();
     yield [number, message.subarray(at, at + size)];
     at += size;
   }

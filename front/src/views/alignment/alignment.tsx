@@ -13,7 +13,7 @@ import type { Side } from "../../trace/data";
 import { directionOf, isolated } from "../../trace/items";
 import { unknownCharacters } from "../../trace/unknown";
 import { words } from "../../words";
-import { alignedUnits, candidates, chosenUnit, keepUnit, pointAt, showRule, strongestOfUnit, unitsOf, weightBetween, type Unit } from "./units";
+import { alignedUnits, candidates, chosenUnit, keepUnit, pointAt, showRule, mostAlignedWith, unitsOf, weightBetween, type Unit } from "./units";
 
 const drawnAs = linkedChoice("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
@@ -62,7 +62,7 @@ export function AlignmentView() {
 }
 
 function captionOf(at: Unit): string {
-  const strongest = strongestOfUnit(at);
+  const strongest = mostAlignedWith(at);
   if (!strongest) return "";
   const [from, to] = at.side === "source" ? [at, strongest] : [strongest, at];
   return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));

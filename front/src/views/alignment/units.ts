@@ -55,7 +55,7 @@ export function weightBetween(from: Unit, to: Unit): number {
   return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
 }
 
-export function strongestOfUnit(at: Unit): Unit | null {
+export function mostAlignedWith(at: Unit): Unit | null {
   const others = unitsOf(at.side === "source" ? "target" : "source");
   const weight = (other: Unit) => (at.side === "source" ? weightBetween(at, other) : weightBetween(other, at));
   return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);

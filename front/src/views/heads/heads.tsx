@@ -45,11 +45,11 @@ function measureOf({ weight, summary, effect }: Cell): number | undefined {
 }
 
 function sorted(all: Cell[]): Cell[] {
-  const lowFirst = order.value === "entropy" ? 1 : -1;
+  const sign = order.value === "entropy" ? 1 : -1; // the lowest entropy comes first; of all other numbers, the highest
   const place = new Map(all.map((cell) => [cell, measureOf(cell)]));
   return [...all].sort((a, b) => {
     const [one, other] = [place.get(a), place.get(b)];
-    return one === undefined || other === undefined ? Number(one === undefined) - Number(other === undefined) : lowFirst * (one - other);
+    return one === undefined || other === undefined ? Number(one === undefined) - Number(other === undefined) : sign * (one - other);
   });
 }
 
@@ -72,10 +72,10 @@ export function Heads() {
       title={say.allHeads}
       both={shows === "difference" || shows === "effect"}
       wide={many}
-      caption={shows === "effect" ? say.mapEffect : shows === "difference" ? say.mapDifference : patterns ? say.mapPattern : token ? say.mapToken(token) : say.mapEvery}
+      caption={shows === "effect" ? say.headsEffect : shows === "difference" ? say.headsDifference : patterns ? say.headsPattern : token ? say.headsToken(token) : say.headsEvery}
       tools={
         <>
-          <Choice label={say.mapShows} of={cellShows()} options={[...otherThanWeights(), ["token", say.oneToken], ["patterns", say.patterns]]} />
+          <Choice label={say.headsCell} of={cellShows()} options={[...otherThanWeights(), ["token", say.oneToken], ["patterns", say.patterns]]} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
             {trace.value.effects && <option value="effect">{say.effectOfHead}</option>}
@@ -125,7 +125,7 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
       </p>
       <Numbers
-        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(partedHeads.value ? [say.effectMoved] : []), token ? say.mapToken(token) : say.mapEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(partedHeads.value ? [say.effectMoved] : []), token ? say.headsToken(token) : say.headsEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
           ...(trace.value.effects ? [measureText(cell.effect)] : []),

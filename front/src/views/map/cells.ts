@@ -40,8 +40,8 @@ export function readout({ level, queries, keys }: Square, tiles: Tiles): string 
   const number = tiles.numberAt(level, queries[0] / 2 ** level, keys[0] / 2 ** level);
   if (number === undefined) return "…";
   if (level > 0) {
-    if (Number.isNaN(number)) return say.zoomHidden(queriesText(queries), keysText(keys));
-    return say.zoomRead(pool.value, queriesText(queries), keysText(keys), preciseText(number));
+    if (Number.isNaN(number)) return say.mapHidden(queriesText(queries), keysText(keys));
+    return say.mapRead(pool.value, queriesText(queries), keysText(keys), preciseText(number));
   }
   const [from, to] = [visibleQueries.value[queries[0]], visibleKeys.value[keys[0]]];
   return `${queriesText(queries)} ${from.text} → ${keysText(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;

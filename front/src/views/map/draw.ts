@@ -28,7 +28,7 @@ function pictureOf(tile: Tile, largest: number): OffscreenCanvas {
   const before = pictures.get(tile);
   if (before?.made === made) return before.image;
   const bytes = bytesOf([...shades(shownHue()), theme("--masked")]);
-  const pixels = Uint32Array.from(tile.numbers, (number) => (number === number ? bytes[Math.round(255 * strength(number, largest, FAINTEST))] : bytes[256]));
+  const pixels = Uint32Array.from(tile.numbers, (number) => bytes[Number.isNaN(number) ? 256 : Math.round(255 * strength(number, largest, FAINTEST))]);
   const image = before?.image ?? new OffscreenCanvas(tile.columns, tile.rows);
   putPixels(image, pixels);
   pictures.set(tile, { made, image });

@@ -33,8 +33,8 @@ export function LevelProgress({ levels: { progress, stopped, failure } }: { leve
   const percent = Math.floor((100 * done) / of);
   return (
     <p class="turns">
-      <progress value={done} max={of} aria-label={say.zoomComputing(percent)} />
-      <span>{stopped.value ? say.zoomStopped(percent) : say.zoomComputing(percent)}</span>
+      <progress value={done} max={of} aria-label={say.mapComputing(percent)} />
+      <span>{stopped.value ? say.mapStopped(percent) : say.mapComputing(percent)}</span>
       <button type="button" onClick={() => ([stopped.value, failure.value] = [!stopped.value, ""])}>{stopped.value ? say.goOn : say.cancel}</button>
       {failure.value && <span role="alert">{failure.value}</span>}
     </p>

@@ -12,6 +12,7 @@ export const target = signal<[number, number] | null>(null); // the positions of
 export const strongest = signal<[number, number][]>([]); // the positions and weights of the chosen query's strongest keys, largest weight first
 const failure = signal(""); // why the strongest keys could not be loaded; "" = no failure
 const timesAsked = signal(0); // rises when the reader requests the strongest keys again, after a failure
+
 export function MapStrongest() {
   const say = words();
   useEffect(() => {
@@ -33,7 +34,7 @@ export function MapStrongest() {
         name: `${to.toLocaleString("en")} ${keyItems.value[to].text}`,
         number: preciseText(weight),
         share: weight / strongest.value[0][1],
-        title: say.zoomJump,
+        title: say.mapJump,
         choose: () => ([key.value, target.value] = [to, [query.value!, to]]),
       }))} />
     </Panel>

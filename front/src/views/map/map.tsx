@@ -43,14 +43,14 @@ export function MapView() {
   const pointed = useMemo(() => signal<Tokens | null>(null), []);
   const at = pointed.value && pointed.value.query < view.queries.length && pointed.value.key < view.keys.length ? pointed.value : null;
   const square = at && squareOf(view, level, at.query, at.key);
-  const pools = <Choice label={say.zoomCell} of={pool} options={[["max", say.zoomLargest], ["mean", say.zoomMean]]} />;
+  const pools = <Choice label={say.mapCell} of={pool} options={[["max", say.mapLargest], ["mean", say.mapMean]]} />;
   const tools = <>{pools} <QueriesAs /> <CellSize factor={2} zoomed={zoomed} /></>;
   return (
     <Panel view="pattern" title={say.pattern} wide tools={tools}>
       <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
       <LevelProgress levels={levels} />
       <MissingTile tiles={tiles} />
-      <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles) : say.zoomHint}</p>
+      <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles) : say.mapHint}</p>
       <div class="pattern" ref={box}>
         <MapCanvas canvas={canvas} view={view} zoomed={zoomed} pointed={pointed} />
       </div>
@@ -98,7 +98,7 @@ function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
       ref={canvas}
       role="application"
       tabIndex={0}
-      aria-label={`${headName()}: ${queries.length} × ${keys.length}. ${words().zoomHint}`}
+      aria-label={`${headName()}: ${queries.length} × ${keys.length}. ${words().mapHint}`}
       data-level={levelOf(view)}
       onPointerMove={(event) => (pointed.value = at(event))}
       onPointerLeave={() => (pointed.value = null)}
@@ -185,7 +185,7 @@ function MissingTile({ tiles }: { tiles: Tiles }) {
   const say = words();
   if (!tiles.failure.value) return null;
   const { reason, givenUp } = tiles.failure.value;
-  return <Failed reason={givenUp ? say.zoomMissing(reason) : say.zoomMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
+  return <Failed reason={givenUp ? say.mapMissing(reason) : say.mapMissingNow(reason)} again={givenUp ? () => tiles.tryAgain() : undefined} />;
 }
 
 function Legend({ level, largest }: { level: number; largest: number }) {
@@ -196,7 +196,7 @@ function Legend({ level, largest }: { level: number; largest: number }) {
     <p class="legend">
       {low} <span class="ramp" aria-hidden="true" /> {high}
       <span class="masked-legend"><span class="grey" aria-hidden="true" /> {say.legendMasked}</span>
-      <strong>{level === 0 ? say.zoomOne : say.zoomSquare(pool.value, (2 ** level).toLocaleString("en"))}</strong>
+      <strong>{level === 0 ? say.mapOne : say.mapSquare(pool.value, (2 ** level).toLocaleString("en"))}</strong>
     </p>
   );
 }

@@ -63,6 +63,7 @@ export const moves = computed<Move[] | null>(() => {
   return own.of.layers.map((layer, place) => moveOf(own.arrays, layer, place, query.value!));
 });
 
+/** The place in the plane of a token's vector after a layer. */
 export function pointAfter(layer: number, token: number): Point {
   const { arrays, of } = decoded.value!;
   const [x, y] = numbersOfToken(arrays.after, of.layers.indexOf(layer), token);

@@ -9,7 +9,6 @@ import { moves, pointAfter, type Arrow, type Move, type Point } from "./moves";
 const HEIGHT = 360; // all lengths are in pixels
 const MARGIN = 34;
 const TIP = 9; // the length of an arrow's tip
-// The left drawing shows the token's way through all layers, the right one what happens in one layer.
 const LEAST_BESIDE = 520; // if the picture is narrower than this, the right drawing stands below the left one
 const WAY_SHARE = 0.42; // the share of the picture's width that the left drawing has
 

@@ -120,7 +120,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
   if (!start) return null;
   return drawn.flatMap(({ row, hue, dashed }, headIndex) =>
     row
-      ? inText(keysByWeight(row, keys).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
+      ? inOrderOfText(keysByWeight(row, keys).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
           const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
           if (!weight || !end || thickest * weight < 0.02) return null;
           return (
@@ -158,7 +158,7 @@ function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes:
   ));
 }
 
-const inText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
+const inOrderOfText = (items: Item[]): Item[] => items.sort((a, b) => a.index - b.index);
 
 /** The indices of the keys under which the weight is written: those with the largest weights whose numbers do not overlap. */
 function labelledKeys(row: Row, items: Item[], { keys }: Boxes): Set<number> {

@@ -19,7 +19,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const [box] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [, setScrolled] = useState(0);
-  const { queries, keys, query, key, place: text } = drawn[0].text;
+  const { queries, keys, query, key, place: textPlace } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
   void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these changes, and when the box is scrolled or its size changes
   useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
@@ -40,8 +40,8 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
                 aria-selected={query === item}
                 class={item.special ? "special" : ""}
                 title={item.title}
-                onPointerEnter={() => hoverQuery(item, text)}
-                onClick={() => lockQuery(item, text)}
+                onPointerEnter={() => hoverQuery(item, textPlace)}
+                onClick={() => lockQuery(item, textPlace)}
               >
                 <b>{weightToKey(item, key, grid)}</b>
                 <span dir="auto">{item.text}</span>
@@ -58,7 +58,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
                   key={item.positions[0]}
                   class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${key === item ? "near" : ""}`}
                   title={item.title}
-                  onPointerEnter={() => pointAt(item, text)}
+                  onPointerEnter={() => pointAt(item, textPlace)}
                   onPointerLeave={() => pointAt(null)}
                 >
                   <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>
@@ -90,7 +90,7 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
   canvas.style.width = "100%";
   const width = canvas.clientWidth;
   const context = cleared(canvas, width, height);
-  canvas.style.width = "100%";
+  canvas.style.width = "100%"; // `cleared` has set it in pixels
   const line = (q: number, k: number, shown: number, hue: number, near: boolean) => {
     const [from, to] = [q, k].map((place) => (place + 0.5) * pitch - box.scrollTop);
     context.globalAlpha = 0.1 + 0.85 * shown;

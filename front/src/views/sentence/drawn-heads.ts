@@ -2,7 +2,7 @@
 
 import { hueOf, fullColourWeight } from "../../parts/colours";
 import { linkedChoice } from "../../state/linked-signals";
-import { changes, compared, cut, head, headName, layerNumber, layerOf, secondLayerOf, temperature, traceName } from "../../state/state";
+import { changes, compared, head, headName, layerNumber, layerOf, secondLayerOf, traceName, weightsChanged } from "../../state/state";
 import { shownTexts, type ShownText } from "../../state/texts";
 import { rowOf, shownGrid, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
@@ -28,9 +28,8 @@ export interface DrawnHead {
 export function drawings(): DrawnHead[][] {
   const shown = { layer: layerNumber.value, head: head.value };
   const isShown = (one: typeof shown) => one.layer === shown.layer && one.head === shown.head;
-  const changed = temperature.value !== 1 || cut.value.size > 0;
-  const twice = changed && compared.value.some(isShown);
-  const heads = [shown, ...compared.value.filter((one) => changed || !isShown(one))];
+  const twice = weightsChanged.value && compared.value.some(isShown); // the shown head is drawn as the reader changed it and as the model has it
+  const heads = [shown, ...compared.value.filter((one) => weightsChanged.value || !isShown(one))];
   const drawn = (text: ShownText) =>
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
       const isSecond = text.place === 1;

@@ -37,7 +37,7 @@ export function arc(start: Box, end: Box, lines: Line[], room: number): string {
   if (Math.abs(start.top - end.top) < 4) {
     const across = Math.abs(start.middle - end.middle);
     const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
-    const aside = across < 1 ? 20 : 0;
+    const aside = across < 1 ? 20 : 0; // an arc from a word to itself is a loop
     return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
   }
   const [first, last] = [start, end].map((box) => lines.findIndex(({ top }) => Math.abs(top - box.top) < 4));

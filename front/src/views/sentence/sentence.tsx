@@ -16,7 +16,7 @@ const drawnAs = linkedChoice("sentence", "arcs", "columns");
 
 export function Sentence() {
   const say = words();
-  const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid);
+  const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid); // without a query, a compared head has nothing to draw
   const all = shown.flat();
   const chosen = (shownTexts.value[0].query ?? shownTexts.value[1]?.query)?.label;
   const unknown = knownTokens();
@@ -26,7 +26,7 @@ export function Sentence() {
       view="sentence"
       changed
       both
-      title={`${headName()} · ${chosen ?? say.everyToken}`}
+      title={`${headName()} · ${chosen ?? say.showAll}`}
       caption={shown.length > 1 ? "" : caption(all[0])}
       tools={
         <>

@@ -5,12 +5,12 @@ import { chooseHead, headName, layerNumber, queryLabels, weightsChanged } from "
 import { indicesOfLargest } from "../../trace/arrays";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
-import { columnAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
+import { projectionAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
 import type { ShownSteps } from "./stages";
 import { Dimensions, inSum, type VectorColumn } from "./vectors";
 import { productSum } from "./worked-example";
 
-const MOST_TERMS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are
+const MOST_HEADS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are
 const LISTED = 16; // the most heads in the table of the lengths of the vectors that heads add
 
 /** The sentence that explains the step "output". It tells the length of the vector that the head adds, unless the reader has changed the head. */
@@ -29,7 +29,7 @@ export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps })
   const context = contextOf(layer, head, query);
   const others = sum.map((number, i) => number - added[head][i] - (bias?.[i] ?? 0));
   const columns: VectorColumn[] = [
-    { name: `H${head}`, numbers: added[head], text: (i) => productSum(context, (row) => columnAt(layer, head, row, i)).text },
+    { name: `H${head}`, numbers: added[head], text: (i) => productSum(context, (row) => projectionAt(layer, head, row, i)).text },
     { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, head, i) },
     ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
     { name: say.total, numbers: sum, text: (i) => [added[head][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
@@ -46,7 +46,7 @@ export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps })
 /** One number of the sum of the other heads' vectors, written out: "0.5 (H0) + 0.25 (H2)". */
 function othersText({ added }: HeadOutputs, shownHead: number, dimension: number): string {
   const heads = [...added.keys()].filter((head) => head !== shownHead);
-  return sumText(heads.length, (i) => `${inSum(added[heads[i]][dimension])} (H${heads[i]})`, MOST_TERMS, words().moreHeads);
+  return sumText(heads.length, (i) => `${inSum(added[heads[i]][dimension])} (H${heads[i]})`, MOST_HEADS, words().moreHeads);
 }
 
 /** A table of the lengths of the vectors that the heads add, without the reader's changes, the longest first. */

@@ -24,7 +24,7 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(layer, head, contextOf(layer, head, query, UNCHANGED)));
   const added = Array.from({ length: layer.heads }, (_, head) => {
     const context = contextOf(layer, head, query, head === shown ? changes.value : UNCHANGED);
-    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * columnAt(layer, head, row, i), 0));
+    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * projectionAt(layer, head, row, i), 0));
   });
   const sum = Float64Array.from({ length: count }, (_, i) => added.reduce((total, one) => total + one[i], bias?.numbers[i] ?? 0));
   return {
@@ -38,7 +38,7 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
 }
 
 /** Return one number of W_O. `row` is counted from the first row of the head. A trace has only the first columns of W_O. */
-export function columnAt(layer: Decoded, head: number, row: number, column: number): number {
+export function projectionAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
 }
@@ -58,6 +58,7 @@ function projectedLength(layer: Decoded, head: number, vector: Float64Array): nu
   return Math.sqrt(Math.max(0, square));
 }
 
+/** The context of a query in a head: the sum over the keys of weight · value. */
 export function contextOf(layer: Decoded, head: number, query: number, changed: Changes = changes.value): Float64Array {
   const { weights } = stagesOf(layer, head, query, changed);
   const context = new Float64Array(layer.value!.width);

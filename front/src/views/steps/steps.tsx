@@ -32,7 +32,7 @@ export function StepByStep() {
   const now = shown.value;
   const at = currentStage();
   const available = availableStages();
-  const firstNumber = available[0] === PROJECT ? 0 : 1;
+  const firstNumber = available[0] === PROJECT ? 0 : 1; // so "query · key" has the number 1 on every page
   if (!now) {
     const ready = decoded.value.has(layer.value); // until the layer is decoded, it is not known whether it has steps
     const reason = query.value === null && head.value !== null ? say.stepsToken : ready && say.stepsNone;
@@ -89,7 +89,7 @@ function sentenceOf(now: ShownSteps, at: number): string {
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
   const [from, to] = [queryLabels.value[position], keyLabels.value[keyOf(now)]];
   const temperature = temperatureOf(now);
-  const texts = [
+  const texts = [ // in the order of NAMES
     () => say.sayProject(from, to, Object.keys(given.value).filter((name) => name.startsWith("b_"))),
     () => say.sayProduct(from, to, attention.query!.width),
     () =>

@@ -22,8 +22,10 @@ export function productText(layer: Decoded, head: number, query: number, key: nu
   return sumText(q.length, (i) => `${inSum(q[i])} · ${inSum(k[i])}`);
 }
 
+/** A number as a term of a sum: a negative one is in parentheses. */
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
+/** A table of the query, and of the key and the value of token `to`; the tooltip of each number is the sum that gives it. */
 export function Projection({ now, to }: { now: ShownSteps; to: number }) {
   const say = words();
   const column = (name: string, vector: "query" | "key" | "value", token: number): VectorColumn => {

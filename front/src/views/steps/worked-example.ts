@@ -7,12 +7,13 @@ import { decodeArrays, type Decoded, type DecodedArray, type DecodedArrays } fro
 import { words } from "../../words";
 import { contextOf } from "./head-vectors";
 
+/** A number, and the sum of products that gives it, as text. */
 interface Sum {
   number: number;
   text: string;
 }
 
-export const given = signal<DecodedArrays>({});
+export const given = signal<DecodedArrays>({}); // the matrices of the worked example (see `Worked`); {} = on other pages, or not decoded yet
 
 effect(() => {
   const from = trace.value;
@@ -36,6 +37,7 @@ export function projected(layer: Decoded, vector: "query" | "key" | "value", hea
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
 
+/** The output for a query: the contexts of all heads, one after the other, · W_o, each number with its sum. */
 export function outputOf(layer: Decoded, query: number): Sum[] {
   const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
   const matrix = given.value.W_o;
