@@ -1,9 +1,9 @@
 // Firefox for the tests: `node firefox.mjs firefox-esr < steps.json` opens pages and uses them, step by step, by WebDriver BiDi. It
-// prints as JSON the texts that the steps "read" (`found`), and the messages in the console of the pages (`complaints`).
+// prints JSON: the texts that the steps "read" return (`found`), and the messages in the console of the pages (`complaints`).
 import { text } from "node:stream/consumers";
 import puppeteer from "puppeteer-core";
 
-const MILLISECONDS = 60_000; // the longest time that a step may take
+const STEP_MILLISECONDS = 60_000; // the longest time that a step may take
 
 const steps = JSON.parse(await text(process.stdin));
 const browser = await puppeteer.launch({ browser: "firefox", executablePath: process.argv[2], headless: true });
@@ -11,11 +11,10 @@ try {
   const page = await browser.newPage();
   const found = [];
   const complaints = [];
-  page.setDefaultTimeout(MILLISECONDS);
+  page.setDefaultTimeout(STEP_MILLISECONDS);
   await page.setViewport({ width: 1280, height: 1000 });
   page.on("console", (message) => complaints.push(message.text()));
   page.on("pageerror", (error) => complaints.push(String(error)));
-  const texts = (selector) => page.$$eval(selector, (elements) => elements.map((element) => element.textContent));
   const take = {
     open: (address) => page.goto(address),
     hover: async (selector, place) => (await page.$$(selector))[place].hover(),
@@ -36,7 +35,7 @@ try {
         selector,
         wanted,
       ),
-    read: texts,
+    read: (selector) => page.$$eval(selector, (elements) => elements.map((element) => element.textContent)),
   };
   for (const [name, ...given] of steps) {
     const answer = await take[name](...given);

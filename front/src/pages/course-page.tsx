@@ -92,6 +92,4 @@ function LessonMain({ lesson }: { lesson: Lesson }) {
 }
 
 /** A paragraph of a lesson; words between backticks are shown as code. */
-function Prose({ text }: { text: string }) {
-  return <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
-}
+const Prose = ({ text }: { text: string }) => <>{text.split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;

@@ -19,9 +19,7 @@ let typingTimer = 0; // the timer of the pause in typing, at whose end the model
 
 const chosenModel = () => model.value ?? trace.value.model;
 
-function translates(): boolean {
-  return answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
-}
+const translates = (): boolean => answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
 
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
@@ -135,7 +133,6 @@ const onEnter = (then: () => void) => (event: KeyboardEvent) => {
   then();
 };
 
-/** The field for a second text, whose patterns are shown beside those of the first. */
 function SecondField() {
   const say = words();
   if (typedSecond.value === null || trace.value.map) return null;
@@ -165,7 +162,6 @@ function SecondField() {
   );
 }
 
-/** The choice between the models of a site; nothing if there is only one. */
 function ModelsHere({ models }: { models: ModelHere[] }) {
   const say = words();
   if (models.length < 2) return null;

@@ -24,7 +24,7 @@ const MAY_SCROLL = 60; // a title with more letters than this may not fit into a
 export function TracePage() {
   const say = words();
   const traces = [trace.value, second.value].filter((one) => one !== null);
-  const computed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
+  const allComputed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
   const { below, step } = trace.value.small;
   const { here: models } = answerer.value;
   const here = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
@@ -40,7 +40,7 @@ export function TracePage() {
       <ChangesBand />
       {trace.value.map ? <MapViews /> : <AllViews />}
       <footer>
-        {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : computed ? say.precise : coarse}</p>}
+        {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : allComputed ? say.precise : coarse}</p>}
         {!trace.value.live && !trace.value.map && <p>{say.oneFile}</p>}
         {here && <p>{say.modelHere}</p>}
       </footer>
@@ -48,7 +48,6 @@ export function TracePage() {
   );
 }
 
-/** The page of a long text: only the map of its weights and the list of the strongest keys. */
 function MapViews() {
   return (
     <main class="of-map">

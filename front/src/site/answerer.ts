@@ -15,7 +15,6 @@ interface Waiting {
   refused: (reason: Error) => void;
 }
 
-/** The answerer of a site (see state/questions.ts); `site` is the record in the page. */
 export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;

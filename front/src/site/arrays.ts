@@ -21,9 +21,7 @@ export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
 }
 
 /** Of vectors [heads tokens width], those of the first tokens. */
-export function firstTokens(vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array {
-  return joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
-}
+export const firstTokens = (vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array => joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
 
 /** The bits [queries keys] of a causal mask: 1 if the key is the query's own token or an earlier one. */
 export function causal(tokens: number): Uint8Array {

@@ -44,9 +44,7 @@ export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(nu
 export const awaitedMovement = signal<Trace | null>(null); // the trace whose movement a worker is computing; null = no movement is being computed
 let running: AbortController | null = null; // stops the question that was asked last
 
-export function cancel(): void {
-  running?.abort();
-}
+export const cancel = () => running?.abort();
 
 /** Show the trace of a text. If the question names no model, that of the last answer reads the text. Returns whether an answer came. */
 export const readText = ({ model = answered.peek().model, ...question }: Question) =>

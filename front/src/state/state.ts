@@ -128,9 +128,7 @@ export function traceName(place: number): string {
   return `${place + 1} · ${isolated(text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text)}`;
 }
 
-export function itemAt(items: Item[], position: number | null): Item | null {
-  return position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
-}
+export const itemAt = (items: Item[], position: number | null): Item | null => position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
 
 /** The items that the reader has not hidden (see `hidden`). */
 export function visible(items: Item[]): Item[] {

@@ -156,9 +156,7 @@ function pictureName(patch: Patch): string {
   return several ? say.pictureNumber(patch.image) : say.wholePicture;
 }
 
-function timeOf({ seconds }: Patch): string {
-  return seconds ? `, ${words().seconds(seconds[0].toFixed(2), seconds[1].toFixed(2))}` : "";
-}
+const timeOf = ({ seconds }: Patch): string => seconds ? `, ${words().seconds(seconds[0].toFixed(2), seconds[1].toFixed(2))}` : "";
 
 function soundScenes(tokens: Token[]): Scene[] {
   const { spectrogram } = trace.value;
@@ -170,9 +168,7 @@ function soundScenes(tokens: Token[]): Scene[] {
   return [{ name: "", seconds: end, load: () => soundOf(spectrogram), rectangle }];
 }
 
-function placeText(token: Token): string {
-  return isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
-}
+const placeText = (token: Token): string => isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 
 function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, width: number, range: Range, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;

@@ -87,7 +87,6 @@ export function WhatIf() {
   );
 }
 
-/** A button that runs the whole model with the reader's changes to the head, and the effect of these changes. */
 function Run() {
   const say = words();
   return (

@@ -21,10 +21,10 @@ const pointed = signal<Unit | null>(null); // the word or piece under the pointe
 export const candidates = (): Candidate[] => trace.value.alignment!.candidates;
 const shown = computed(() => candidates()[candidate.value] ?? candidates()[0]);
 
-const units = computed<Record<Side, Unit[]>>(() => ({
-  source: alignedUnits.value === "pieces" ? piecesOf("source") : wordsOf("source"),
-  target: alignedUnits.value === "pieces" ? piecesOf("target") : wordsOf("target"),
-}));
+const units = computed<Record<Side, Unit[]>>(() => {
+  const of = alignedUnits.value === "pieces" ? piecesOf : wordsOf;
+  return { source: of("source"), target: of("target") };
+});
 export const unitsOf = (side: Side): Unit[] => units.value[side];
 
 function wordsOf(side: Side): Unit[] {

@@ -159,9 +159,7 @@ function draw(canvas: HTMLCanvasElement, whole: number, tiles: Tiles, view: View
 }
 
 /** The tiles to load, in this order: the tiles in view, those of the same part two levels coarser, and those around the tiles in view. */
-function tilesToLoad(view: View, level: number, side: number): TilePlace[] {
-  return [...tilesInView(view, level, side), ...tilesInView(view, level + 2, side), ...tilesInView(view, level, side, 1)];
-}
+const tilesToLoad = (view: View, level: number, side: number): TilePlace[] => [...tilesInView(view, level, side), ...tilesInView(view, level + 2, side), ...tilesInView(view, level, side, 1)];
 
 /** The index, among visible tokens, of the token at a position of the text or, if it is hidden, of the next visible token. */
 function placeOf(items: Item[], position: number): number {
@@ -180,7 +178,6 @@ function shownPlace(items: Item[], position: number | null | undefined): number 
   return items[place]?.positions[0] === position ? place : null;
 }
 
-/** A line with the reason why a tile in view is missing; nothing if no tile failed to load. */
 function MissingTile({ tiles }: { tiles: Tiles }) {
   const say = words();
   if (!tiles.failure.value) return null;

@@ -32,16 +32,10 @@ export function Sentence() {
         <>
           <ComparedHeads />
           {locked.value && (
-            <button type="button" class="lock" aria-label={say.letGo(chosen!)} onClick={unlockQuery}>
-              {chosen} ✕
-            </button>
+            <button type="button" class="lock" aria-label={say.unlock(chosen!)} onClick={unlockQuery}>{chosen} ✕</button>
           )}
-          <button type="button" aria-pressed={!chosen} onClick={showAllQueries}>
-            {say.showAll}
-          </button>
-          {isText && (
-            <Choice label={say.sentence} of={drawnAs} options={[["arcs", say.arcs], ["columns", say.columns]]} />
-          )}
+          <button type="button" aria-pressed={!chosen} onClick={showAllQueries}>{say.showAll}</button>
+          {isText && <Choice label={say.sentence} of={drawnAs} options={[["arcs", say.arcs], ["columns", say.columns]]} />}
         </>
       }
     >
@@ -103,9 +97,7 @@ function ComparedHeads() {
         return (
           <span class="compared" key={name} style={{ "--own": hueOf(one.head, layerOf(one.layer).heads) }}>
             <button type="button" onClick={() => chooseHead(one.layer, one.head)}>{name}</button>
-            <button type="button" aria-label={say.removeHead(name)} onClick={() => (compared.value = compared.value.filter((other) => other !== one))}>
-              ✕
-            </button>
+            <button type="button" aria-label={say.removeHead(name)} onClick={() => (compared.value = compared.value.filter((other) => other !== one))}>✕</button>
           </span>
         );
       })}

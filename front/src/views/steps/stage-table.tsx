@@ -39,7 +39,7 @@ function columnsOf(now: ShownSteps): StageColumn[] {
   if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
   if (n.bias || temperature !== 1)
     columns.push({
-      name: say.columnScore,
+      name: say.score,
       from: SCALE,
       of: (k) => n.scores[k],
       title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
@@ -59,7 +59,7 @@ function columnsOf(now: ShownSteps): StageColumn[] {
   return [
     ...columns,
     ...(isMasked(now) ? [masked] : []),
-    { name: say.columnExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
+    { name: say.stepExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
     { name: say.weight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
     ...(attention.output ? [added] : []),
   ];

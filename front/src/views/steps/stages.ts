@@ -61,6 +61,4 @@ export const neighbour = (by: number) => availableStages()[availableStages().ind
 export const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : positionsByWeight(now)[0];
 
 /** The positions of the keys, from the largest weight to the smallest. */
-export function positionsByWeight({ stages: { weights, masked } }: ShownSteps): number[] {
-  return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
-}
+export const positionsByWeight = ({ stages: { weights, masked } }: ShownSteps): number[] => Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);

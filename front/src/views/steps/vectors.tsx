@@ -88,7 +88,7 @@ export function Output({ now }: { now: ShownSteps }) {
   return (
     <Dimensions
       title={queryLabels.value[now.query]}
-      columns={[{ name: say.output, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
+      columns={[{ name: say.stepOutput, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
     />
   );
 }
