@@ -245,7 +245,7 @@ def test_what_differs_is_marked_on_the_page(alone):
     outline = Outline(page(alone, "system.de"))
     assert outline.of("ins") == ["Green", "the", "black", "big"]
     assert outline.of("del") == ["red", "a", "red"]
-    assert any(text.startswith("2 of 1,234, by their own chrF.") for text in outline.of("p"))
+    assert any(text.startswith("2 of 1,234, by the chrF of the line.") for text in outline.of("p"))
 
 
 def test_a_page_of_lines_that_are_all_right(alone):

@@ -24,7 +24,7 @@ LARGEST_FONT_SIZE, TITLE_SIZE, CAPTION_SIZE = 10.0, 12.0, 8.0
 CAPTION = "row: translation · column: source · area of a circle: attention weight"
 
 ROTATED_HEIGHT = 0.72
-"""The height of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
+"""The height and width of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
 
 LARGEST_WORD = 0.8
 """The largest font size of a word, as a fraction of the height of a grid cell."""
@@ -63,10 +63,10 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     )
     left = MARGIN + target_width + GAP
     cell = min(LARGEST_CELL, (WIDTH - left - MARGIN) / len(source))
-    above = source_width * ROTATED_HEIGHT + GAP
-    top = MARGIN + above + (2 * TITLE_SIZE / 72 if title else 0.0)
+    words_height = source_width * ROTATED_HEIGHT + GAP
+    top = MARGIN + words_height + (2 * TITLE_SIZE / 72 if title else 0.0)
     texts = [fonts.width(title, TITLE_SIZE, bold=True), *(fonts.width(line, CAPTION_SIZE) for line in captions)]
-    right = max(left + cell * len(source) + above, MARGIN + max(texts)) + MARGIN
+    right = max(left + cell * len(source) + words_height, MARGIN + max(texts)) + MARGIN
     bottom = top + cell * len(target)
     page = blank_page(bottom + CAPTION_LINE * (len(captions) + 0.5) + MARGIN, fonts)
     page.figure.set_figwidth(min(WIDTH, right))

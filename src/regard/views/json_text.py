@@ -16,7 +16,7 @@ MAX_WEIGHTS = 20_000_000
 def trace_json(trace: Trace, focus: Focus, heads: list[Head]) -> str:
     """Return a trace as JSON text, with the weights of the query in `focus` and all weights of `heads`.
 
-    {"model", "text", "target_text", "kind", "queries": [token], "keys": [token],
+    {"model": name, "text": text, "target_text": text, "kind": "encoder", "queries": [token], "keys": [token],
      "focus": {"head": "L3H1", "query": 7, "token": "it", "weights": [number for each key]},
      "weights": {"L3H1": [[number for each key] for each query]}}
     """
@@ -65,7 +65,9 @@ def comparison_json(comparison: Comparison) -> str:
             [None if math.isnan(number) else number for number in numbers[row].tolist()]
             for numbers in (comparison.heads, comparison.weights)
         )
-        tokens = [None if share is None else comparison.head_and_query(row, h)[1] for h, share in enumerate(heads)]
+        tokens = [
+            None if number is None else comparison.head_and_query(row, head)[1] for head, number in enumerate(heads)
+        ]
         layers.append({"kind": kind, "layer": layer, "heads": heads, "tokens": tokens, "weights": weights})
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
     document = {

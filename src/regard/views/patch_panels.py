@@ -24,7 +24,7 @@ class PatchPanel:
     weights: tuple[tuple[Patch, float], ...]
 
     @property
-    def first(self) -> Patch:
+    def first_patch(self) -> Patch:
         return self.weights[0][0]
 
     @property
@@ -85,7 +85,7 @@ def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
         if isinstance(patch := token.place, Patch):
             panels.setdefault((patch.image, patch.thumbnail), []).append((patch, weight))
     names = {key: picture_name(patches[0][0], n_images) for key, patches in panels.items()}
-    if len(panels) > 1:
+    if len(panels) > 1:  # a single picture has no name, but needs one beside its thumbnail
         names = {key: name or "picture" for key, name in names.items()}
     return [PatchPanel(names[key], tuple(panels[key])) for key in sorted(panels)]
 

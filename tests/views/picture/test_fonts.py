@@ -53,6 +53,13 @@ def test_an_installed_font_of_the_script_comes_before_regards(monkeypatch, only_
     assert fonts_for("뱀").family == (BASE, "Noto Sans CJK KR")
 
 
+def test_regards_font_comes_before_other_fonts_for_hiragana_with_katakana(monkeypatch, only_the_base_font):
+    fonts_module.add_own_font()
+    other = replace(fontManager.ttflist[-1], name="A font of no script", weight=400)
+    monkeypatch.setattr(fontManager, "ttflist", [*fontManager.ttflist, other])
+    assert fonts_for("へビ").family == (BASE, OWN_FONT)
+
+
 def test_a_font_installed_after_matplotlib_made_its_list_is_found(monkeypatch, only_the_base_font):
     monkeypatch.setattr(fonts_module, "add_own_font", lambda: None)
     assert fonts_for("뱀").missing == {"뱀"}

@@ -73,7 +73,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
     if n_shown == 0:
         return "Every translation equals its reference."
     return (
-        f"{n_shown:,} of {n_lines:,}, by their own chrF. <ins>Green</ins> is missing from the translation, "
+        f"{n_shown:,} of {n_lines:,}, by the chrF of the line. <ins>Green</ins> is missing from the translation, "
         "<del>red</del> is in it and not in the reference."
     )
 

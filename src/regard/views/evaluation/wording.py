@@ -1,14 +1,11 @@
 """The numbers and notes of an evaluation as text, and the worst lines, for the views in the terminal and on a page."""
 
-from itertools import islice
-
 from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, SentenceScore
 
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
-    """Return at most `limit` lines with the lowest chrF, without lines that equal a reference."""
-    lines = (line for line in evaluation.sentences if not line.exact)
-    return list(islice(lines, limit))
+    """Return at most `limit` lines with the lowest chrF, which come first, without lines that equal a reference."""
+    return [line for line in evaluation.sentences if not line.exact][:limit]
 
 
 def signed_difference(value: float, other: float) -> str:
@@ -21,7 +18,7 @@ def signed_difference(value: float, other: float) -> str:
 
 
 def length_range(group: LengthGroup) -> str:
-    """Return the number of words in the references of a group, such as "6–10"; "81+" if there is no maximum.
+    """Return the smallest and largest number of words in a group's references, "6–10"; "81+" if there is no maximum.
 
     >>> length_range(LengthGroup(least=6, most=10, n_lines=2, bleu=None, chrf=31.4, exact=0.0))
     '6–10'

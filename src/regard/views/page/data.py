@@ -169,8 +169,7 @@ def encode_layers(
 
     Returns:
         The records of the layers, a list for each kind of attention; and the rounding step of stored weights below
-            0.01,
-        in units of 1/10,000 (see `weights.py`). A record has, besides others, these entries:
+        0.01, in units of 1/10,000 (see `weights.py`). A record has, besides others, these entries:
         - "query" and "key", from which the page computes the weights, and "value" unless the text is too long; or, if
           the page cannot compute the weights, only "weights": the name of the weights in `blocks`.
         - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in

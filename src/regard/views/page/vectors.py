@@ -113,10 +113,10 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
     score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
-    of_rounded = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
+    rounded = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
     n_rows = max(1, WEIGHTS_AT_ONCE // max(1, pattern.n_heads * pattern.shape[3]))
     errors = [
-        float((of_rounded[0, :, start : start + n_rows] - pattern[0, :, start : start + n_rows]).abs().max())
+        float((rounded[0, :, start : start + n_rows] - pattern[0, :, start : start + n_rows]).abs().max())
         for start in range(0, pattern.shape[2], n_rows)
     ]
     return max(errors, default=0.0)

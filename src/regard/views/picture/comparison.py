@@ -24,7 +24,9 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Return the figure; the first head that differs has a frame."""
     (n_layers, n_heads), first = comparison.heads.shape, comparison.first
-    rows = [(*cell, first is not None and cell[0] == first[0]) for cell in comparison.largest(N_LISTED) if cell[2] > 0]
+    first_head, _ = first or (None, None)
+    largest = comparison.largest(N_LISTED)
+    rows = [(head, token, share, head == first_head) for head, token, share in largest if share > 0]
     listed = "heads that differ most, and the query", rows
     label = "share of a query's attention"
     figure, axes = every_head_figure(comparison.heads, comparison.layers, title(comparison), listed, label)

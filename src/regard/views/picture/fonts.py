@@ -155,7 +155,7 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
     """
     scripts = {script_of(letter) for letter in letters}
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
-    rank = {name: number for number, name in reversed(list(enumerate([*preferred, OWN_FONT])))}
+    rank = {name: number for number, name in enumerate(dict.fromkeys([*preferred, OWN_FONT]))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
     others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
     seen: set[str] = set()

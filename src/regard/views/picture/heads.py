@@ -43,8 +43,8 @@ TITLE_HEIGHT = 0.72
 """The height of the title, in inches."""
 
 MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
-"""MOST_ROW_CELLS is the largest number of cells across the image, which the patterns in a row share equally. But each
-pattern may have up to LEAST_CELLS cells across."""
+"""The largest number of cells across the image, of which each pattern in a row may have an equal share; and the least
+share, even if the patterns are many."""
 
 MOST_NAMED = 20
 """All tokens are written beside the patterns of one layer if there are at most this many tokens."""
@@ -123,12 +123,12 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
     """Return a figure of the patterns of all heads; the arguments are those of `write_heads`."""
     heads = select_heads(trace, layer, kind)
-    sides = heads[0].queries, heads[0].keys
-    fonts = fonts_for(trace.model + trace.text + "".join(token.text for side in sides for token in side))
-    name_all = layer is not None and max(map(len, sides)) <= MOST_NAMED
+    queries, keys = heads[0].queries, heads[0].keys
+    fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in (*queries, *keys)))
+    name_all = layer is not None and max(len(queries), len(keys)) <= MOST_NAMED
     left, above = 0.4, 0.35
     if name_all:
-        left, above = token_margins(sides, fonts)
+        left, above = token_margin(queries, fonts), token_margin(keys, fonts)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = mosaic.side(INNER_WIDTH - left)
     texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
@@ -176,8 +176,9 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     most = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
     rows, width = cells[0].weights.shape[1:]
-    between = max(1, round(width * 0.08))
-    below = math.ceil(0.3 * columns * (width + between) / INNER_WIDTH) if one_layer else max(1, round(rows * 0.08))
+    between, below = max(1, round(width * 0.08)), max(1, round(rows * 0.08))
+    if one_layer:  # 0.3 inches for the names of the heads
+        below = math.ceil(0.3 * columns * (width + between) / INNER_WIDTH)
     return Mosaic(heads, cells, places, between, below)
 
 
@@ -241,10 +242,9 @@ def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float, names: Sequ
         page.write(axes, left + columns / 2, top + rows + 0.15 / side, name, 8.5, ha="center")
 
 
-def token_margins(sides: Sequence[Sequence[Token]], fonts: Fonts) -> tuple[float, float]:
-    """Return the space left of the patterns for the query tokens, and above them for the key tokens, in inches."""
-    left, above = (max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in side) + 0.1 for side in sides)
-    return left, above
+def token_margin(tokens: Sequence[Token], fonts: Fonts) -> float:
+    """Return the space beside the patterns for the names of tokens, in inches."""
+    return max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in tokens) + 0.1
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:

@@ -31,8 +31,8 @@ from regard.views.picture.fonts import Fonts, fonts_for, quoted
 from regard.views.shared_text import CAUTION, token_label
 
 TITLE_HEIGHT, GAP, LIST_WIDTH, BAR_WIDTH = 0.72, 0.3, 4.0, 3.0
-"""In inches: the height of the title, the space between two drawings, and the widths of the list of keys that are no
-patches and of the colour bar."""
+"""In inches: the height of the title, the space between two drawings, the width of the list of keys that are not
+patches, and the width of the colour bar."""
 
 NAME_HEIGHT = 0.22
 """The height of the line above a picture with its name, in inches."""
@@ -68,8 +68,8 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     for cell in cells:
         if cell.panel.name:
             above = page.area(cell.left, cell.top - NAME_HEIGHT, cell.width, NAME_HEIGHT)
-            weight = f": {cell.panel.total:.3f}" if cell.has_weights else ""
-            page.write(above, 0.0, 0.11, f"{cell.panel.name}{weight}", 8.5, color=FAINT)
+            total = f": {cell.panel.total:.3f}" if cell.has_weights else ""
+            page.write(above, 0.0, 0.11, f"{cell.panel.name}{total}", 8.5, color=FAINT)
         draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, scale)
     below = bottom + 0.2
     sum_text = f"all patches together {sum(panel.total for panel in panels):.3f}"
@@ -103,18 +103,18 @@ def draw_weights(
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     """Return each picture alone, and beside it the picture under the weights of each of its panels."""
-    pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first.image)]
+    pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
-    at_once = 2 if n_drawings == 2 and len(pictures) > 2 else 1
-    n_columns = at_once * n_drawings
+    per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1
+    n_columns = per_row * n_drawings
     width = (INNER_WIDTH - GAP * (n_columns - 1)) / n_columns
     cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
-    for start in range(0, len(pictures), at_once):
+    for start in range(0, len(pictures), per_row):
         heights, column = [0.0], 0
         top += NAME_HEIGHT if len(panels) > 1 else 0.0
-        for picture in pictures[start : start + at_once]:
-            _, rows, columns = trace.images[picture[0].first.image].shape
-            heights.append(width * rows / columns)
+        for picture in pictures[start : start + per_row]:
+            _, pixels_high, pixels_wide = trace.images[picture[0].first_patch.image].shape
+            heights.append(width * pixels_high / pixels_wide)
             for panel, has_weights in ((picture[0], False), *((panel, True) for panel in picture)):
                 cells.append(Cell(panel, has_weights, MARGIN + column * (width + GAP), top, width, heights[-1]))
                 column += 1
@@ -123,26 +123,26 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: WeightScale) -> None:
-    first = cell.panel.first
+    first = cell.panel.first_patch
     _, height, width = trace.images[first.image].shape
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
-    inches = cell.width / width, cell.height / height  # of a pixel
+    pixel_width, pixel_height = cell.width / width, cell.height / height  # in inches
     if cell.has_weights:
         draw_cells(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2), Normalize(0, 1), "image")
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
         left, top = first.grid_left + columns.start * first.width, first.grid_top + rows.start * first.height
         right, bottom = left + len(columns) * first.width, top + len(rows) * first.height
         shares = np.where(grid > 0, np.vectorize(scale.share)(grid), np.nan)
-        extent = left * inches[0], right * inches[0], bottom * inches[1], top * inches[1]
+        extent = left * pixel_width, right * pixel_width, bottom * pixel_height, top * pixel_height
         draw_weights(axes, shares, extent, "weights")
         axes.set(xlim=(0.0, cell.width), ylim=(cell.height, 0.0))
     else:
         draw_cells(axes, shown, Normalize(0, 1), "image")
     query = focus.token.place
-    is_here = isinstance(query, Patch) and (query.image, query.thumbnail) == (first.image, first.thumbnail)
-    if isinstance(query, Patch) and (is_here or (query.image == first.image and not cell.has_weights)):
-        corner = (query.left * inches[0], query.top * inches[1])
-        size = (query.width * inches[0], query.height * inches[1])
+    in_panel = not cell.has_weights or (isinstance(query, Patch) and query.thumbnail == first.thumbnail)
+    if isinstance(query, Patch) and query.image == first.image and in_panel:
+        corner = (query.left * pixel_width, query.top * pixel_height)
+        size = (query.width * pixel_width, query.height * pixel_height)
         axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
         axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
     axes.add_patch(Rectangle((0, 0), cell.width, cell.height, **outline(EDGE, 0.5)))
@@ -153,8 +153,8 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     weights = frame_weights(focus)
     listed = other_keys(focus)
     spectrogram = trace.spectrogram
-    height = 0.0 if spectrogram is None else SOUND_HEIGHT + 0.15
-    bottom = MARGIN + TITLE_HEIGHT + height + SOUND_HEIGHT
+    spectrogram_height = 0.0 if spectrogram is None else SOUND_HEIGHT + 0.15
+    bottom = MARGIN + TITLE_HEIGHT + spectrogram_height + SOUND_HEIGHT
     page = blank_page(bottom + 1.0 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     width, seconds, top = INNER_WIDTH, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
@@ -163,7 +163,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
         bands = spectrogram.cpu().numpy()[::-1]  # reversed, so that low frequencies are at the bottom
         axes.imshow(bands, cmap="Greys", extent=(0.0, width, SOUND_HEIGHT, 0.0), aspect="auto", gid="spectrogram")
         axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
-        top += height
+        top += spectrogram_height
     axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
     numbers = np.array([weight for _, weight in weights])
     largest = max(float(numbers.max()), 1e-9)

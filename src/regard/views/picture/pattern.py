@@ -132,9 +132,9 @@ class Drawing:
             draw_circles(axes, self.weights, self.allowed)
         else:
             draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SHADES, "weights")
-        row, line = self.focus.query * rows // len(self.focus.head.queries), 1.3 / 72  # the outline's width, in inches
-        aside, above = line / self.cell_width, line / self.cell_height
-        corner, size = (-aside / 2, row - above / 2), (columns + aside, 1 + above)
+        row = self.focus.query * rows // len(self.focus.head.queries)
+        dx, dy = 1.3 / 72 / self.cell_width, 1.3 / 72 / self.cell_height  # the outline's width, in cells
+        corner, size = (-dx / 2, row - dy / 2), (columns + dx, 1 + dy)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         if self.is_outlined:
             axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
@@ -143,19 +143,19 @@ class Drawing:
 
     def _label_queries(self, page: Page, axes: Axes) -> None:
         """Write the token of every query left of its row."""
-        size, aside = label_size(self.cell_height), -0.08 / self.cell_width
+        size, x = label_size(self.cell_height), -0.08 / self.cell_width
         below_middle = half_capital(size) / self.cell_height
         for row, token in enumerate(self.focus.head.queries):
             chosen = self.is_outlined and row == self.focus.query
             text = label_text(token, size, page.fonts)
-            page.write(axes, aside, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
+            page.write(axes, x, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
 
     def _label_chosen_query(self, page: Page, axes: Axes) -> None:
         """Write the token of the query in `focus` left of its row, and some query positions right of the rows."""
         (rows, columns), n_queries = self.weights.shape, len(self.focus.head.queries)
-        text, aside = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell_width
-        row = (self.focus.query + 0.5) * rows / n_queries
-        page.write(axes, aside, row + 0.04 / self.cell_height, text, 8.0, bold=True, ha="right")
+        text, x = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell_width
+        y = (self.focus.query + 0.5) * rows / n_queries + 0.04 / self.cell_height
+        page.write(axes, x, y, text, 8.0, bold=True, ha="right")
         for position in axis_positions(n_queries):
             y = (position + 0.5) * rows / n_queries + 0.035 / self.cell_height
             page.write(axes, columns + 0.06 / self.cell_width, y, str(position), 7.0, color=FAINT)
@@ -220,6 +220,7 @@ def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -
     above = [fonts.width(label_text(token, size, fonts), size) for token in keys]
     if label_angle(keys) == 90:
         return left + 0.12, max(above) + 0.12, right, 0.0
+    # how far each label, slanted by 45 degrees (sin 45° = 0.71), ends right of the pattern
     ends = [(column - len(above) + 0.5) * cell_width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
     return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *ends), 0.0
 

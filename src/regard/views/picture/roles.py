@@ -44,8 +44,8 @@ def roles_figure(roles: Roles, title: str) -> Figure:
     for role in ROLES:
         if not roles.top(role, 1):
             continue
-        share = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
-        rows = [[share.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
+        means = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
+        rows = [[means.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
         grids[role] = np.array(rows)  # NaN: the layer has fewer heads than others
     width = (INNER_WIDTH - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)

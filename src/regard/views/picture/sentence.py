@@ -96,21 +96,21 @@ class Sentence:
     def notes(self) -> list[str]:
         """The sentences of the caption: what colours and arcs mean, and how many tokens are shown."""
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), self.size, 2.0)
-        sides = [("read", self.keys, self.focus.head.keys)]
+        texts = [("read", self.keys, self.focus.head.keys)]
         if self.queries:
-            sides.append(("written", self.queries, self.focus.head.queries))
-        counts = [(side, sum(box.position >= 0 for box in boxes), len(tokens)) for side, boxes, tokens in sides]
+            texts.append(("written", self.queries, self.focus.head.queries))
+        counts = [(verb, sum(box.position >= 0 for box in boxes), len(tokens)) for verb, boxes, tokens in texts]
         return [f"Tint and arcs: where {quoted(name)} looks."] + [
-            f"Of the {total} tokens {side}, {shown} are shown: those near {quoted(name)} and near its strongest keys."
-            for side, shown, total in counts
+            f"Of the {total} tokens {verb}, {shown} are shown: those near {quoted(name)} and near its strongest keys."
+            for verb, shown, total in counts
             if shown < total
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
         """Draw the text into `axes`, whose coordinates must be inches from their top left."""
         weights = self.focus.weights
-        step = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
-        allowed = (step.masked > -float("inf")).tolist()
+        steps = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
+        allowed = (steps.masked > -float("inf")).tolist()
         self._draw_arcs(axes, weights)
         for box in self.keys:
             self._draw_box(page, axes, box, weights[box.position] if box.position >= 0 else 0.0, allowed[box.position])
@@ -141,11 +141,11 @@ class Sentence:
         start = self._start
         ends = [box for box in self.keys if box.position >= 0 and weights[box.position] > 0]
         shown = [weights[box.position] for box in ends]
-        thickest, pale = (9.0, 0.3) if self.n_lines < 3 else (6.0, 0.1)  # arcs must not hide lines of text
+        thickest, palest = (9.0, 0.5) if self.n_lines < 3 else (6.0, 0.3)  # arcs must not hide lines of text
         arcs = PathCollection(
             [self._arc(start, end) for end in ends],
             facecolors="none",
-            edgecolors=[to_rgba(BLUE, pale + 0.2 + 0.4 * weight) for weight in shown],
+            edgecolors=[to_rgba(BLUE, palest + 0.4 * weight) for weight in shown],
             linewidths=[thickest * weight for weight in shown],
             zorder=0.5,
             clip_on=False,
@@ -172,6 +172,7 @@ class Sentence:
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 
     def _room_above(self, line: int) -> float:
+        """Return the height of the space for arcs above a line of text."""
         start = self._start
         if self.n_lines == 1:
             return min(TALLEST_ARC, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
@@ -195,10 +196,10 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
-    other_text = head.kind == "cross"
-    all_positions = (list(range(len(head.keys))), list(range(len(head.queries))) if other_text else [])
+    is_cross = head.kind == "cross"
+    all_positions = (list(range(len(head.keys))), list(range(len(head.queries))) if is_cross else [])
     around_keys, around_query = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
-    if other_text:
+    if is_cross:
         excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
         excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])

@@ -56,7 +56,7 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     caption = fonts.lines(notes, 8.5, INNER_WIDTH)
 
     top = MARGIN + TITLE_HEIGHT + text.height + 0.3
-    heads_top = top + max(0.0, pattern.top - heads.above)
+    heads_top = top + max(0.0, pattern.top - heads.above)  # the cells of both begin at the same height
     bottom = max(top + pattern.height, heads_top + heads.height) + 0.25
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     write_title(page, trace, focus, strongest_key(focus, fonts))

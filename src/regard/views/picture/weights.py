@@ -28,7 +28,7 @@ from regard.views.picture.heads import (
     name_panels,
     name_tokens,
     notes,
-    token_margins,
+    token_margin,
 )
 from regard.views.picture.one_head import head_figure
 
@@ -84,8 +84,8 @@ def draw(
         tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
         title = "" if pattern.n_heads == 1 else f"head {chosen[0]}"
         return save_figure(head_figure(Head("", 0, chosen[0], pattern, *tokens), title, is_outlined=False), path)
-    of_heads = f"head {chosen[0]}" if len(chosen) == 1 < pattern.n_heads else counted(len(chosen), "head")
-    title = f"{of_heads} · {pattern.shape[2]} queries × {pattern.shape[3]} keys"
+    heads_label = f"head {chosen[0]}" if len(chosen) == 1 and pattern.n_heads > 1 else counted(len(chosen), "head")
+    title = f"{heads_label} · {pattern.shape[2]} queries × {pattern.shape[3]} keys"
     return save_figure(weights_figure(pattern, title, chosen, queries, keys), path)
 
 
@@ -103,16 +103,16 @@ def weights_figure(
         heads: the numbers of the heads; None = all.
         queries, keys: a word for each query and for each key; None = no words.
     """
-    tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
+    query_tokens, key_tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
     chosen = range(pattern.n_heads) if heads is None else heads
-    mosaic = mosaic_of([Head("", 0, head, pattern, *tokens) for head in chosen], one_layer=True)
+    mosaic = mosaic_of([Head("", 0, head, pattern, query_tokens, key_tokens) for head in chosen], one_layer=True)
     text = repr(pattern) if title is None else title
-    fonts = fonts_for(text + "".join(token.text for side in tokens for token in side))
+    fonts = fonts_for(text + "".join(token.text for token in (*query_tokens, *key_tokens)))
     are_named = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
-    left, above = token_margins(tokens, fonts) if are_named else (0.0, 0.0)
+    left, above = (token_margin(tokens, fonts) if are_named else 0.0 for tokens in (query_tokens, key_tokens))
     side = mosaic.side(INNER_WIDTH - left - AXIS_GAP)
-    first = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
-    caption = fonts.lines(" ".join([*first, *notes(mosaic)]), 8.5, INNER_WIDTH)
+    batch_note = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
+    caption = fonts.lines(" ".join([*batch_note, *notes(mosaic)]), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
     bottom = top + mosaic.shape[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)

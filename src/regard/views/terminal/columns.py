@@ -26,15 +26,15 @@ class Columns:
     gap: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | str]:
-        for number, block in enumerate(self.blocks(options.max_width)):
+        for number, table in enumerate(self.tables(options.max_width)):
             if number:
                 yield ""
-            yield block
+            yield table
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return measure_renderables(console, options, list(self.blocks(options.max_width)))
+        return measure_renderables(console, options, list(self.tables(options.max_width)))
 
-    def blocks(self, max_width: int) -> Iterator[Table]:
+    def tables(self, max_width: int) -> Iterator[Table]:
         """Yield the tables to print one below the other, each with some of the columns, at most `max_width` wide."""
         longest = (max_width - self.gap) // 2
         labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))

@@ -61,15 +61,14 @@ def head_table(comparison: Comparison) -> Table:
 
 def grid(comparison: Comparison) -> Columns:
     """Return a grid of layers × heads with percentages; the head in which the traces first differ is in brackets."""
-    first = comparison.first
-    several = len(comparison.tokens) > 1
-    names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in comparison.layers]
+    first_head, _ = comparison.first or (None, None)
+    several_kinds = len(comparison.tokens) > 1
+    names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in comparison.layers]
     rows = []
     for row, shares in enumerate(comparison.heads.tolist()):
-        names_of_heads = [comparison.head_and_query(row, head)[0] for head in range(len(shares))]
-        chosen = [first is not None and name == first[0] for name in names_of_heads]
-        cells = zip(shares, chosen, strict=True)
-        rows.append([Text() if math.isnan(share) else percent_cell(share, is_first) for share, is_first in cells])
+        heads = [comparison.head_and_query(row, head)[0] for head in range(len(shares))]
+        cells = zip(heads, shares, strict=True)
+        rows.append([Text() if math.isnan(share) else percent_cell(share, head == first_head) for head, share in cells])
     return Columns(names, [f"H{head}".center(5) for head in range(comparison.heads.shape[1])], rows, gap=0)
 
 

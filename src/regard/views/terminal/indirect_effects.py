@@ -42,19 +42,18 @@ def view(effects: IndirectEffects) -> RenderableType:
 
 
 def grid(effects: IndirectEffects) -> Columns:
-    several = len({kind for kind, _ in effects.layers}) > 1
-    names = [f"{kind} L{layer} " if several else f"L{layer} " for kind, layer in effects.layers]
+    several_kinds = len({kind for kind, _ in effects.layers}) > 1
+    names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in effects.layers]
     largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0
     rows = [[percent_cell(effect, largest) for effect in row] for row in effects.heads.tolist()]
     return Columns(names, [f"H{head}".rjust(5) for head in range(effects.heads.shape[1])], rows, gap=0)
 
 
 def percent_cell(effect: float, largest: float) -> Text:
-    """Return an effect as a percentage from -999 to 999, five terminal cells wide, coloured by its ratio to the
-    largest.
-    """
+    """Return an effect as a percentage from -999 to 999, five terminal cells wide; larger effects have deeper colours."""
     if math.isnan(effect):
         return Text()
     percent = max(-999, min(999, round(100 * effect)))
-    above = Style(color=colour(effect / largest)) if percent > 0 else Style(color=BELOW_ZERO)
-    return Text(f"{percent:5d}", style=above if percent else Style(dim=True))
+    if percent == 0:
+        return Text(f"{percent:5d}", style="dim")
+    return Text(f"{percent:5d}", style=Style(color=colour(effect / largest) if percent > 0 else BELOW_ZERO))

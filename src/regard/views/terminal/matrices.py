@@ -166,7 +166,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     label_cells = max(map(cell_len, [*labels, SUM_LABEL if stage.summed else ""])) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     first_columns = notable if stage.keys == "columns" else ()
-    candidates = sorted(by_priority(n_columns, first_columns)[: max(1, width)])
+    candidates = sorted(by_priority(n_columns, first_columns)[: max(1, width)])  # no more than `width` columns fit
     numbers = stage.matrix[[row for row in rows if row is not None]][:, candidates].tolist()
     if stage.summed:
         numbers.append(stage.matrix.sum(axis=0)[candidates].tolist())
@@ -174,16 +174,16 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
     styles = ["bold" if row is not None and row == stage.marked else "" for row in rows]
+    has_numbers = [row is not None for row in rows]
     if stage.summed:
-        labels, styles = [*labels, SUM_LABEL], [*styles, ""]
+        labels, styles, has_numbers = [*labels, SUM_LABEL], [*styles, ""], [*has_numbers, True]
     row_lines = [
         Text.assemble(" " * INDENT, (label + " " * (label_cells - cell_len(label)), style))
         for label, style in zip(labels, styles, strict=True)
     ]
-    tint, values = Tint.of(stage), iter(zip(layout.cells, numbers, strict=True))
-    for line, row in zip(row_lines, [*rows, *([SUM_LABEL] if stage.summed else [])], strict=True):
-        if row is not None:
-            line.append_text(row_text(layout, columns, *next(values), tint))
+    tint, number_lines = Tint.of(stage), [line for line, has in zip(row_lines, has_numbers, strict=True) if has]
+    for line, cells, values in zip(number_lines, layout.cells, numbers, strict=True):
+        line.append_text(row_text(layout, columns, cells, values, tint))
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
     return Block(heading(stage), header, tuple(row_lines), not is_best or None in columns or None in rows)
 
@@ -258,7 +258,7 @@ class Tint:
 
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
-        """Return blue for attention weights, fainter colours for other computed numbers."""
+        """Return blue for attention weights, fainter colours for computed numbers and biases, no colour for inputs."""
         if stage.name.split("_")[0] == "weights":
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
@@ -294,11 +294,11 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
     has_header = any(block.header is not None for block in row)
-    columns = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
-    for height in range(max(map(len, columns))):
+    texts = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
+    for height in range(max(map(len, texts))):
         line = Text()
-        for number, (block, column) in enumerate(zip(row, columns, strict=True)):
-            part = column[height] if height < len(column) else Text()
+        for number, (block, text) in enumerate(zip(row, texts, strict=True)):
+            part = text[height] if height < len(text) else Text()
             line.append_text(part)
             if number < len(row) - 1:
                 line.append(" " * (block.width - part.cell_len + BETWEEN - INDENT))

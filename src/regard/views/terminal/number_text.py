@@ -20,8 +20,8 @@ FEWEST_DIGITS = 2
 """The smallest number of decimals of a matrix whose numbers are all below 10 (see `fewest_digits`)."""
 
 ROUNDING = 1e-12
-"""A number is shown as a short decimal number, such as 1.5, if their relative difference is at most this, which is only
-the rounding error of sums in float64."""
+"""The largest relative difference between a number and the short decimal number, such as 1.5, that is shown for it: the
+rounding error of sums in float64."""
 
 LABEL_CELLS = 16
 """The largest width of a column's name, in terminal cells."""
@@ -90,10 +90,10 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the first layout of a matrix in which all columns fit, or the last, and whether it is the first.
+    """Return the best layout of a matrix in which all columns fit, else the narrowest; and whether it is the best one.
 
-    One layout after the other has shorter names, narrower gaps, or fewer decimals. The first has all decimals, wide
-    gaps, and names of up to LABEL_CELLS cells.
+    The best layout has all decimals, wide gaps, and names of up to LABEL_CELLS cells. The next ones have shorter names,
+    then narrower gaps, then fewer decimals.
 
     Args:
         names: the names of the columns; empty = the columns have no names.

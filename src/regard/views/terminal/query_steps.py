@@ -43,9 +43,9 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
     yield from title_lines(worked, width)
     yield Text()
     yield Text.assemble("the query ", (printable(worked.inputs.query_texts[worked.query]), "bold"))
-    scores = list(steps.before)[-1]
+    exponent = list(steps.before)[-1]
     softmax = {
-        "exp": f"exp({scores} - {steps.largest:.{digits}f}); to subtract the largest changes no weight",
+        "exp": f"exp({exponent} - {steps.largest:.{digits}f}); to subtract the largest changes no weight",
         "weights": "exp / sum of exp",
     }
     for name, formula in (steps.formulas | softmax).items():

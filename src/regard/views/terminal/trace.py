@@ -156,7 +156,7 @@ def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Tex
             text.append("\n")
         for column in panel.columns:
             patch, weight = places.get((row, column), (None, 0.0))
-            share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0
+            share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0  # only a weight of 0 is a space
             block = "[]" if patch is not None and patch == query else shade(share) * 2
             text.append(block, Style(color=colour(share)))
     return text
@@ -168,9 +168,9 @@ def time_map(focus: Focus) -> Text | None:
     Each block is the largest weight in an equal part of the time; the largest weight of all is a full block. Below the
     row are an axis of the time, and the weight on the silence after the recording, if it is one token.
     """
-    frames, weights = zip(*frame_weights(focus), strict=True) if frame_weights(focus) else ((), ())
-    if not frames:
+    if not (pairs := frame_weights(focus)):
         return None
+    frames, weights = zip(*pairs, strict=True)
     step = -(-len(frames) // TIME_CELLS)
     text = Text()
     for start in range(0, len(frames), step):
@@ -182,7 +182,7 @@ def time_map(focus: Focus) -> Text | None:
 
 
 def time_axis(seconds: float, n_cells: int) -> str:
-    """Return the labels of an axis of time below `n_cells` characters.
+    """Return the labels, at least 6 characters apart, of an axis of time below `n_cells` characters.
 
     >>> time_axis(2.0, 40)
     '0         0.5       1         1.5       2 s'
