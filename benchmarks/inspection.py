@@ -81,25 +81,25 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
     query, key, value = torch.randn(3, 1, heads, length, width).unbind()
     mask = Causal() if causal else None
     runs: dict[str, Run] = {
-        "forward": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
+        "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=causal),
         "before": lambda: attend(query, key, value, mask=mask, ask=ASK),
         "after": lambda: attend(query, key, value, mask=mask).pattern.answer(ASK),
     }
     built = heads * length**2 <= MOST_BUILT
     if built:
-        refuse_difference(attend(query, key, value, mask=mask).pattern.answer(ASK), eager(query, key, value, causal))
+        check_statistics(attend(query, key, value, mask=mask).pattern.answer(ASK), eager(query, key, value, causal))
         runs["eager"] = lambda: eager(query, key, value, causal)
     elapsed = take_turns(runs, seconds)
     return {
         "length": length,
         "width": width,
         "mask": "causal" if causal else "full",
-        "SDPA ms": median(elapsed["forward"]) * 1e3,
+        "SDPA ms": median(elapsed["sdpa"]) * 1e3,
         "before ms": median(elapsed["before"]) * 1e3,
         "after ms": median(elapsed["after"]) * 1e3,
         "eager ms": median(elapsed["eager"]) * 1e3 if built else None,
-        "before / SDPA": ratio(elapsed["before"], elapsed["forward"]),
-        "after / SDPA": ratio(elapsed["after"], elapsed["forward"]),
+        "before / SDPA": ratio(elapsed["before"], elapsed["sdpa"]),
+        "after / SDPA": ratio(elapsed["after"], elapsed["sdpa"]),
         "eager / before": ratio(elapsed["eager"], elapsed["before"]) if built else None,
     }
 
@@ -121,7 +121,7 @@ def statistics_of(weights: Tensor) -> Statistics:
     }
 
 
-def refuse_difference(ours: Summary, theirs: Statistics) -> None:
+def check_statistics(ours: Summary, theirs: Statistics) -> None:
     for name in ("received", "entropy", "pooled"):
         torch.testing.assert_close(getattr(ours, name), theirs[name], atol=1e-4, rtol=1e-4)
 

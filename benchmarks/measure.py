@@ -83,7 +83,7 @@ def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
 
 
 def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]]:
-    """Run functions in rounds; return, for each, its seconds in each round. An earlier round is not timed.
+    """Run each function once, then in rounds; return, for each function, its seconds in each round.
 
     Args:
         seconds: no new round begins after this time, but there are at least three rounds.
@@ -102,7 +102,7 @@ def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]
 
 
 def seconds_of(run: Run, repeats: int = 1) -> float:
-    """Return the mean seconds of `repeats` runs of a function, including its work on a GPU."""
+    """Return the mean seconds of `repeats` runs, including work on a GPU; if they return `Elapsed`, those of the last."""
     synchronize()
     start = time.perf_counter()
     for _ in range(repeats):

@@ -58,17 +58,17 @@ def main(
 
 def measured(length: int, seconds: float) -> Row:
     names = [name for name in WAYS if name != "dense" or length <= MOST_BUILT]
-    refuse_difference(min(length, 256))
+    check_statistics(min(length, 256))
     elapsed = take_turns({name: WAYS[name](length) for name in names}, seconds)
     memory = {name: in_new_process(peak_of, name, length) / 2**20 for name in names}
-    dense = "dense" in names
+    has_dense = "dense" in names
     return {
         "length": length,
         **{f"{name} s": median(elapsed[name]) if name in elapsed else None for name in WAYS},
         "regard / forward": ratio(elapsed["regard"], elapsed["forward"]),
-        "dense / regard": ratio(elapsed["dense"], elapsed["regard"]) if dense else None,
+        "dense / regard": ratio(elapsed["dense"], elapsed["regard"]) if has_dense else None,
         **{f"{name} MiB": memory.get(name) for name in WAYS},
-        "dense / regard, memory": memory["dense"] / memory["regard"] if dense and memory["regard"] else None,
+        "dense / regard, memory": memory["dense"] / memory["regard"] if has_dense and memory["regard"] else None,
     }
 
 
@@ -85,7 +85,7 @@ def dense(length: int) -> Run:
     @torch.inference_mode()
     def answer() -> list[Mapping[str, np.ndarray]]:
         layers = list(llama(text, output_attentions=True).attentions)
-        return [with_numpy(layers.pop(0).numpy()) for _ in range(len(layers))]
+        return [with_numpy(layers.pop(0).numpy()) for _ in range(len(layers))]  # pop frees the weights of each layer
 
     return answer
 
@@ -135,7 +135,7 @@ def tokens(length: int) -> Tensor:
     return torch.randint(N_TOKENS, (1, length), generator=torch.Generator().manual_seed(length))
 
 
-def refuse_difference(length: int) -> None:
+def check_statistics(length: int) -> None:
     for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
         for name, answer in ours.items():
             np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)

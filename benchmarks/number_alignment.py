@@ -37,9 +37,9 @@ def places(number: int) -> set[int]:
 
 
 def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] | None]]:
-    """Return, for each word, the powers of ten of the digits that it names, and of those before it that it multiplies.
+    """Return, for each word, the powers of ten of the digits that it names, and of the digits that it multiplies.
 
-    None = all digits: "and" may be aligned with each.
+    For "and", which may be aligned with every word, None takes the place of the digits that it multiplies.
 
     >>> english_digits(1_042, "one thousand and forty-two")
     [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]

@@ -108,9 +108,9 @@ def references(run: Callable[..., Any], model: nn.Module) -> list[Reference]:
         in_outputs = attentions_of(run_for_weights(run, model))
     if len(in_outputs) <= len(found):
         return found
-    known = [part for part in in_outputs if not any(part is reference.weights for reference in found)]
-    equal = [p for p in known if not any(r.weights.shape == p.shape and torch.equal(r.weights, p) for r in found)]
-    return [*found, *(Reference(None, part) for part in equal)]
+    new = [part for part in in_outputs if not any(part is reference.weights for reference in found)]
+    unequal = [p for p in new if not any(r.weights.shape == p.shape and torch.equal(r.weights, p) for r in found)]
+    return [*found, *(Reference(None, part) for part in unequal)]
 
 
 def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
@@ -168,12 +168,10 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
     result = Comparison()
     left = list(steps)
     for reference in expected:
+        # A step with more keys can hold the weights of two references side by side, as in T5Gemma 2.
         longer = [step for step in steps if step.attended.pattern.shape[-1] > reference.weights.shape[-1]]
-        candidates = [
-            step  # one with more keys can hold two of the reference's weights side by side, those of T5Gemma 2
-            for step in [*left, *longer]
-            if reference.path is None or related(step.path, reference.path)
-        ]
+        path = reference.path
+        candidates = [step for step in [*left, *longer] if path is None or related(step.path, path)]
         candidates.sort(key=lambda step: step.attended.pattern.shape != reference.weights.shape)
         best: tuple[float, Any] | None = None
         for step in candidates:
@@ -182,7 +180,7 @@ def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: 
                 best = distance, step
             if distance is not None and distance <= TOLERANCE:
                 break
-        name = reference.path or "outputs"
+        name = path or "outputs"
         if best is None:
             result.missing.append(name)
         elif best[0] <= TOLERANCE:
@@ -222,7 +220,7 @@ def compare_patterns(patterns: Sequence[Any], expected: Sequence[Tensor], paddin
     return result
 
 
-class SoftmaxCounter(torch.overrides.TorchFunctionMode):
+class SoftmaxRecorder(torch.overrides.TorchFunctionMode):
     """Records the modules that compute a softmax: evidence of attention that is independent of regard."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -230,7 +228,7 @@ class SoftmaxCounter(torch.overrides.TorchFunctionMode):
         self.stack, self.found, self.called = [""], set[str](), set[str]()
         self.model = model
 
-    def __enter__(self) -> "SoftmaxCounter":
+    def __enter__(self) -> "SoftmaxRecorder":
         self.hooks = list[Any]()
         for path, module in self.model.named_modules():
             self.hooks.append(module.register_forward_pre_hook(lambda *_, path=path: self.enter(path)))

@@ -64,10 +64,10 @@ def main(
             measured(one_by_one, ports, texts, n_clients, seconds)
             for n_clients in with_progress(clients or CLIENTS, "service")
         ]
-    what = f", {model.name}" if model else ""
+    suffix = f", {model.name}" if model else ""
     table = Table(
         name=f"service-{model.name}" if model else "service",
-        title=f"A translation service, in requests a second{what}",
+        title=f"A translation service, in requests a second{suffix}",
         about=(
             f"{len(texts)} requests of one line each, sent by as many clients at once as the row says; beam of {BEAM}, "
             "one thread for each server. loop: `translate` and `align` for one line after the other, without a server. "
@@ -126,7 +126,7 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
         process.join()
 
 
-def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
+def serve(folder: Path, ctranslate2: Path | None, pipe: Connection) -> None:
     """Run a translation service, and send its port through a pipe."""
     torch.set_num_threads(1)
     translator = Translator.load(folder, "cpu")
@@ -134,9 +134,9 @@ def serve(folder: Path, ctranslate2: Path | None, port: Connection) -> None:
     if ctranslate2 is not None:
         load_ctranslate2(str(ctranslate2), "float32", 1)
         batching = CTranslate2Batching(translator, Beam(BEAM))
-    place = listen("127.0.0.1", 0)
-    port.send(place.socket.getsockname()[1])
-    place.run(application(batching, place.hosts))
+    listener = listen("127.0.0.1", 0)
+    pipe.send(listener.socket.getsockname()[1])
+    listener.run(application(batching, listener.hosts))
 
 
 class CTranslate2Batching(Batching):

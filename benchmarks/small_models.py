@@ -10,7 +10,7 @@ from time import process_time
 from typing import Any
 
 import torch
-from seen_attention import SoftmaxCounter, tensors_of
+from seen_attention import SoftmaxRecorder, tensors_of
 from small_config import shrink
 from small_inputs import choices, parts_of
 from special_types import CLASSES, VALUES
@@ -196,12 +196,12 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
                 if process_time() - started > SECONDS_TO_FIND:
                     break
                 try:
-                    with SoftmaxCounter(model) as counter:
+                    with SoftmaxRecorder(model) as recorder:
                         outputs = runner(inputs)(model)
-                    if not list(tensors_of(outputs)) or (modules and not counter.called.intersection(modules)):
+                    if not list(tensors_of(outputs)) or (modules and not recorder.called.intersection(modules)):
                         continue
                     ready = Ready(model_class, config, model, number, modules)
-                    if counter.found:
+                    if recorder.found:
                         return ready
                     idle = idle or ready
                 except Exception as error:

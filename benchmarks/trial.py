@@ -7,7 +7,7 @@ import torch
 from generated import generation
 from seen_attention import (
     Reference,
-    SoftmaxCounter,
+    SoftmaxRecorder,
     attentions_of,
     compare_patterns,
     compare_steps,
@@ -128,14 +128,14 @@ def watched_run(
 ) -> dict[str, Any]:
     """Run a model within `regard.watching`; return the measurements of the modules of a part."""
     plain = run(model)
-    with SoftmaxCounter(model) as counter:
+    with SoftmaxRecorder(model) as recorder:
         run(model)
     with regard.watching(model) as watched:
         output = run(model)
     check = check_contexts([step.attended for step in watched.steps])
     steps, equal = of_part(watched.steps, part), equal_bits(plain, output)
     unseen = {path: reason for path, reason in watched.unseen.items() if belongs(path, part)}
-    softmax = {path for path in counter.found if belongs(path, part)}
+    softmax = {path for path in recorder.found if belongs(path, part)}
     return {
         "bits": equal,
         "repeatable": equal or equal_bits(plain, run(model)),

@@ -50,7 +50,7 @@ def grid(effects: IndirectEffects) -> Columns:
 
 
 def percent_cell(effect: float, largest: float) -> Text:
-    """Return an effect as a percentage from -999 to 999, five terminal cells wide; larger effects have deeper colours."""
+    """Return an effect as a percentage from -999 to 999, five terminal cells wide; deeper colour = larger effect."""
     if math.isnan(effect):
         return Text()
     percent = max(-999, min(999, round(100 * effect)))
