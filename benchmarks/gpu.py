@@ -117,15 +117,16 @@ def check_kernels() -> Iterator[tuple[str, str]]:
         again = engine.read(pattern.call, ask, contexts=True)[1]
         exact = attend(query.double(), key.double(), value.double(), **call).pattern
         truth = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)
-        far = {part: difference(getattr(found, part), getattr(truth, part)) for part in STATISTICS}
-        worst = max(far, key=lambda part: far[part])
+        errors = {part: difference(getattr(found, part), getattr(truth, part)) for part in STATISTICS}
+        worst = max(errors, key=lambda part: errors[part])
         in_context = difference(context, exact.apply(exact.value))
         same = all(torch.equal(getattr(found, part), getattr(again, part)) for part in STATISTICS)
         # A bias is rounded to the input's type, which the truth in float64 does not know.
         allowed = 2e-5 if "score" not in call else 2e-5 + torch.finfo(dtype).eps
-        if far[worst] > allowed or in_context > 2 * torch.finfo(dtype).eps + 2e-5 or not same:
-            sys.exit(f"{name}, {dtype}, width {width}: wrong: {far}, context {in_context:.1e}, the same twice: {same}.")
-        yield f"{name}, {dtype}, {width}", f"{worst} {far[worst]:.1e}, context {in_context:.1e}, the same bits twice"
+        if errors[worst] > allowed or in_context > 2 * torch.finfo(dtype).eps + 2e-5 or not same:
+            found_wrong = f"{errors}, context {in_context:.1e}, the same twice: {same}"
+            sys.exit(f"{name}, {dtype}, width {width}: wrong: {found_wrong}.")
+        yield f"{name}, {dtype}, {width}", f"{worst} {errors[worst]:.1e}, context {in_context:.1e}, the same bits twice"
 
 
 def difference(found: Tensor | None, truth: Tensor | None) -> float:
@@ -144,13 +145,13 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
         "after": lambda: attend(query, key, value, mask=mask).pattern.answer(ASK),
         "columns": lambda: attend(query, key, value, mask=mask, ask=COLUMNS),
     }
-    ran = kernel_of(runs["forward"])
+    kernel = kernel_of(runs["forward"])
     elapsed = take_turns(runs, seconds)
     return {
         "length": length,
         "width": width,
         "mask": "causal" if causal else "full",
-        "SDPA's kernel": ran,
+        "SDPA's kernel": kernel,
         **{f"{name} ms": median(elapsed[name]) * 1e3 for name in runs},
         **{f"{name} / SDPA": ratio(elapsed[name], elapsed["forward"]) for name in runs if name != "forward"},
     }
@@ -177,13 +178,13 @@ def long_run(tokens: int) -> dict[str, str]:
     heads, key_heads, width = 32, 8, 128
     query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
     key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()
-    begin = [part[:, :, :4096] for part in (query, key, value)]  # what is compiled is for any length
-    attend(*begin, mask=Causal()).pattern.answer(ASK)
-    forward = seconds_of(lambda: attend(query, key, value, mask=Causal()))
+    beginning = [part[:, :, :4096] for part in (query, key, value)]  # compiles the kernels, which serve any length
+    attend(*beginning, mask=Causal()).pattern.answer(ASK)
+    forward_seconds = seconds_of(lambda: attend(query, key, value, mask=Causal()))
     pattern = attend(query, key, value, mask=Causal()).pattern
     torch.cuda.reset_peak_memory_stats()
     before, answers = torch.cuda.memory_allocated(), list[Summary]()
-    answered = seconds_of(lambda: answers.append(pattern.answer(ASK)))
+    answer_seconds = seconds_of(lambda: answers.append(pattern.answer(ASK)))
     above = torch.cuda.max_memory_allocated() - before
     answer = answers[0]
     assert answer.received is not None
@@ -196,8 +197,8 @@ def long_run(tokens: int) -> dict[str, str]:
         sys.exit(f"{tokens:,} tokens: {lost:.1e} of the weight is lost, entropies are {wrong:.1e} off.")
     return {
         f"{tokens:,} tokens, {heads}/{key_heads} heads x {width}, causal": (
-            f"forward {forward:.1f} s, answer {answered:.1f} s, {above / 2**20:,.0f} MiB above query, key and value, "
-            f"weight lost {lost:.0e}, entropies {wrong:.0e} off"
+            f"forward {forward_seconds:.1f} s, answer {answer_seconds:.1f} s, {above / 2**20:,.0f} MiB above query, "
+            f"key and value, weight lost {lost:.0e}, entropies {wrong:.0e} off"
         )
     }
 

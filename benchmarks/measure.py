@@ -102,7 +102,7 @@ def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]
 
 
 def seconds_of(run: Run, repeats: int = 1) -> float:
-    """Return the mean seconds of `repeats` runs, including work on a GPU; if they return `Elapsed`, those of the last."""
+    """Return the mean seconds of some runs, work on a GPU included; if they return `Elapsed`, those of the last run."""
     synchronize()
     start = time.perf_counter()
     for _ in range(repeats):

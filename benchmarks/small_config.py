@@ -80,7 +80,7 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
     values = config.to_dict()
     n_layers = next((values[name] for name in LAYER_COUNTS if isinstance(values.get(name), int)), None)
     wanted = [0, 1] if derive else layers_to_keep(values, n_layers)
-    stages = any(isinstance(values.get(name), list) for name in (*HEAD_COUNTS, "depths", "hidden_sizes"))
+    has_stages = any(isinstance(values.get(name), list) for name in (*HEAD_COUNTS, "depths", "hidden_sizes"))
     small: Values = {}
     for name, value in values.items():
         part = part_of(config, name)
@@ -99,13 +99,13 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
         elif isinstance(value, list):
             small[name] = small_list(name, value, n_layers, wanted)
         elif isinstance(value, Mapping):
-            small[name] = {key: part for key, part in value.items() if key != "mrope_section"}
+            small[name] = {key: entry for key, entry in value.items() if key != "mrope_section"}
             if isinstance(value.get("mrope_section"), list):
                 small[name]["mrope_section"] = list(value["mrope_section"])
         elif value is None:
             small[name] = MISSING.get(name)
         elif isinstance(value, int) and not isinstance(value, bool):
-            small[name] = small_number(name, value, values, sizes and not stages, len(wanted))
+            small[name] = small_number(name, value, values, sizes and not has_stages, len(wanted))
         else:
             small[name] = value
     if sizes:

@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 Inputs = dict[str, Any]
 
-BATCH, TOKENS, TARGETS = 2, 40, 13
-PADDED = 9
+BATCH, TOKENS, TARGETS, PADDED = 2, 40, 13, 9
+"""The numbers of texts, of tokens in a text, of tokens for a decoder, and of padding tokens in the second text."""
+
+BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_dim", "input_dim"
+"""The names that configurations have for the number of frequency bands of a spectrogram."""
 
 
 def find(config: Any, *names: str, default: Any = None) -> Any:
@@ -75,8 +78,8 @@ def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
     }
     text: Inputs = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
     target = {name: made[name] for name in ("decoder_input_ids",) if name in made}
-    masks = {"grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches", *time_series(config)}
-    wanted = {name: made[name] for name in required | masks if name in made}
+    extra = {"grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches", *time_series(config)}
+    wanted = {name: made[name] for name in required | extra if name in made}
     first = {main: made[main]} if main in made else {}
     if "input_ids" not in text:
         text = {}
@@ -174,9 +177,6 @@ def time_series(config: Any) -> Inputs:
         "future_values": torch.randn(BATCH, future, *tail, generator=generator),
         "future_time_features": torch.randn(BATCH, future, 1, generator=generator),
     }
-
-
-BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_dim", "input_dim"
 
 
 def known(config: Any, side: str) -> Inputs:

@@ -168,12 +168,12 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
         part: the configuration class of a part of the model that must run too; None = no condition.
     """
     errors: list[str] = []
-    built = list(configs(config_class, name))
-    idle: Ready | None = None
+    candidates = list(configs(config_class, name))
+    without_softmax: Ready | None = None
     started = process_time()
     for model_class in model_classes(config_class)[:4]:
         first_errors: list[str] = []
-        for config in built:
+        for config in candidates:
             if len(first_errors) > 1 and first_errors[-1] == first_errors[-2]:
                 break
             if process_time() - started > SECONDS_TO_FIND:
@@ -203,15 +203,13 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
                     ready = Ready(model_class, config, model, number, modules)
                     if recorder.found:
                         return ready
-                    idle = idle or ready
+                    without_softmax = without_softmax or ready
                 except Exception as error:
                     errors.append(f"{model_class.__name__}({', '.join(inputs)}): {first_line(error)}")
                     if number == 0:
                         first_errors.append(first_line(error))
-            if idle is not None:
-                break
-        if idle is not None:
-            return idle
+            if without_softmax is not None:
+                return without_softmax
     return errors or ["no model class of its own" if not model_classes(config_class) else "no inputs fit"]
 
 

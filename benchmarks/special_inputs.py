@@ -73,8 +73,7 @@ def boxes(config: Any) -> Inputs:
     }
 
 
-def segmented(config: Any) -> Inputs:
-    """Return the features of a picture and of a text for the parts of SAM 3."""
+def sam3_decoder_inputs(config: Any) -> Inputs:
     width = config.hidden_size
     return {
         "vision_features": numbers(2, 36, width),
@@ -84,7 +83,7 @@ def segmented(config: Any) -> Inputs:
     }
 
 
-def picture_levels(config: Any) -> Inputs:
+def sam3_encoder_inputs(config: Any) -> Inputs:
     return {
         "vision_features": [numbers(2, config.hidden_size, 6, 6)],
         "vision_pos_embeds": [numbers(2, config.hidden_size, 6, 6)],
@@ -93,7 +92,7 @@ def picture_levels(config: Any) -> Inputs:
     }
 
 
-def masks_of_picture(config: Any) -> Inputs:
+def sam3_mask_decoder_inputs(config: Any) -> Inputs:
     width = config.hidden_size
     return {
         "decoder_queries": numbers(2, 8, width),
@@ -227,12 +226,12 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "sam2": lambda config: points(64),
     "sam3_tracker": lambda config: points(config.vision_config.image_size),
     "edgetam": lambda config: points(64),
-    "sam3_detr_decoder": segmented,
-    "sam3_lite_text_detr_decoder": segmented,
-    "sam3_detr_encoder": picture_levels,
-    "sam3_lite_text_detr_encoder": picture_levels,
-    "sam3_mask_decoder": masks_of_picture,
-    "sam3_lite_text_mask_decoder": masks_of_picture,
+    "sam3_detr_decoder": sam3_decoder_inputs,
+    "sam3_lite_text_detr_decoder": sam3_decoder_inputs,
+    "sam3_detr_encoder": sam3_encoder_inputs,
+    "sam3_lite_text_detr_encoder": sam3_encoder_inputs,
+    "sam3_mask_decoder": sam3_mask_decoder_inputs,
+    "sam3_lite_text_mask_decoder": sam3_mask_decoder_inputs,
     "sam3": boxes,
     "sam3_lite_text": boxes,
     "sam2_video": film,

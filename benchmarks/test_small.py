@@ -80,7 +80,7 @@ def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
         decoding.read(tokens, range(16))
 
     def step() -> None:
-        decoding.arguments.tokens = 20
+        decoding.arguments.tokens = 20  # so that every call reads the 21st token
         decoding.read(tokens, range(16))
 
     benchmark(step)

@@ -111,7 +111,7 @@ def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
     }
     turns = {name: Turns(way, segments(batches, steps)) for name, way in ways.items()}
     elapsed = take_turns(turns, seconds)
-    speeds = {
+    speeds = {  # take_turns does not time the first turn
         name: Spread.of([n / s for n, s in zip(turns[name].n_tokens[1:], elapsed[name], strict=True)]) for name in ways
     }
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -135,9 +135,9 @@ def batches_of(folder: Path, lines: int, batch_tokens: int) -> Batches:
 
 def segments(batches: Batches, steps: int) -> Iterator[Segment]:
     """Yield lists of `steps` batches, without end."""
-    every = chain.from_iterable(batches.epoch(number) for number in count())
+    endless = chain.from_iterable(batches.epoch(number) for number in count())
     while True:
-        yield list(islice(every, steps))
+        yield list(islice(endless, steps))
 
 
 Way = Callable[[Segment, int], float]
@@ -147,12 +147,12 @@ Way = Callable[[Segment, int], float]
 class Turns:
     """A training as a function: every call trains on the next segment, the batches of some steps."""
 
-    def __init__(self, way: Way, given: Iterable[Segment]) -> None:
-        self.way, self.given, self.step, self.loss = way, iter(given), 0, math.nan
+    def __init__(self, way: Way, segments: Iterable[Segment]) -> None:
+        self.way, self.segments, self.step, self.loss = way, iter(segments), 0, math.nan
         self.n_tokens: list[int] = []
 
     def __call__(self) -> Elapsed:
-        segment = next(self.given)
+        segment = next(self.segments)
         start = time.perf_counter()
         self.loss = self.way(segment, self.step)
         elapsed = time.perf_counter() - start - getattr(self.way, "beginning_seconds", 0.0)
@@ -246,14 +246,14 @@ class PlainTransformer(nn.Module):
                 module.dropout.p = elsewhere
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        barred = source == PAD
+        padding = source == PAD
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.bool)
         x = self.transformer(
             self.embedded(source),
             self.embedded(target),
             tgt_mask=future,
-            src_key_padding_mask=barred,
-            memory_key_padding_mask=barred,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
             tgt_is_causal=True,
         )
         return F.linear(x, self.embedding.weight, self.bias)

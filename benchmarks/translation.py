@@ -28,7 +28,7 @@ from regard.translation.translator import Translator
 
 BATCHES = 1, 16, 64
 BEAMS = 5, 1
-LINES, PAIRS, STEPS, JUDGED = 200, 6_000, 800, 5
+LINES, PAIRS, STEPS, DEV_PAIRS = 200, 6_000, 800, 5
 
 ONE_IN = 10
 """With batches of one line, only one in this many lines is translated."""
@@ -81,10 +81,10 @@ def main(
             measured(ways, translator, texts, beam, size, seconds) for beam, size in with_progress(cases, "translation")
         ]
     n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
-    what = model.name if model else preset
+    label = model.name if model else preset
     table = Table(
-        name=f"translation-{what}" if what else "translation",
-        title=f"Translating, in tokens a second{f', {what}' if what else ''}",
+        name=f"translation-{label}" if label else "translation",
+        title=f"Translating, in tokens a second{f', {label}' if label else ''}",
         about=(
             f"Target pieces a second for {len(texts)} lines (1 in {ONE_IN} of them where a batch is one line). A "
             f"Transformer of {n_parameters / 1e6:.1f} M parameters with {len(translator.target_vocabulary):,} target "
@@ -110,9 +110,8 @@ def measured(
     found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
     runs = {name: lambda way=way: [way(batch, beam) for batch in batches] for name, way in ways.items()}
     elapsed = take_turns(runs, seconds)
-    n_pieces = {
-        name: sum(len(translator.target_vocabulary.encode(text)) + 1 for text in texts) for name, texts in found.items()
-    }
+    encode = translator.target_vocabulary.encode
+    n_pieces = {name: sum(len(encode(text)) + 1 for text in translations) for name, translations in found.items()}
     speeds = {name: Spread.of([n_pieces[name] / s for s in elapsed[name]]).median for name in ways}
     return {
         "search": f"beam {beam}" if beam > 1 else "greedy",
@@ -140,7 +139,7 @@ def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> 
     config = TrainConfig(
         model=Model(preset=preset),
         training=Training(max_steps=steps),
-        evaluation=Evaluation(every_steps=steps, pairs=JUDGED),
+        evaluation=Evaluation(every_steps=steps, pairs=DEV_PAIRS),
     )
     return train(*sides, folder / "translator", config, device="cpu").folder
 

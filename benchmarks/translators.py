@@ -108,21 +108,21 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
     found, words = [one.text for one in translator.translate(lines)], bleu_tokenizer(references)
     scores = {score.name: score.value for score in evaluate(found, references, tokenize=words).scores}
     name = f"{source}-{target} {type(translator.model).__name__}"
-    how, published = PUBLISHED.get((corpus, name), (None, None))
+    tokenizer, published = PUBLISHED.get((corpus, name), (None, None))
     trainings = list(trainings_of(folder))
-    steps, to_make, seconds = (sum(numbers) for numbers in zip(*trainings, strict=True))
+    steps, planned, seconds = (sum(numbers) for numbers in zip(*trainings, strict=True))
     return {
         "corpus": corpus,
         "translator": name,
         "pieces": len(translator.target_vocabulary),
         "parameters": f"{sum(parameter.numel() for parameter in translator.model.parameters()) / 1e6:.1f} M",
-        "steps": f"{steps:,} of {to_make:,}",
+        "steps": f"{steps:,} of {planned:,}",
         "kept step": json.loads((folder / "translator.json").read_text("utf-8"))["extra"]["dev"]["step"],
         "hours": seconds / 3600,
         "on": processor(),
         "words": words,
         **{metric: scores[metric] for metric in ("BLEU", "chrF2", "TER")},
-        "own metric": None if how is None else of_words(found, references, words_of(how, target)),
+        "own metric": None if tokenizer is None else of_words(found, references, words_of(tokenizer, target)),
         "published": published,
     }
 
@@ -136,11 +136,11 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
         yield from trainings_of(Path(config["model"]["start_from"]))
 
 
-def words_of(how: str, language: str) -> Words:
-    """Return the tokenizer named `how`: spaCy's rules for a language, the Moses script, or division at spaces."""
-    if how == "space":
+def words_of(name: str, language: str) -> Words:
+    """Return a tokenizer by its name: spaCy's rules for a language, the Moses script, or division at spaces."""
+    if name == "space":
         return str.split
-    if how == "spaCy":
+    if name == "spaCy":
         import spacy  # type: ignore[import-not-found]
 
         rules = spacy.blank(language)
@@ -153,8 +153,8 @@ def words_of(how: str, language: str) -> Words:
 
 def of_words(found: Sequence[str], references: Sequence[str], words: Words) -> float:
     """Return BLEU of lower-cased lines, without smoothing, over the words of a tokenizer."""
-    theirs, ours = ([" ".join(words(line.lower())) for line in side] for side in (found, references))
-    return float(sacrebleu.corpus_bleu(theirs, [ours], tokenize="none", smooth_method="none", force=True).score)
+    ours, theirs = ([" ".join(words(line.lower())) for line in lines] for lines in (found, references))
+    return float(sacrebleu.corpus_bleu(ours, [theirs], tokenize="none", smooth_method="none", force=True).score)
 
 
 def signatures() -> str:

@@ -30,7 +30,7 @@ SIDES = "none", "right", "left"
 
 @dataclass
 class Trial:
-    """The result of testing a model type."""
+    """The verdicts about a model type, a remark, and the measurements (`details`) from which they follow."""
 
     type: str
     watching: str = "not tried"
@@ -143,7 +143,7 @@ def watched_run(
         "backends": sorted({step.attended.backend for step in steps}),
         "unseen": unseen,
         "check": check.max_error / max(1.0, check.magnitude),
-        "nan": any(bool(part.isnan().any()) for part in tensors_of(plain) if part.is_floating_point()),
+        "nan": any(bool(tensor.isnan().any()) for tensor in tensors_of(plain) if tensor.is_floating_point()),
         "in_place": any(changed_in_place(step.attended.context) for step in watched.steps),
         "compare": asdict(compare_steps(steps, expected, padding)),
         "softmax_in_unseen": [path for path in unseen if any(inside(f, path) for f in softmax)],
@@ -187,13 +187,13 @@ def relative_difference(ours: Any, theirs: Any, padding: Tensor) -> float:
 
 
 def install_once(
-    model: nn.Module, plain: nn.Module, eager: nn.Module | None, inputs: Any, side: str, details: dict[str, Any]
+    installed: nn.Module, plain: nn.Module, eager: nn.Module | None, inputs: Any, side: str, details: dict[str, Any]
 ) -> None:
+    """Run a model with regard installed, and the model without regard; write the measurements into `details`."""
     entry = details.setdefault("install", {})
     run = runner(inputs)
     try:
-        outputs = run_for_weights(run, model)
-        patterns = attentions_of(outputs)
+        patterns = attentions_of(run_for_weights(run, installed))
     except regard.InputError as error:
         entry["refused"] = str(error)
         return
@@ -214,5 +214,4 @@ def install_once(
             return
         entry["n_references"] = len(theirs)
         entry["compare"] = vars(compare_patterns(patterns, theirs, padding_mask(side)))
-    ours = run(model)
-    entry["output"] = relative_difference(ours, run(plain), padding_mask(side))
+    entry["output"] = relative_difference(run(installed), run(plain), padding_mask(side))

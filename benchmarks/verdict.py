@@ -22,8 +22,8 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
     if not watched:
         return NOT_TRIED, "no run could be watched"
     runs = [run for *_, run in watched]
-    own = [side for side in SIDES if side in details and differs_itself(details, side)]
-    comparable = [run for side, kind, run in watched if not (kind == "default" and side in own)]
+    differing_sides = [side for side in SIDES if side in details and differs_itself(details, side)]
+    comparable = [run for side, kind, run in watched if kind != "default" or side not in differing_sides]
     differing = {path: d for run in comparable for path, d in run["compare"]["differing"].items()}
     missing = {path for run in runs for path in run["compare"]["missing"]}
     unseen = {path: reason for run in runs for path, reason in run["unseen"].items()}
@@ -33,7 +33,7 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
     if any(not run["bits"] and run.get("repeatable", True) for run in runs):
         return WRONG, "the output changes while the model is watched"
     checks = [run["check"] for run in runs if not run.get("in_place") and not run.get("nan")]
-    if any(not check <= TOLERANCE for check in checks):
+    if any(not check <= TOLERANCE for check in checks):  # also if the check is NaN
         return WRONG, f"contexts differ by {max(checks):.2g}"
     if differing:
         return WRONG, f"weights differ by {max(differing.values()):.2g} in {names(differing)}"
@@ -41,7 +41,7 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
         return WRONG, fault
     if n_steps == 0 and n_references == 0 and not softmax:
         return NO_ATTENTION, "attention without a softmax over keys: " + names(unseen) if unseen else ""
-    silent = {path for path in missing if not any(covers(path, other) for other in unseen)}
+    silent = {path for path in missing if not any(explains(other, path) for other in unseen)}
     if silent:
         return WRONG, f"missing without a word: {names(silent)}"
     if softmax or missing:
@@ -49,7 +49,7 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
     remarks = []
     if unseen:
         remarks.append("without softmax, listed as unseen: " + names(unseen))
-    if own:
+    if differing_sides:
         remarks.append("transformers computes something else with eager than by default")
     if any(run.get("in_place") for run in runs):
         remarks.append("contexts not checked: the model changes them in place")
@@ -108,8 +108,9 @@ def install_verdict(details: Mapping[str, Any], watching: str) -> tuple[str, str
     return EXACT, ""
 
 
-def covers(path: str, other: str) -> bool:
-    return related(path, other) or other == "" or path == "outputs"
+def explains(unseen: str, missing: str) -> bool:
+    """Return whether the unseen module at one path may have computed the weights that are missing at another path."""
+    return related(missing, unseen) or unseen == "" or missing == "outputs"
 
 
 def names(paths: Iterable[str], most: int = 3) -> str:
