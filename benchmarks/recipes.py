@@ -180,7 +180,7 @@ def main(
         texts = split(read, work or Path(folder), QUICK if quick else SIZES, kind)
         numbers = range(1, 2 if quick else seeds + 1)
         cases = [(seed, name) for seed in numbers for name in chosen]
-        found = {case: measured(case[1], case[0], texts) for case in with_progress(cases, "recipes")}
+        found = {(seed, name): measured(name, seed, texts) for seed, name in with_progress(cases, "recipes")}
     measures = {name: [found[seed, name] for seed in numbers] for name in chosen}
     publish(table_of(texts, measures), out, quick)
 

@@ -65,9 +65,7 @@ def comparison_json(comparison: Comparison) -> str:
             [None if math.isnan(number) else number for number in numbers[row].tolist()]
             for numbers in (comparison.heads, comparison.weights)
         )
-        tokens = [
-            None if number is None else comparison.head_and_query(row, head)[1] for head, number in enumerate(heads)
-        ]
+        tokens = [None if share is None else comparison.head_and_query(row, i)[1] for i, share in enumerate(heads)]
         layers.append({"kind": kind, "layer": layer, "heads": heads, "tokens": tokens, "weights": weights})
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
     document = {

@@ -75,8 +75,8 @@ class HeadGrid:
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         axes = draw_grid(page, left + NUMBERS_WIDTH, top + self.above, image, layers, side, "heads")
-        # the average over a layer's heads has the outline around the whole row
-        first, width = (0, n_heads) if self.focus.head.head is None else (self.focus.head.head, 1)
+        is_average = self.focus.head.head is None  # of a layer: the whole row is outlined
+        first, width = (0, n_heads) if is_average else (self.focus.head.number, 1)
         corner = first, layers.index(self.focus.head.layer)
         axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
         below = top + self.above + len(layers) * side

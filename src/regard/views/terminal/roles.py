@@ -1,7 +1,4 @@
-"""The roles of a model's attention heads in the terminal: which heads attend most to the previous token, and so on.
-
-A role is a kind of key to which a head attends, such as the previous token.
-"""
+"""The roles of a model's attention heads in the terminal. A role is a kind of key, such as the previous token."""
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
