@@ -133,7 +133,8 @@ def test_a_reference_by_hand():
     assert reference("Stretch") == (
         "### `Stretch` { #reference-stretch }\n\n```python\nclass Stretch\n```\n\n"
         "The base class of RoPE scalings: a rule that lowers the frequencies of rotary positions.\n\n"
-        "**Args**\n\n- `factor`: how many times as long as the longest training text a text may be; at least 1.\n\n"
+        "**Args**\n\n"
+        "- `factor`: the greatest length of a text divided by the greatest length in training; at least 1.\n\n"
         "**Raises**\n\n- `ValueError`: factor is below 1, infinite or NaN."
     )
     assert "```python\nWindow(before: int, after: int, offset: int | None = None)\n```" in reference("Window")

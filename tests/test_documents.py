@@ -101,4 +101,7 @@ def test_the_korean_readme_has_the_same_code():
 def test_the_pictures_and_files_that_the_documents_name_are_there():
     for document in ("README.md", "README.ko.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", (ROOT / document).read_text()):
-            assert (ROOT / target).exists(), f"{document} names {target}"
+            path, _, section = target.partition("#")
+            assert (ROOT / path).exists(), f"{document} names {path}"
+            headings = re.findall(r"^#+ (.+)", (ROOT / path).read_text(), re.MULTILINE) if section else [""]
+            assert section in [heading.lower().replace(" ", "-") for heading in headings], f"{document} names {target}"

@@ -36,10 +36,10 @@ def test_the_difference_the_size_and_the_next_command_are_printed(
     options = ("--model", "mine", "--runtime", "packed.tgz", "--translator", "en-ko", "--text", "It rains.")
     printed = output("site", "public", *options, "--no-course").splitlines()
     output("site", "public")
-    chosen = {"translator": Path("en-ko"), "text": "It rains.", "course": False}
+    chosen = {"translator": Path("en-ko"), "text": "It rains.", "course": False, "int8": False}
     assert asked == [
         ((Path("public"), "mine", Path("packed.tgz")), chosen),
-        ((Path("public"), None, None), {"translator": None, "text": FIRST_TEXT, "course": True}),
+        ((Path("public"), None, None), {"translator": None, "text": FIRST_TEXT, "course": True, "int8": False}),
     ]
     assert printed == [
         *["checked handmade in ONNX Runtime: at most 1.7e-06 in a weight, 1.5e-06 in the other numbers"] * 2,
@@ -59,3 +59,9 @@ def test_refusals(tmp_path: Path) -> None:
         refused("site", tmp_path / "new", "--runtime", absent),
     )
     assert not (tmp_path / "new").exists()
+
+
+def test_int8_is_for_a_model(tmp_path: Path) -> None:
+    assert refused("site", tmp_path / "new", "--translator", "en-ko", "--int8") == (
+        "int8 is for a model; a translator stays in float32: leave int8 out, or give a model too."
+    )

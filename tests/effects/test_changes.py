@@ -42,7 +42,8 @@ def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
     query, key, value = normal(2, 3, 5, 7), normal(2, 3, 5, 7), normal(2, 3, 5, 11)
     sinks = normal(3)
     changes = [
-        Cut(3, 1, ["L2H0", "L1H2"]), Cut(4, 0), Silence("L2H1"), Sharpen("L2H2", 0.5), Sharpen("L2", 2.0), Silence("L0")
+        Cut(3, 1, ["L2H0", "L1H2"]), Cut(4, 0), Cut(None, 2, ["L2H0"]),
+        Silence("L2H1"), Sharpen("L2H2", 0.5), Sharpen("L2", 2.0), Silence("L0")
     ]  # fmt: skip
     plain = attend(query, key, value, mask=Causal(), normalise=Softmax(sinks=sinks))
     call = changed_call(plain.pattern.call, changes, "decoder", 2, first_query=0)
@@ -50,7 +51,7 @@ def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
 
     scores = query.double() @ key.double().mT / 7**0.5 / torch.tensor([2.0, 2.0, 1.0]).double()[:, None, None]
     scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
-    scores[:, 0, 3, 1] = scores[:, :, 4, 0] = -torch.inf
+    scores[:, 0, 3, 1] = scores[:, :, 4, 0] = scores[:, 0, :, 2] = -torch.inf
     extra = (sinks.double() / torch.tensor([2.0, 2.0, 1.0]))[None, :, None, None].expand(2, 3, 5, 1)
     weights = torch.cat([scores, extra], -1).softmax(-1)[..., :-1]
     weights[:, 1] = 0.0

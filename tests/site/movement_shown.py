@@ -69,7 +69,7 @@ def check_plane(tab: Page, address: str, exact: Trace, kind: str) -> None:
     for name, record in found["arrays"].items():
         group, _, field = name.rpartition(" ")
         layers = [getattr(layer, group) if group else layer for layer in arrows]
-        wanted = torch.stack([getattr(layer, field) for layer in layers])
+        wanted = torch.stack([getattr(layer, {"names": "indices"}.get(field, field)) for layer in layers])
         numbers = torch.tensor(answer["moves"]["numbers"][record["block"]]).view(record["shape"])
         assert numbers.shape == wanted.shape
         if group and field != "places":  # the name and the angle of a vector that rounding alone makes say nothing

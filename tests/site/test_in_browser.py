@@ -1,7 +1,8 @@
 """Tests of a site in a browser: its numbers equal Python's, and it sends requests only to its own server."""
 
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from movement_shown import check_movement
 from output_steps import check_output
 from page_views import cells, table, weights
 from playwright.sync_api import Page, Request, expect
+from site_writing import write_unchecked
 from steady_movement import check_steady
 
 import regard
 from regard.lessons.lesson import lesson
+from regard.site.check import TEXTS
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel, load
 
@@ -142,6 +145,16 @@ def check_effect(page: Page, model: LoadedModel, changes: list, silenced: str = 
     assert [float(row[2]) for row in rows[: len(wanted)]] == pytest.approx([moved for *_, moved in wanted], abs=1e-4)
 
 
+def test_a_masked_word_has_python_s_effect(page: Page, model: LoadedModel) -> None:
+    page.get_by_label("Text").fill(RAIN)
+    expect(page.locator(".word")).to_have_count(15, timeout=PATIENCE)
+    page.get_by_label("Layer", exact=True).select_option("0")
+    page.get_by_label("Head", exact=True).select_option("1")
+    page.locator(".word", has_text="looks").click()
+    page.get_by_role("button", name="mask “man” for every token").click()
+    check_effect(page, model, [regard.Cut(None, "man", heads=["L0H1"])])
+
+
 def test_what_cannot_be_read_is_said_in_the_reader_s_language(page: Page) -> None:
     page.get_by_label("Text").fill("word " * 63)
     page.get_by_role("button", name="look").click()
@@ -211,3 +224,57 @@ def test_the_page_says_how_close_its_weights_are_and_loads_only_from_its_own_ser
     table(page, "what-if")
     assert violations(page, ".top") == []  # the field for the text; tests of pages in files search the other views
     assert violations(page, "[data-view=what-if]") == []
+
+
+def test_two_texts_are_side_by_side_and_the_first_one_moves(page: Page, model: LoadedModel) -> None:
+    first, second = "the old man looks at the river", "the old man looks at the sea"
+    page.get_by_label("Text", exact=True).fill(first)
+    expect(page.locator(".word")).to_have_count(9, timeout=PATIENCE)
+    page.get_by_role("button", name="compare with another text").click()
+    page.locator("[data-role=second-text]").fill(second)
+    page.get_by_role("button", name="compare", exact=True).click()
+    expect(page.locator(".facts b")).to_contain_text(f"1 · {first[:24]}")
+    page.get_by_label("Layer", exact=True).select_option("1")
+    page.get_by_label("Head", exact=True).select_option("2")
+    page.locator(".word", has_text="looks").first.click()
+    for column, text in enumerate((first, second), 1):
+        exact = regard.trace(model.model, text, tokenizer=model.tokenizer)["L1H2"]["looks"].tolist()
+        assert weights(page, column=column) == pytest.approx(exact, abs=2e-5)
+    compared = [regard.trace(model.model, text, tokenizer=model.tokenizer) for text in (first, second)]
+    difference = regard.compare(compared[0], replace(compared[1], source=compared[0].source))
+    rows = page.locator("[data-view=difference] li")
+    head, token, moved = difference.largest(1)[0]
+    expect(rows.first).to_contain_text(f"{head} · {token}")
+    assert float(rows.first.locator("span").nth(1).inner_text()) == pytest.approx(moved, abs=1e-4)
+    expect(page.locator("[data-view=movement] svg.plane")).to_be_visible()  # not stopped by the second question
+    page.get_by_label("Text", exact=True).fill("the old man looks at the snow")
+    expect(page.locator(".facts b")).to_contain_text("1 · the old man looks at the ", timeout=PATIENCE)
+    expect(page.locator("[data-view=movement]")).to_contain_text("snow")
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    expect(page.locator("[data-role=second-text]")).to_have_value(second, timeout=PATIENCE)
+    expect(page.locator(".facts b")).to_contain_text(" · 2 · the old man looks at the ", timeout=PATIENCE)
+
+
+def test_a_model_of_8_bits_says_how_far_it_is_from_python(
+    tab: Page, small: Path, model: LoadedModel, served, serve_folder: Callable[[Path], str], tmp_path: Path
+) -> None:
+    site = write_unchecked(tmp_path / "site", str(small), int8=True)
+    sizes = [(folder / "model.onnx").stat().st_size for folder in (tmp_path / "site", served.folder)]
+    assert sizes[0] < 0.5 * sizes[1]
+    difference = site.models[0].difference.weights
+    assert 1e-4 < difference < 0.5
+    tab.goto("about:blank")
+    tab.goto(serve_folder(tmp_path / "site"))
+    expect(tab.locator(".precision")).to_contain_text("from a model whose parameters have 8 bits")
+    expect(tab.locator(".precision")).to_contain_text(f"by up to {difference:.2}")
+    tab.get_by_label("Text").fill(TEXTS[1])
+    expect(tab.locator(".word")).to_have_count(5, timeout=PATIENCE)
+    for head in ("L0H0", "L1H2"):
+        tab.get_by_label("Layer", exact=True).select_option(head[1])
+        tab.get_by_label("Head", exact=True).select_option(head[3])
+        tab.locator(".word", has_text="rains").click()
+        exact = regard.trace(model.model, TEXTS[1], tokenizer=model.tokenizer)[head]["rains"].tolist()
+        assert weights(tab) == pytest.approx(exact, abs=difference + 2e-5)
+        tab.keyboard.press("Escape")

@@ -83,13 +83,17 @@ export function followAddress(): void {
       });
     });
   else addEventListener("hashchange", () => location.reload()); // the reader has opened another link to this page: load the page again
+  let written = location.hash;
   effect(() => {
     const shown = address();
     if (proposed.value || shown === told) return; // the address stays the link until the model has read the link's text
     told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");
-      else history.replaceState(null, "", `#${shown}`);
+      else if (location.hash === written) { // else the reader has just opened another link, which must not be overwritten
+        history.replaceState(null, "", `#${shown}`);
+        written = location.hash;
+      }
     }, PAUSE_MILLISECONDS);
     return () => clearTimeout(timer);
   });

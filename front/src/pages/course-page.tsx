@@ -3,6 +3,7 @@
 import { type ComponentType, h } from "preact";
 import { course, lessonNumber, openLesson, type Lesson } from "../state/course";
 import { complaint, trace } from "../state/state";
+import { AlignmentView } from "../views/alignment/alignment";
 import { Blocks } from "../views/blocks";
 import { Heads } from "../views/heads/heads";
 import { MovementView } from "../views/movement/movement";
@@ -23,6 +24,7 @@ const VIEWS: Record<string, ComponentType> = {
   heads: Heads,
   movement: MovementView,
   "what-if": WhatIf,
+  alignment: AlignmentView,
 };
 
 export function CoursePage() {
@@ -77,7 +79,7 @@ function LessonMain({ lesson }: { lesson: Lesson }) {
       {said.text.map((paragraph) =>
         paragraph.startsWith("= ") ? <p class="formula" key={paragraph}>{paragraph.slice(2)}</p> : <p class="prose" key={paragraph}><Prose text={paragraph} /></p>,
       )}
-      {lesson.views.length > 0 && (trace.value.worked ? <ExampleControls /> : <Controls />)}
+      {trace.value.worked ? lesson.views.length > 0 && <ExampleControls /> : lesson.views.some((name) => name !== "alignment") && <Controls />}
       <div class="lesson-views">{lesson.views.map((name) => h(VIEWS[name], { key: name }))}</div>
       {said.try.length > 0 && (
         <>

@@ -3,18 +3,17 @@
 import { complaint, trace } from "../state/state";
 import { StepByStep } from "../views/steps/steps";
 import { ChangesBand } from "../views/what-if";
-import { words } from "../words";
+import { language, words } from "../words";
 import { ExampleControls, TopBar } from "./controls";
 
 export function ExamplePage() {
   const say = words();
-  const { text, worked } = trace.value;
-  const { source, notes } = worked!;
+  const { title, source, notes } = trace.value.worked!.texts[language.value];
   return (
     <>
       <header class="top">
         <TopBar />
-        <h1 dir="auto">{text}</h1>
+        <h1 dir="auto">{title}</h1>
         {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
       </header>
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}

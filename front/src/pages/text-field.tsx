@@ -117,7 +117,7 @@ export function TextField() {
         ) : (
           <button type="submit" key="look">{translates() ? say.translate : say.look}</button>
         )}
-        {typedSecond.value === null && !trace.value.map && !answerer.value.here && (
+        {typedSecond.value === null && !trace.value.map && (
           <button type="button" class="plain" key="second" onClick={() => (typedSecond.value = "")}>{say.compareText}</button>
         )}
         <span role="status">{status()}</span>

@@ -40,7 +40,7 @@ export function TracePage() {
       <ChangesBand />
       {trace.value.map ? <MapViews /> : <AllViews />}
       <footer>
-        {!trace.value.map && <p class="precision">{here ? say.preciseHere(here.difference.toExponential(1)) : allComputed ? say.precise : coarse}</p>}
+        {!trace.value.map && <p class="precision">{here ? (here.int8 ? say.quantisedHere(here.difference.toPrecision(2)) : say.preciseHere(here.difference.toExponential(1))) : allComputed ? say.precise : coarse}</p>}
         {!trace.value.live && !trace.value.map && <p>{say.oneFile}</p>}
         {here && <p>{say.modelHere}</p>}
       </footer>

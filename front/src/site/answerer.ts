@@ -11,6 +11,7 @@ const PAUSE_MILLISECONDS = { encoder: 40, causal: 300, translator: 300 };
 
 interface Waiting {
   model: ModelRecord;
+  beside: boolean;
   answered: (answer: Trace | Effect) => void;
   refused: (reason: Error) => void;
 }
@@ -37,7 +38,7 @@ export function answererOf(site: Site): Answerer {
     if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
     else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.most));
     else question?.answered("trace" in data ? data.trace : data.effect);
-    if ("trace" in data) [latest, awaitedMovement.value] = [data, data.trace];
+    if ("trace" in data && question && !question.beside) [latest, awaitedMovement.value] = [data, data.trace];
   };
 
   const startedWorker = () =>
@@ -46,24 +47,24 @@ export function answererOf(site: Site): Answerer {
       throw new Error(words().notLoaded(site.worker.name, error.message));
     }));
 
-  const ask = async (question: Reading & Pick<Ask, "changes">, name: string, stopped: AbortSignal) => {
+  const ask = async (question: Reading & Pick<Ask, "beside" | "changes">, name: string, stopped: AbortSignal) => {
     const running = await startedWorker();
     return new Promise<Trace | Effect>((answered, refused) => {
       const [id, model] = [++asked, placeOf(name)];
-      waiting.set(id, { model: site.models[model], answered, refused });
+      waiting.set(id, { model: site.models[model], beside: question.beside, answered, refused });
       stopped.addEventListener("abort", () => {
         waiting.delete(id);
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
-      awaitedMovement.value = null; // the worker stops the work on earlier questions, so no movement will come
+      if (!question.beside) awaitedMovement.value = null; // the worker stops the work on earlier questions, so no movement will come
       running.postMessage({ ...question, ...shown, id, model } satisfies Ask);
     });
   };
 
   return {
-    trace: ({ model, ...reading }: Question, stopped) => ask({ ...reading, changes: null }, model!, stopped) as Promise<Trace>,
-    effect: ({ model, changes = [], ...reading }: Question, stopped) => ask({ ...reading, changes }, model!, stopped) as Promise<Effect>,
+    trace: ({ model, ...reading }: Question, stopped, beside = false) => ask({ ...reading, beside, changes: null }, model!, stopped) as Promise<Trace>,
+    effect: ({ model, changes = [], ...reading }: Question, stopped) => ask({ ...reading, beside: false, changes }, model!, stopped) as Promise<Effect>,
     course: site.course,
     here: site.models,
     pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],

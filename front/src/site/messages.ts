@@ -42,6 +42,7 @@ export type Prepare = { prepare: number };
 export interface Ask extends Reading {
   id: number; // the number of the question, which its answer repeats
   model: number; // the index of the model in `models` of the site
+  beside: boolean; // true = the text is shown beside the first one, and its movement is not needed
   changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
   kind: string; // the kind of attention that the page shows
   layer: number; // the layer that the page shows

@@ -21,12 +21,14 @@ let start: Start; // the first message of the page
 let runtime: Promise<void> | null = null; // ends when ONNX Runtime is ready; null = it is not loaded
 let turn: Promise<void> = Promise.resolve(); // ends when all questions so far are answered
 let newest = 0; // the id of the last question
+let newestFirst = 0; // the id of the last question that is not `beside`: a later question that is does not stop the work on its movement
 
 addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
   if ("address" in data) start = data;
   else if ("prepare" in data) readerOf(data.prepare).catch(() => undefined); // if loading fails, the answer to the next question gives the reason
   else {
     newest = data.id;
+    if (!data.beside) newestFirst = data.id;
     turn = turn.then(() => answer(data));
   }
 });
@@ -55,9 +57,9 @@ async function loadReader(model: ModelRecord): Promise<Reader> {
   return KINDS[kind].of(loaded, model);
 }
 
-async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask): Promise<void> {
+async function answer({ id, model, beside, changes, kind, layer, head, ...reading }: Ask): Promise<void> {
   const throwIfOutdated = () => {
-    if (id !== newest) throw new Outdated();
+    if (id !== (beside ? newest : newestFirst)) throw new Outdated();
   };
   try {
     const { text } = reading;
@@ -71,7 +73,7 @@ async function answer({ id, model, changes, kind, layer, head, ...reading }: Ask
     const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
     const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
     say({ id, trace: { ...withoutStates(trace), focus: { ...focus, query: await salientQuery(trace, focus) } } });
-    say({ id, moves: await movementOf(trace, reader.projections, throwIfOutdated) });
+    if (!beside) say({ id, moves: await movementOf(trace, reader.projections, throwIfOutdated) });
   } catch (error) {
     if (error instanceof Outdated) return;
     say({ id, refusal: error instanceof Refused ? error.refusal : { reason: "error", error: String(error) } });

@@ -13,7 +13,7 @@ export interface Question extends Reading {
 
 /** A server, or a worker of the page, that runs a model. */
 export interface Answerer {
-  trace: (question: Question, stopped: AbortSignal) => Promise<Trace>;
+  trace: (question: Question, stopped: AbortSignal, beside?: boolean) => Promise<Trace>; // `beside`: the trace is shown beside the first one, so its movement is not needed
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
   course: string | null; // the address of a page with lessons, if there is one beside this page
   here: ModelHere[] | null; // the models that can run in this page; null = a server runs the model
@@ -62,7 +62,7 @@ export const readText = ({ model = answered.peek().model, ...question }: Questio
 
 /** Ask the model that has read the first text for the trace of a second text, and show it beside the first. Returns whether it is shown. */
 export const compareWith = (text: string) =>
-  ask((stopped) => answerer.value.trace({ text, model: answered.value.model ?? modelHere() }, stopped), (answer) => {
+  ask((stopped) => answerer.value.trace({ text, model: answered.value.model ?? modelHere() }, stopped, true), (answer) => {
     if (answer.map) throw new Error(words().compareLong);
     if (answer.model !== trace.value.model) throw new Error(words().compareModel(answer.model, trace.value.model));
     showSecond(answer);

@@ -34,7 +34,7 @@ export const hidden = linkedFlag("hidden");
 export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "row" = relative: the largest weight of each query has the full colour
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
-export const cut = linkedSignal<ReadonlySet<string>>("cut", UNCHANGED.cut, (edges) => [...edges].join(" "), edgesIn); // edges "query,key" that are cut in the shown head
+export const cut = linkedSignal<ReadonlySet<string>>("cut", UNCHANGED.cut, (edges) => [...edges].join(" "), edgesIn); // edges "query,key" that are cut in the shown head, and "*,key" for each masked key
 export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of NAMES in views/steps/steps.tsx; null = the reader has chosen none
 export const candidate = linkedNumber("candidate", 0, () => trace.value.alignment?.candidates.length ?? 0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
 // In the alignment, the word or piece that a click chose
@@ -109,11 +109,11 @@ function headsNamed(names: string): HeadPlace[] {
   return [...new Set(names.split(" "))].slice(0, MOST_COMPARED).map(headNamed).filter((one) => one !== null);
 }
 
-/** The edges in a text such as "7,2 7,3" whose queries and keys exist in the text that is shown. */
+/** The edges in a text such as "7,2 *,3" whose queries and keys exist in the text that is shown. */
 function edgesIn(text: string): ReadonlySet<string> {
   const isEdge = (one: string) => {
-    const [, from, to] = one.match(/^(\d{1,9}),(\d{1,9})$/) ?? [];
-    return Boolean(from) && Number(from) < queryTokens.value.length && Number(to) < keyTokens.value.length;
+    const [, from, to] = one.match(/^(\d{1,9}|\*),(\d{1,9})$/) ?? [];
+    return Boolean(from) && (from === "*" || Number(from) < queryTokens.value.length) && Number(to) < keyTokens.value.length;
   };
   return new Set(text.split(" ").filter(isEdge));
 }
@@ -264,3 +264,13 @@ export function toggleCut(from: Item, to: Item): void {
 
 export const isCut = (from: Item, to: Item): boolean =>
   from.positions.every((q) => to.positions.every((k) => cut.value.has(edge(q, k))));
+
+/** Mask a key item, so that no query attends to it; if it is masked already, restore it. */
+export function toggleMasked(to: Item): void {
+  const edges = new Set(cut.value);
+  const masked = isMaskedByReader(to);
+  for (const k of to.positions) masked ? edges.delete(edge(null, k)) : edges.add(edge(null, k));
+  cut.value = edges;
+}
+
+export const isMaskedByReader = (to: Item): boolean => to.positions.every((k) => cut.value.has(edge(null, k)));

@@ -6,14 +6,15 @@
 
 import type { Decoded } from "./blocks";
 
-/** What the reader changes in a head: the factor of its temperature, and the cut edges "query,key", whose weights are 0. */
+/** What the reader changes in a head: the factor of its temperature, and the cut edges "query,key", whose weights are 0; "*,key" = the edges of every query. */
 export interface Changes {
   temperature: number;
   cut: ReadonlySet<string>;
 }
 
 export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
-export const edge = (query: number, key: number) => `${query},${key}`;
+export const edge = (query: number | null, key: number) => `${query ?? "*"},${key}`;
+export const isCutFrom = (cut: Changes["cut"], query: number, key: number): boolean => cut.has(edge(query, key)) || cut.has(edge(null, key));
 
 /** The numbers of each stage of one query's attention (see the formula in attention.ts); an array has one number for each key. */
 export interface Stages {
@@ -50,7 +51,7 @@ export function stagesOf(layer: Decoded, head: number, query: number, changes: C
   for (let key = 0; key < keys; key++) {
     scaled[key] = softcap ? softcap * Math.tanh((products[key] * scale) / softcap) : products[key] * scale;
     scores[key] = (scaled[key] + (bias ? bias[key] : 0)) / temperature;
-    const may = mayAttend(layer, head, query, key) && !(cuts && changes.cut.has(edge(query, key)));
+    const may = mayAttend(layer, head, query, key) && !(cuts && isCutFrom(changes.cut, query, key));
     masked[key] = may ? scores[key] : -Infinity;
     if (masked[key] > highest) highest = masked[key];
   }

@@ -98,8 +98,7 @@ export interface Written {
 
 /** A worked example: the matrices from which queries, keys and values are computed, and the output matrix. */
 interface Worked {
-  source: string;
-  notes: string[];
+  texts: Record<"en" | "ko", { title: string; source: string; notes: string[] }>;
   matrices: Record<string, NumberArray>; // by name: x, memory, W_q, W_k, W_v, b_q, b_k, b_v, W_o; an example may lack some
 }
 
@@ -215,9 +214,9 @@ export interface Going {
   logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/** A change to heads: "cut" = they do not attend from a query to a key; "silence" = a head attends to nothing; "sharpen" = a head's temperature is multiplied. */
+/** A change to heads: "cut" = they do not attend from a query (null = from every query) to a key; "silence" = a head attends to nothing; "sharpen" = a head's temperature is multiplied. */
 export type Change =
-  | { kind: "cut"; query: number; key: number; heads: string[] }
+  | { kind: "cut"; query: number | null; key: number; heads: string[] }
   | { kind: "silence"; head: string }
   | { kind: "sharpen"; head: string; temperature: number };
 
@@ -244,4 +243,5 @@ export interface ModelHere {
   name: string;
   kind: "encoder" | "causal" | "translator";
   difference: number; // the largest difference between a weight computed in the page and in Python, measured when the site was made
+  int8: boolean; // true = the parameters of the model have 8 bits
 }

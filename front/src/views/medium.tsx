@@ -3,8 +3,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
 import { weightOrMasked } from "../parts/numbers";
-import { Caution, Numbers, Panel } from "../parts/panel";
+import { Caution, Check, Numbers, Panel } from "../parts/panel";
 import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, trace, twoTexts } from "../state/state";
+import { linkedFlag } from "../state/linked-signals";
 import { lockQuery } from "../state/texts";
 import { rowOf } from "../state/weights";
 import { bytesOfBlock } from "../trace/blocks";
@@ -16,6 +17,7 @@ const SOUND_WIDTH = 1200;
 const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
 const SOUND_HEIGHT = 140;
 const OTHERS = 6; // how many tokens that are no part of the medium are listed with their weights
+const withoutBorder = linkedFlag("without-border"); // true = the parts at the border of the medium, at which many heads look when no other part matters, have no colour
 
 /** One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording. */
 interface Scene {
@@ -42,7 +44,7 @@ export function Medium() {
   const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
   const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
   return (
-    <Panel view="medium" changed title={say.medium} caption={caption} wide={!trace.value.images.length || scenes.length > 1}>
+    <Panel view="medium" changed title={say.medium} caption={caption} tools={<Check of={withoutBorder} label={say.withoutBorder} title={say.withoutBorderTitle} />} wide={!trace.value.images.length || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
           <SceneCanvas key={scene.name} scene={scene} range={range} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
@@ -77,9 +79,21 @@ function Others({ weights }: { weights: Float64Array | null }) {
 
 const isRelative = () => colourScale.value === "row";
 
+/** Whether a token is a part of the medium that is coloured: not if it lies at the border and the reader wants the border without colours. */
+const isColoured = ({ place }: Token): boolean => place !== undefined && !(withoutBorder.value && isAtBorder(place));
+
+function isAtBorder(place: Patch | Frame): boolean {
+  if ("start" in place) return place.start === 0 || place.end === lastSecond();
+  const { height, width } = trace.value.images[place.image];
+  const { top, left } = place;
+  return top <= 0 || left <= 0 || top + place.height >= height || left + place.width >= width;
+}
+
+const lastSecond = () => Math.max(...keyTokens.value.filter(isFrame).map((one) => one.place.end));
+
 /** The smallest weight above 0 and the largest weight on parts of the medium; the relative colour scale has these ends. */
 function rangeOf(weights: Float64Array | null): Range {
-  const parts = keyItems.value.filter((item) => keyTokens.value[item.positions[0]].place);
+  const parts = keyItems.value.filter((item) => isColoured(keyTokens.value[item.positions[0]]));
   const shown = parts.map((item) => weights?.[item.index] ?? 0).filter((weight) => weight > 0);
   return shown.length ? [Math.min(...shown), Math.max(...shown)] : [0, 0];
 }
@@ -162,7 +176,7 @@ function soundScenes(tokens: Token[]): Scene[] {
   const { spectrogram } = trace.value;
   const frames = tokens.filter(isFrame);
   if (!spectrogram || !frames.length) return [];
-  const end = Math.max(...frames.map((one) => one.place.end));
+  const end = lastSecond();
   const rectangle = (token: Token): Rectangle | null =>
     isFrame(token) ? [token.place.start / end, 0, (token.place.end - token.place.start) / end, 1] : null;
   return [{ name: "", seconds: end, load: () => soundOf(spectrogram), rectangle }];
@@ -184,7 +198,7 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, widt
     context.fillStyle = theme("--veil");
     context.globalAlpha = 0.65;
     context.fillRect(x, y, w, h);
-    context.globalAlpha = 0.85 * strengthIn(range, weights[item.index]);
+    context.globalAlpha = isColoured(keyTokens.value[item.positions[0]]) ? 0.85 * strengthIn(range, weights[item.index]) : 0;
     context.fillStyle = `oklch(0.65 0.2 ${shownHue()})`;
     context.fillRect(x, y, w, h);
     context.globalAlpha = 1;

@@ -1,9 +1,9 @@
-// The view "what if": the reader changes the temperature of the head or cuts edges (query, key), and sees the weights before and after
+// The view "what if": the reader changes the temperature of the head, cuts edges (query, key) or masks keys, and sees the weights before and after
 
 import { weightText } from "../parts/numbers";
 import { Check, Numbers, Panel, Slider, Table } from "../parts/panel";
 import { busy, runChanged } from "../state/questions";
-import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
+import { cut, changeEffect, head, headName, isChanged, isCut, isMaskedByReader, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, toggleMasked, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
 import { keysByWeight, rowOf } from "../state/weights";
 import { UNCHANGED } from "../trace/attention";
 import type { Change, Effect } from "../trace/data";
@@ -16,7 +16,7 @@ export function ChangesBand() {
   const say = words();
   if (!isChanged.value) return null;
   const changed = [
-    cut.value.size > 0 && say.cuts(cut.value.size),
+    saidCuts(),
     temperature.value !== 1 && `${say.temperature.toLowerCase()} × ${temperature.value.toFixed(2)}`,
     silenced.value && say.silenced,
   ].filter(Boolean);
@@ -29,6 +29,13 @@ export function ChangesBand() {
   );
 }
 
+/** How many edges the reader has cut, and how many tokens the reader has masked, as text. */
+function saidCuts(): string {
+  const masked = [...cut.value].filter((one) => one.startsWith("*")).length;
+  const edges = cut.value.size - masked;
+  return [edges && words().cuts(edges), masked && words().maskedKeys(masked)].filter(Boolean).join(", ");
+}
+
 export function WhatIf() {
   const say = words();
   if (!layer.value.query)
@@ -38,7 +45,7 @@ export function WhatIf() {
   const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
   const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
-    <Panel view="what-if" title={say.whatIf} caption={cut.value.size ? say.cuts(cut.value.size) : ""}>
+    <Panel view="what-if" title={say.whatIf} caption={saidCuts()}>
       <Slider
         label={say.temperature}
         min={-2}
@@ -59,7 +66,7 @@ export function WhatIf() {
                 <tr key={to.index} class={keyItem.value === to ? "near" : ""} onPointerEnter={() => (key.value = to.positions[0])}>
                   <th scope="row" dir="auto">{to.label}</th>
                   <td>{weightText(before.weights[to.index])}</td>
-                  <td>{after.masked[to.index] || isCut(from, to) ? say.masked : weightText(after.weights[to.index])}</td>
+                  <td>{after.masked[to.index] || isCut(from, to) || isMaskedByReader(to) ? say.masked : weightText(after.weights[to.index])}</td>
                   <td>
                     <button
                       type="button"
@@ -69,6 +76,15 @@ export function WhatIf() {
                       onClick={() => toggleCut(from, to)}
                     >
                       ✂
+                    </button>
+                    <button
+                      type="button"
+                      aria-pressed={isMaskedByReader(to)}
+                      aria-label={isMaskedByReader(to) ? say.unmaskKey(to.label) : say.maskKey(to.label)}
+                      title={isMaskedByReader(to) ? say.unmaskKey(to.label) : say.maskKey(to.label)}
+                      onClick={() => toggleMasked(to)}
+                    >
+                      ⊘
                     </button>
                   </td>
                 </tr>
@@ -104,8 +120,8 @@ function Run() {
 function changesMade(): Change[] {
   const name = Object.keys(trace.value.kinds).length > 1 ? `${kindName.value} ${headName()}` : headName();
   if (silenced.value) return [{ kind: "silence", head: name }];
-  const edges = [...cut.value].map((one) => one.split(",").map(Number));
-  const cuts: Change[] = edges.map(([query, key]) => ({ kind: "cut", query, key, heads: [name] }));
+  const edges = [...cut.value].map((one) => one.split(","));
+  const cuts: Change[] = edges.map(([query, key]) => ({ kind: "cut", query: query === "*" ? null : Number(query), key: Number(key), heads: [name] }));
   return temperature.value === 1 ? cuts : [...cuts, { kind: "sharpen", head: name, temperature: temperature.value }];
 }
 

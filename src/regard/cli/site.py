@@ -40,6 +40,10 @@ def site(
         bool,
         typer.Option("--course/--no-course", help="Write the course of regard learn too; its lessons need MiniLM."),
     ] = True,
+    int8: Annotated[
+        bool,
+        typer.Option("--int8", help="Store the parameters of --model in 8 bits: a quarter of the bytes, less exact."),
+    ] = False,
 ) -> None:
     """Write a static web site: a folder for any web server, with a model that runs in the reader's browser.
 
@@ -65,7 +69,7 @@ def site(
         from regard.site.folder import FIRST_TEXT
 
         first = FIRST_TEXT if text is None else text
-        written = write_site(folder, model, runtime, translator=translator, text=first, course=course)
+        written = write_site(folder, model, runtime, translator=translator, text=first, course=course, int8=int8)
     shown = escape_controls(folder)
     for exported in written.models:
         print(f"checked {escape_controls(exported.name)} in ONNX Runtime: {exported.report}")

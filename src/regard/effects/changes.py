@@ -23,15 +23,16 @@ from regard.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A change of attention: a query token cannot attend to a key token.
+    """A change of attention: a query token, or every query token, cannot attend to a key token.
 
     Attributes:
-        query: the position of the query token in its text; or the text of the token, in functions that know the text.
+        query: the position of the query token in its text; or the text of the token, in functions that know the text;
+            None = every query token, which masks the key token.
         key: the position or the text of the key token.
         heads: the names of the heads that this change applies to, such as "L3H1" or "cross L3H1"; None = all heads.
     """
 
-    query: int | str
+    query: int | str | None
     key: int | str
     heads: Collection[str] | None = None
 
@@ -166,7 +167,7 @@ def heads_of(change: Change) -> list[HeadSet]:
 
 def named_tokens(change: Change) -> list[int | str]:
     if isinstance(change, Cut):
-        return [change.query, change.key]
+        return [change.key] if change.query is None else [change.query, change.key]
     pairs = (change.token_pairs or []) if isinstance(change, Interchange) else []
     return [token for pair in pairs for token in pair]
 
@@ -187,7 +188,8 @@ def changed_call(call: Call, changes: Sequence[Change], kind: str, layer: int, f
                 n_heads = call.grid.heads
                 raise InputError(f"no head H{heads.head}: the layer has {n_heads} heads, H0 to H{n_heads - 1}.")
             if isinstance(change, Cut):  # has no effect if a token is outside of this call
-                edges.append((heads.head, int(change.query) - first_query, int(change.key)))
+                query = None if change.query is None else int(change.query) - first_query
+                edges.append((heads.head, query, int(change.key)))
             elif isinstance(change, Silence):
                 edges.append((heads.head, None, None))
             elif isinstance(change, Sharpen):

@@ -1,5 +1,7 @@
 """All lessons as one web page, which needs no network and shows attention as the page of a trace does."""
 
+import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,9 @@ def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
 
     Lessons that show the same attention have equal keys, so that the page contains it only once.
     """
-    if lesson.example is None and lesson.sentence is None:
+    if lesson.example is None and lesson.sentence is None and lesson.page is None:
         return None
-    return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token
+    return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token, lesson.page
 
 
 def lesson_record(lesson: Lesson, attention_keys: list[Any]) -> dict[str, Any]:
@@ -74,5 +76,8 @@ def lesson_record(lesson: Lesson, attention_keys: list[Any]) -> dict[str, Any]:
 def trace_data(lesson: Lesson, model: LoadedModel) -> dict[str, Any]:
     if lesson.example is not None:
         return worked_data(worked_example(lesson.example, lesson.query))
+    if lesson.page is not None:
+        stored: dict[str, Any] = json.loads(files("regard.lessons").joinpath("texts", lesson.page).read_text("utf-8"))
+        return stored
     trace = trace_for_page(model.model, lesson.sentence, tokenizer=model.tokenizer)
     return page_data(trace, focus_on(trace, token=lesson.token, head=lesson.head))

@@ -41,7 +41,7 @@ class LessonText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One lesson. It shows a worked example, or the attention of the model MiniLM to a sentence, or neither."""
+    """One lesson. It shows a worked example, MiniLM's attention to a sentence, a stored page, or nothing."""
 
     name: str
     texts: dict[str, LessonText]
@@ -56,6 +56,9 @@ class Lesson:
     """The position of the query of the worked example that is shown first."""
     sentence: str | None = None
     """The sentence that MiniLM reads; None = the lesson shows no sentence."""
+    page: str | None = None
+    """The file, beside the texts, with the JSON data that the page shows: attention of a model that
+    is not included; None = the lesson has no such file."""
     head: str | None = None
     """The head that is shown first, such as "L3H1"; None = chosen by `focus_on`."""
     token: str | None = None

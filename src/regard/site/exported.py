@@ -28,6 +28,7 @@ class Exported:
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the largest number of tokens of a text; for a translator, the end token is not counted.
         difference: the largest differences between the results of the exported model and of the original.
+        int8: whether the exported model has parameters of 8 bits.
         report: a sentence for the user about how the exported model compares with the original.
     """
 
@@ -40,6 +41,7 @@ class Exported:
     files: dict[str, str]
     max_tokens: int
     difference: Difference
+    int8: bool = False
     report: str
 
     @property
@@ -60,6 +62,7 @@ class Exported:
             "most": self.max_tokens,
             "ends": self.ends,
             "difference": self.difference.weights,
+            "int8": self.int8,
             "shape": shape_of(self.first, self.page()),
         }
 

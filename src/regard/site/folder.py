@@ -38,6 +38,7 @@ def write_site(
     translator: Path | None = None,
     text: str = FIRST_TEXT,
     course: bool = True,
+    int8: bool = False,
 ) -> Site:
     """Write a folder with a page and models that run in the reader's browser; any web server can serve the folder.
 
@@ -48,6 +49,8 @@ def write_site(
         translator: the folder of a translator; None = no translator.
         text: the text that the page shows first.
         course: whether to write the lessons of `regard learn` too, as a page; it and the first page link to each other.
+        int8: whether the parameters of `model` become 8-bit integers: a quarter of the bytes to load, and weights that
+            differ from Python's by more than rounding; the page says by how much.
 
     Raises:
         InputError: `out` has files or cannot be written; a model cannot be loaded or exported; MiniLM, which the course
@@ -58,12 +61,14 @@ def write_site(
         require_packages(packages, extras)
     else:
         require_packages((*packages, "sentencepiece"), f"{extras},translation")
+    if int8 and model is None and translator is not None:
+        raise InputError("int8 is for a model; a translator stays in float32: leave int8 out, or give a model too.")
     check_empty(out)
     compressed = compressed_runtime(given_runtime)
     with new_folder(out) as written:
         if course:
             write_lessons(written / COURSE)
-        models = export_models(model, translator, text, written)
+        models = export_models(model, translator, text, written, int8)
         (written / RUNTIME).write_bytes(compressed)
         (written / WORKER).write_text(read_source("built/worker.js"), encoding="utf-8")
         (written / PAGE).write_text(first_page(models, written, COURSE if course else None), encoding="utf-8")
@@ -79,11 +84,13 @@ def write_lessons(path: Path) -> None:
         raise InputError(f"the course needs MiniLM: {error} {advice}") from error
 
 
-def export_models(model: str | None, translator: Path | None, text: str, folder: Path) -> tuple[Exported, ...]:
+def export_models(
+    model: str | None, translator: Path | None, text: str, folder: Path, int8: bool
+) -> tuple[Exported, ...]:
     """Write the files of a Hugging Face model, a translator or both into a folder; the page opens with `text`."""
     models = []
     if model is not None or translator is None:
-        models.append(export_text_model(load_with_lm_head(model), text, folder))
+        models.append(export_text_model(load_with_lm_head(model), text, folder, int8))
     if translator is not None:
         models.append(export_translator(Translator.load(translator, device="cpu"), text, folder))
     if len({one.name for one in models}) < len(models):

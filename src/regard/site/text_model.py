@@ -14,7 +14,7 @@ import torch
 
 from regard.attention.masks.causal import Causal
 from regard.attention.pattern import Pattern
-from regard.errors import InputError, first_paragraph
+from regard.errors import InputError, first_paragraph, import_extra
 from regard.site.check import check_graph, longest_text
 from regard.site.exported import Exported
 from regard.site.graph import write_model
@@ -40,10 +40,11 @@ MOST_BYTES = 2**31 - 2**24
 """The most bytes of a model's parameters in float32: an ONNX file is smaller than 2 GiB."""
 
 
-def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
+def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool = False) -> Exported:
     """Write the files of a model into a folder, and check that the exported model has the same attention and output.
 
-    `text` is the text with which the page opens.
+    `text` is the text with which the page opens. `int8`: the parameters become 8-bit integers, and the differences are
+    measured, but not limited.
     """
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
@@ -60,7 +61,9 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
         raise InputError(
             f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; regard explore shows it."
         ) from error
-    difference = check_graph(folder / FILES["model"], loaded, most)
+    if int8:
+        quantise(folder / FILES["model"])
+    difference = check_graph(folder / FILES["model"], loaded, most, int8)
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
     write_projections(first, folder / FILES["outputs"])
@@ -74,8 +77,15 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path) -> Exported:
         files=FILES,
         max_tokens=most,
         difference=difference,
-        report=f"at most {difference}",
+        int8=int8,
+        report=f"at most {difference}" + (", with 8-bit parameters" if int8 else ""),
     )
+
+
+def quantise(path: Path) -> None:
+    """Store the parameters of the matrix products in an ONNX file as 8-bit integers, a quarter of the bytes."""
+    quantization = import_extra("onnxruntime.quantization", "export,huggingface")
+    quantization.quantize_dynamic(path, path, weight_type=quantization.QuantType.QInt8, per_channel=True)
 
 
 def end_tokens(model: "PreTrainedModel") -> tuple[int, ...]:

@@ -193,7 +193,8 @@ def with_positions(
     sides = SIDES[kinds.pop() or ""]
     queries, keys = ({"source": source, "target": target}[side] for side in sides)
     if isinstance(change, Cut):
-        return replace(change, query=token_position(change.query, queries), key=token_position(change.key, keys))
+        query = None if change.query is None else token_position(change.query, queries)
+        return replace(change, query=query, key=token_position(change.key, keys))
     others = getattr(change.other, sides[0])
     pairs = [(token_position(here, queries), position_there(there, others)) for here, there in change.token_pairs or ()]
     return replace(change, tokens=dict(pairs))

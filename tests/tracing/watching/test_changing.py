@@ -33,11 +33,12 @@ def test_an_unchanged_trace_has_the_models_own_output_bit_for_bit(minilm, inputs
 
 
 @pytest.mark.parametrize("heads", [[1], range(12)])
-def test_a_cut_is_the_models_own_mask(minilm, inputs, heads):
+@pytest.mark.parametrize("query", ["it", None])
+def test_a_cut_is_the_models_own_mask(minilm, inputs, heads, query):
     mask = torch.ones(1, 12, 12, 12, dtype=torch.bool)
-    mask[:, heads, 7, 2] = False
+    mask[:, heads, slice(None) if query is None else 7, 2] = False
     names = None if len(heads) == 12 else [f"L{layer}H1" for layer in range(6)]
-    trace = regard.trace("MiniLM", TEXT, changes=[Cut("it", "snake", names)])
+    trace = regard.trace("MiniLM", TEXT, changes=[Cut(query, "snake", names)])
     assert_close(trace.output, output(minilm.model, inputs, attention_mask=mask), rtol=1e-4, atol=1e-5)
     assert trace["L3H1"]["it", "snake"] == 0.0
     assert float(trace["L3H1"]["it"].sum()) == pytest.approx(1.0, abs=1e-6)
@@ -100,11 +101,15 @@ def test_generation_with_a_cache_is_changed_at_the_positions_of_the_whole_text()
     config = GPT2Config(vocab_size=61, n_positions=64, n_embd=24, n_layer=2, n_head=3)
     model = GPT2LMHeadModel(config).eval()
     ids = torch.randint(3, 61, (1, 5))
-    with regard.changed(model, [Cut(6, 1, ["L1H2"])]), regard.watching(model) as watched, torch.no_grad():
+    with (
+        regard.changed(model, [Cut(6, 1, ["L1H2"]), Cut(None, 3, ["L1H2"])]),
+        regard.watching(model) as watched,
+        torch.no_grad(),
+    ):
         model.generate(ids, max_new_tokens=4, min_new_tokens=4, do_sample=False, pad_token_id=0)
     steps = [step.attended.pattern.dense() for step in watched.steps if step.layer == 1]
     assert [tuple(weights.shape[2:]) for weights in steps] == [(5, 5), (1, 6), (1, 7), (1, 8)]
-    assert [(weights[0, 2, -1] == 0).nonzero().flatten().tolist() for weights in steps] == [[], [], [1], []]
+    assert [(weights[0, 2, -1] == 0).nonzero().flatten().tolist() for weights in steps] == [[3], [3], [1, 3], [3]]
 
 
 class Joined(nn.Module):
@@ -209,7 +214,7 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
     )
 
 
-@pytest.mark.parametrize("cut", [Cut(100, 0), Cut(2, 50)])
+@pytest.mark.parametrize("cut", [Cut(100, 0), Cut(2, 50), Cut(None, 50)])
 def test_a_cut_outside_the_text_is_no_change(minilm, inputs, cut):
     def run():
         with regard.changed(minilm.model, [cut]):

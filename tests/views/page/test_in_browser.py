@@ -276,6 +276,26 @@ def test_a_changed_temperature_and_a_cut_edge_give_what_attend_gives(
     expect(steps.locator(".stages button", has_text="mask")).to_have_count(0)  # the model has no mask
 
 
+def test_a_masked_word_gets_no_weight_from_any_query(
+    opened: Callable[..., Page], snake_page: Path, snake: Trace
+) -> None:
+    page = opened(snake_page)
+    page.get_by_role("button", name="mask “snake” for every token").click()
+    p = snake.encoder[3]
+    keep = torch.ones(13, 13, dtype=torch.bool)
+    keep[:, 2] = False
+    masked = attend(p.query, p.key, p.value, mask=Keep(keep[None, None])).pattern
+    assert weights(page) == pytest.approx(masked[0, 1, 7].tolist(), abs=CLOSE)
+    expect(page.locator(".changes-band b")).to_have_text("What if: 1 token masked · L3H1")
+    page.wait_for_function("() => location.hash.includes('cut=*%2C2') || location.hash.includes('cut=*,2')")
+    word(page, "venom").click()
+    assert weights(page) == pytest.approx(masked[0, 1, 10].tolist(), abs=CLOSE)
+    page.keyboard.press("Escape")
+    word(page, "it").click()
+    page.get_by_role("button", name="unmask “snake”").click()
+    assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
+
+
 def test_everybody_can_use_a_page(page: Page) -> None:
     """Controls have names and are reached by Tab, axe finds nothing, words are Korean, a phone is wide enough."""
     unnamed = page.evaluate(
@@ -443,6 +463,29 @@ def test_the_colours_of_a_picture_are_scaled_to_its_weights(
     chroma = [max(pixel[:3]) - min(pixel[:3]) for pixel in drawn]
     assert chroma == sorted(chroma)
     assert chroma[0] < 30 < 100 < chroma[3]
+
+
+def test_the_border_of_a_picture_can_be_left_out_of_the_colours(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    places = [Patch(0, i // 3, i % 3, 8.0, 8.0) for i in range(9)]  # only patch 4 does not touch the border
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(places))
+    trace = handmade(" ".join(token.text for token in tokens), n_layers=1)
+    page = shown(replace(trace, source=tokens, images=(torch.full((3, 24, 24), 0.5),)), token="p0", head="L0H0")
+    medium = view(page, "medium")
+    row = trace.encoder[0][0, 0, 0]
+    expect(medium.locator(".legend").first).to_have_text(f"{row.min():.3f} {row.max():.3f}")
+    chroma = """(canvas) => {
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+      copy.drawImage(canvas, 0, 0);
+      const of = (x, y) => copy.getImageData((x + 0.5) * canvas.width / 3, (y + 0.5) * canvas.height / 3, 1, 1).data;
+      return [0, 1, 2].flatMap((y) => [0, 1, 2].map((x) => Math.max(...of(x, y)) - Math.min(...of(x, y).slice(0, 3))));
+    }"""
+    medium.get_by_label("leave out the border").check()
+    expect(medium.locator(".legend").first).to_have_text(f"{row[4]:.3f} {row[4]:.3f}")
+    coloured = medium.locator("canvas").evaluate(chroma.replace("of(x, y)) -", "of(x, y).slice(0, 3)) -"))
+    assert [place for place, one in enumerate(coloured) if one > 60] == [4]
+    assert weights(page, "medium") == pytest.approx(row.tolist(), abs=CLOSE)  # the numbers stay
 
 
 def test_the_address_restores_what_was_shown(opened: Callable[..., Page], snake_page: Path) -> None:

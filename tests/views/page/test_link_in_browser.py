@@ -26,6 +26,7 @@ CHOICES: dict[str, list[Callable[[Page], object]]] = {
         lambda page: button(page, "movement", "source tokens").click(),
         lambda page: view(page, "what-if").get_by_role("slider").press("ArrowRight"),
         lambda page: view(page, "what-if").locator("td button").first.click(),
+        lambda page: view(page, "what-if").locator("td button").nth(3).click(),
         lambda page: view(page, "steps").locator(".stages button").nth(1).click(),
         lambda page: view(page, "steps").locator("tbody th button").nth(2).click(),
         lambda page: page.get_by_label("Language").select_option("ko"),
@@ -78,3 +79,17 @@ def test_a_link_says_which_settings_this_page_does_not_have(opened: Callable[...
     expect(page.get_by_role("alert")).to_have_text(
         "The link has settings that this page does not have; they are ignored: movement, alignment, ?"
     )
+
+
+def test_a_link_that_is_opened_right_after_a_choice_is_not_overwritten(tab: Page, kept_page: Path) -> None:
+    tab.goto("about:blank")
+    tab.goto(kept_page.as_uri())
+    title = view(tab, "sentence").locator("h2")
+    expect(title).to_have_text("L3H1 · it")
+    tab.wait_for_timeout(300)  # the page has written its own address
+    tab.evaluate("""() => {
+        document.querySelector("[data-view=sentence] .word").click(); // the page will write its address in 100 ms
+        history.pushState(null, "", "#head=L2H5&query=4"); // the reader opens a link, whose event comes late
+        setTimeout(() => dispatchEvent(new HashChangeEvent("hashchange")), 200);
+    }""")
+    expect(title).to_have_text("L2H5 · very")

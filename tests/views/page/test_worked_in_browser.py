@@ -1,11 +1,13 @@
 """The page of a worked example in a real browser: every number of every step is the worked example's."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from axe import violations
 from page_views import cells, number, view
 from playwright.sync_api import Page, expect
@@ -15,12 +17,14 @@ from regard import Trace
 from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.examples import NAMES
 from regard.by_hand.inputs_file import built_in_inputs
-from regard.by_hand.model_head import model_inputs
+from regard.by_hand.linear_calls import Projection
+from regard.by_hand.model_head import direct_note, model_inputs
 from regard.by_hand.work_out import work_out
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
 from regard.tracing.model_loading import LoadedModel
 from regard.views.page.worked import write_worked_page
+from regard.views.page.worked_korean import korean
 
 
 @pytest.fixture
@@ -181,3 +185,28 @@ def test_axe_finds_nothing_and_it_fits_a_narrow_window_and_is_korean_too(shown: 
     for name in ("0 · 투영", "출력"):
         step(page, name)
         assert not set(view(page, "steps").locator(".say").inner_text().split()) & {"the", "of", "and"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_title_and_source_of_every_example_are_in_korean_too(shown: Callable[..., Page], name: str) -> None:
+    page = shown(work_out(built_in_inputs(name)), address="#language=ko")
+    for text in page.locator("h1, .facts").all_inner_texts():
+        assert re.search("[가-힣]", text), text
+
+
+def test_every_note_is_in_korean_too(minilm: LoadedModel) -> None:
+    masked = replace(
+        built_in_inputs("self-attention"), mask=np.zeros((3, 3), dtype=bool), sinks=(0.5,), temperature=2.0
+    )
+    notes = [
+        *work_out(masked).notes,
+        model_inputs(minilm.model, "뱀은 위험하다.", tokenizer=minilm.tokenizer)[0].notes[-1],
+    ]
+    projection = Projection(source=torch.zeros(2, 2), parameters=torch.zeros(2, 2), bias=None)
+    for found in ({"Q": None, "K": None, "V": projection}, dict.fromkeys("QKV"), dict.fromkeys("QKV", projection)):
+        notes.append(direct_note(found))
+    assert len(notes) == 8
+    for note in notes:
+        assert re.search("[가-힣]", korean(note)), note
+    assert "Q, K, V에서" in korean(notes[-1])
+    assert korean("my own title") == "my own title"

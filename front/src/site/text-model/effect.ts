@@ -25,7 +25,7 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
   const layers = layersOf(shape);
   for (const change of changes) {
     if (change.kind === "silence") changed.cut.fill(1);
-    if (change.kind === "cut") changed.cut[change.query * tokens + change.key] = 1;
+    if (change.kind === "cut") for (let query = change.query ?? 0; query <= (change.query ?? tokens - 1); query++) changed.cut[query * tokens + change.key] = 1;
     for (const { layer, head } of headsOf(change)) {
       const at = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head;
       if (change.kind === "sharpen") changed.temperatures[at] *= change.temperature;

@@ -7,6 +7,7 @@ import { hueOf, shade, strength, textColour } from "../../parts/colours";
 import { onKeys } from "../../parts/keys";
 import { Caution, Choice, Numbers, Panel, Table } from "../../parts/panel";
 import { Word } from "../../parts/word";
+import { course } from "../../state/course";
 import { linkedChoice } from "../../state/linked-signals";
 import { candidate, keptUnit, trace } from "../../state/state";
 import type { Side } from "../../trace/data";
@@ -48,7 +49,7 @@ export function AlignmentView() {
       {rare.length > 0 && <p class="caption note">{say.rareCharacters(rare.join(", "))}</p>}
       <p class="caption rule">
         {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{reliable ? "" : ` ${say.unreliable}`}{" "}
-        <button type="button" onClick={showRule}>{say.showHead}</button>
+        {!course.value && <button type="button" onClick={showRule}>{say.showHead}</button>}
       </p>
       <Caution />
       <Candidates />

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import { course } from "../../state/course";
 import { linkedNumber } from "../../state/linked-signals";
 import { changes, cut, decoded, head, keyTokens, layer, query, stage, trace } from "../../state/state";
-import { edge, stagesOf, type Stages } from "../../trace/attention";
+import { isCutFrom, stagesOf, type Stages } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import { hasOutput, isProjected } from "./worked-example";
 
@@ -47,7 +47,7 @@ export function availableStages(): number[] {
 export const temperatureOf = ({ layer }: ShownSteps) => (layer.temperature ?? 1) * changes.value.temperature;
 export const isScaled = (now: ShownSteps) => (now.layer.scale ?? 1) !== 1 || Boolean(now.layer.softcap || now.stages.bias) || temperatureOf(now) !== 1;
 export const isMasked = (now: ShownSteps) => Boolean(now.layer.bits) || now.stages.masked.includes(-Infinity);
-export const isCutAt = ({ query }: ShownSteps, key: number) => cut.value.has(edge(query, key));
+export const isCutAt = ({ query }: ShownSteps, key: number) => isCutFrom(cut.value, query, key);
 
 /** The stage that is shown. Until the reader chooses one, a worked example and a course begin with the first, other pages with the context. */
 export function currentStage(): number {

@@ -181,12 +181,13 @@ class AttentionChanger(TorchFunctionMode):
 
 
 def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
-    """Return whether the query of a `Cut` may attend to its key in an attention call before anything is cut.
+    """Return whether a query of a `Cut` may attend to its key in an attention call before anything is cut.
 
     `first_query` is the position in the text of the first query of the call.
     """
-    query, key = int(cut.query) - first_query, int(cut.key)
-    if not (0 <= query < call.grid.queries and key < call.grid.keys):
+    query, key = int(cut.query or 0) - first_query, int(cut.key)
+    queries = range(call.grid.queries) if cut.query is None else range(query, query + 1)
+    if not (queries.start >= 0 and queries.stop <= call.grid.queries and key < call.grid.keys):
         return False
-    keep = call.keep(call.grid.whole().part(queries=range(query, query + 1), keys=range(key, key + 1)))
+    keep = call.keep(call.grid.whole().part(queries=queries, keys=range(key, key + 1)))
     return keep is None or bool(keep.any())

@@ -22,6 +22,7 @@ from regard.views.page.data import token_records
 from regard.views.page.movement import array_record
 from regard.views.page.vectors import integers_of, step_of
 from regard.views.page.weights import SMALL_BELOW, UNITS
+from regard.views.page.worked_korean import korean
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
@@ -63,8 +64,7 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
         "images": [],
         "spectrogram": None,
         "worked": {
-            "source": escape_controls(inputs.source),
-            "notes": [escape_controls(note) for note in worked.notes],
+            "texts": {language: texts_of(worked, language) for language in ("en", "ko")},
             "matrices": {
                 name: array_record(name, torch.from_numpy(inputs.matrices[name]), blocks)
                 for name in GIVEN
@@ -73,6 +73,15 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
         },
         "blocks": blocks,
     }
+
+
+def texts_of(worked: WorkedAttention, language: str) -> dict[str, Any]:
+    """Return the title, the source and the notes of a worked example in a language, "en" or "ko"."""
+    said = korean if language == "ko" else str
+    title, source, *notes = (
+        escape_controls(said(text)) for text in (worked.title, worked.inputs.source, *worked.notes)
+    )
+    return {"title": title, "source": source, "notes": notes}
 
 
 def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any]:
