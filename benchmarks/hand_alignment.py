@@ -6,15 +6,21 @@ English word, divided at white space. One annotator made the alignments; nobody 
 measure for new text only if the translator was not trained on these pairs.
 """
 
+import subprocess
+from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
+from string import punctuation
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import torch
 import typer
 
-from regard.evaluation.alignment_error import ReferenceAlignment, alignment_error_rate
-from regard.translation.alignment_choice import measured_rules
+from regard.evaluation.alignment_error import Pairs, ReferenceAlignment, alignment_error_rate
+from regard.text.vocabulary import Vocabulary
+from regard.translation.alignment_choice import measured_rules, needed_words, piece_needs
 from regard.translation.translator import Translator
 
 ALIGNMENTS = Path(__file__).with_name("tatoeba_alignment.tsv")
@@ -25,31 +31,51 @@ Pair = tuple[str, str]
 def main(
     translator: Annotated[Path, typer.Argument(help="The folder of a translator from Korean to English.")],
     pairs: Annotated[Path, typer.Argument(help="kor.txt: English, a tab, Korean, a tab, the source.")],
+    eflomal: Annotated[
+        bool, typer.Option("--eflomal", help="Measure also eflomal, trained on all pairs (pip install eflomal).")
+    ] = False,
 ) -> None:
     """Print the alignment error rate of every alignment rule of a translator.
 
     \b
     Example
-      python benchmarks/hand_alignment.py ko-en kor.txt
+      python benchmarks/hand_alignment.py ko-en kor.txt --eflomal
     """
     torch.set_num_threads(1)
     loaded, right = Translator.load(translator, "cpu"), aligned_pairs(pairs)
     scored = loaded.score([korean for korean, _ in right], [english for _, english in right])
-    chosen = alignment_error_rate(zip((one.pairs for one in loaded.align(scored)), right.values(), strict=True))
-    print(f"{len(right)} pairs; the rule of the translator, {loaded.alignment_rule}: AER {100 * chosen:.1f}")
+
+    def print_error(name: str, found: Sequence[Pairs]) -> None:
+        print(f"AER {100 * alignment_error_rate(zip(found, right.values(), strict=True)):.1f}  {name}")
+
+    chosen = loaded.align(scored)
+    print(f"{len(right)} pairs")
+    print_error(f"the rule of the translator: {loaded.alignment_rule}", [one.pairs for one in chosen])
     for rule in measured_rules(loaded.model, scored, loaded.device):
-        error = alignment_error_rate(
-            zip((one.pairs for one in loaded.align(scored, rule)), right.values(), strict=True)
-        )
-        print(f"AER {100 * error:.1f}  {rule}")
+        print_error(str(rule), [one.pairs for one in loaded.align(scored, rule)])
+    needed = map(needed_words, piece_needs(loaded.model, scored, loaded.device))
+    print_error(
+        "the source word that a target piece needs most, if removing it costs at least 1 nat",
+        [
+            {(words[piece], one.target_word_of[piece]) for piece in words if piece in one.source_word_of_target_piece}
+            for one, words in zip(chosen, needed, strict=True)
+        ],
+    )
+    if eflomal:
+        others = [pair for pair in dict.fromkeys(pairs_of(pairs)) if pair not in right]
+        for name, found in eflomal_alignments(loaded, [*right, *others]).items():
+            print_error(name, found[: len(right)])
+
+
+def pairs_of(path: Path) -> list[Pair]:
+    """Return the pairs in kor.txt as (Korean text, English text)."""
+    lines = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    return [(korean, english) for english, korean, *_ in lines]
 
 
 def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
     """Return the reference alignments of the pairs in kor.txt, by (Korean text, English text)."""
-    texts = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        english, korean = line.split("\t")[:2]
-        texts[hash_of(korean, english)] = korean, english
+    texts = {hash_of(*pair): pair for pair in pairs_of(path)}
     found = {}
     for line in ALIGNMENTS.read_text(encoding="utf-8").splitlines():
         name, sure, possible = line.split("\t")
@@ -70,6 +96,44 @@ def word_pairs(text: str) -> frozenset[tuple[int, int]]:
     [(0, 0), (1, 2)]
     """
     return frozenset((int(source), int(target)) for source, _, target in (pair.partition("-") for pair in text.split()))
+
+
+# Alignments by a statistical word aligner
+
+
+def eflomal_alignments(translator: Translator, pairs: Sequence[Pair]) -> dict[str, Sequence[Pairs]]:
+    """Align the words of sentence pairs by eflomal, which learns from these pairs alone.
+
+    eflomal aligns pieces of words: those of the translator's vocabularies, in lower case and without punctuation.
+
+    Source: Östling & Tiedemann 2016, "Efficient word alignment with Markov chain Monte Carlo".
+    """
+    vocabularies = translator.source_vocabulary, translator.target_vocabulary
+    sources, targets = (
+        [pieces_with_words(vocabulary, text) for text in texts]
+        for vocabulary, texts in zip(vocabularies, zip(*pairs, strict=True), strict=True)
+    )
+    with TemporaryDirectory() as folder:
+        files = {option: Path(folder) / option for option in ("-s", "-t", "-f", "-r")}
+        for option, texts in (("-s", sources), ("-t", targets)):
+            lines = (" ".join(piece for piece, _ in text) for text in texts)
+            files[option].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        subprocess.run(["eflomal-align", *chain(*((name, str(path)) for name, path in files.items()))], check=True)
+        forward, reverse = (
+            [
+                {(source[i][1], target[j][1]) for i, j in word_pairs(line)}
+                for line, source, target in zip(files[name].read_text().splitlines(), sources, targets, strict=True)
+            ]
+            for name in ("-f", "-r")
+        )
+    both = [one & other for one, other in zip(forward, reverse, strict=True)]
+    return {"eflomal, forward": forward, "eflomal, reverse": reverse, "eflomal, forward and reverse": both}
+
+
+def pieces_with_words(vocabulary: Vocabulary, text: str) -> list[tuple[str, int]]:
+    """Return the subword pieces of a text, each with the index of its word."""
+    words = (word.strip(punctuation) or word for word in text.lower().split())
+    return [(piece, index) for index, word in enumerate(words) for piece in vocabulary.surfaces(word)]
 
 
 if __name__ == "__main__":

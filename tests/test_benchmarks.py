@@ -326,8 +326,25 @@ def test_alignments_by_hand_are_found_by_the_texts_of_their_pairs(tmp_path, monk
     (tmp_path / "kor.txt").write_text("die katze lief\tthe cat ran\tby\nkein hund\tno dog\tby\n")
     ((pair, found),) = hand_alignment.aligned_pairs(tmp_path / "kor.txt").items()
     assert (pair, found.possible) == (("the cat ran", "die katze lief"), {(0, 1)})
-    hand_alignment.main(translator_folder, tmp_path / "kor.txt")
-    assert capsys.readouterr().out.startswith("1 pairs; the rule of the translator, the last layer but one, mean over")
+
+    def align(command, check):
+        options = dict(zip(command[1::2], command[2::2], strict=True))
+        sides = [
+            [line.split() for line in (tmp_path / options[name]).read_text().splitlines()] for name in ("-s", "-t")
+        ]
+        lines = (" ".join(f"{i}-{len(to) - 1}" for i in range(len(of))) for of, to in zip(*sides, strict=True))
+        last = "".join(f"{line}\n" for line in lines)
+        for name in ("-f", "-r"):
+            (tmp_path / options[name]).write_text(last)
+
+    monkeypatch.setattr(hand_alignment.subprocess, "run", align)
+    hand_alignment.main(translator_folder, tmp_path / "kor.txt", eflomal=True)
+    first, chosen, *rules, needed, forward, _, _ = capsys.readouterr().out.splitlines()
+    assert first == "1 pairs"
+    assert chosen.split("  ")[1].startswith("the rule of the translator: the last layer but one, mean over heads, the")
+    assert len(rules) == 1
+    assert needed.split("  ")[1].startswith("the source word that a target piece needs most")
+    assert forward == "AER 66.7  eflomal, forward"  # 0-2 1-2 2-2, and only 2-2 is right: 1 - (1 + 1) / (3 + 3)
 
 
 def test_expected_and_found_chrf_are_printed_for_groups_of_lines(tmp_path, capsys, translator, translator_folder):

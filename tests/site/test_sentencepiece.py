@@ -161,6 +161,7 @@ WITH_ITEMS = [
     "톰은 New York에서 tom@example.org로 123.45 kg, ⟡와 12를 보냈다; 1234 억",
     "https://example.org/a?b=1, www.x.kr/다. Tom's tomcat is Tom, O'Neil & Søn-B2B 2024-05-06 99 ١٢٣ Ⅷ ２０２４年",
     "<2de> 뱀 뱀독 AT&T. ⟢⟐",
+    "https://ko.example/위키/한국_역사?쪽=2월_1일을 https://a.example/에는 www.한글.example/Café, http://ja.example/日本",
 ]
 """Texts with names, numbers, addresses and signs."""
 

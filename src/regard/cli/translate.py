@@ -159,8 +159,8 @@ def translate(
                 output.write(translator, found, first)
                 for number, one in enumerate(found, first):
                     unlike = one.unlike_source if sample else one.unlike  # a drawn translation may be improbable
-                    for remark in (*remarks_on_translation(one), *unlike):
-                        print_remark(f"line {number}: {remark}")
+                    if remarks := [*remarks_on_translation(one), *unlike]:
+                        print_remark(f"line {number}: {'; '.join(remarks)}")
                     n_untranslated += one.untranslated
                 first += len(texts)
                 count(len(texts))

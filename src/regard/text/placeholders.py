@@ -33,8 +33,17 @@ BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
 """Regular expressions for the positions at which an item may begin and end: not within a number or a Latin word."""
 
-ADDRESS = r"(?a:(?:https?://|www\.)[!-~]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
-"""A regular expression for a URL or an e-mail address; it ends before letters that are not ASCII."""
+SPACED_LETTER = r"[^\W\d_\x00-ɏḀ-ỿ\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+"""A regular expression for a letter that is not Latin, in a script with spaces between words, such as Hangul."""
+
+PARTICLE = "(?:[은는이가을를의로와과도만]|(?:으로|에서?|까지|부터)[는도]?)"
+"""A regular expression for a Korean particle: it follows a URL without a space."""
+
+URL_WORD = rf"(?:(?<=[/=&?#_.:+-])(?!{PARTICLE}(?!{SPACED_LETTER})){SPACED_LETTER}++|{SPACED_LETTER}++(?=[/=&?#_-]))"
+"""A regular expression for such letters within a URL: after a sign such as / (but no particle), or before one."""
+
+ADDRESS = rf"(?:(?:https?://|www\.)(?:[!-~À-ɏḀ-ỿ]|{URL_WORD})+(?<=[\w/])|(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+))"
+"""A regular expression for a URL or an e-mail address; a Korean particle after it is not matched."""
 
 NUMBER = r"(?=\d[.,:/-]?\d[.,:/-]?\d)(?>\d+(?:[.,:/-]\d+)*)(?!\s?[만억조万萬亿億兆])"
 """A regular expression for a number of at least three digits.

@@ -8,7 +8,11 @@ const NOT_LATIN = `(?:(?!${LATIN})[\\p{L}\\p{Nl}\\p{No}])`;
 // An item begins and ends anywhere but between two digits or between two Latin letters.
 const BEGIN = `(?:(?<!\\p{Nd})(?=\\p{Nd})|(?<!${LATIN})(?=${LATIN})|(?!\\p{Nd}|${LATIN}))`;
 const END = `(?:(?<=\\p{Nd})(?!\\p{Nd})|(?<=${LATIN})(?!${LATIN})|(?<!\\p{Nd})(?<!${LATIN}))`;
-const ADDRESS = "(?:(?:https?:\\/\\/|www\\.)[!-~]*[\\w\\/]|[\\w.+\\-]+@[\\w\\-]+(?:\\.[\\w\\-]+)+)";
+const SPACED_LETTER = "(?:(?![\\u0000-ɏḀ-ỿ\\u0e00-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff])[\\p{L}\\p{Nl}\\p{No}])";
+const SPACED_LETTERS = `${SPACED_LETTER}+(?!${SPACED_LETTER})`;
+const PARTICLE = "(?:[은는이가을를의로와과도만]|(?:으로|에서?|까지|부터)[는도]?)";
+const URL_WORD = `(?:(?<=[\\/=&?#_.:+\\-])(?!${PARTICLE}(?!${SPACED_LETTER}))${SPACED_LETTERS}|${SPACED_LETTERS}(?=[\\/=&?#_\\-]))`;
+const ADDRESS = `(?:(?:https?:\\/\\/|www\\.)(?:[!-~À-ɏḀ-ỿ]|${URL_WORD})+(?<=[\\p{L}\\p{N}_\\/])|[\\w.+\\-]+@[\\w\\-]+(?:\\.[\\w\\-]+)+)`;
 // The lookahead with the group `whole` is an atomic group, which JavaScript lacks
 const NUMBER = "(?=\\p{Nd}[.,:\\/\\-]?\\p{Nd}[.,:\\/\\-]?\\p{Nd})(?=(?<whole>\\p{Nd}+(?:[.,:\\/\\-]\\p{Nd}+)*))\\k<whole>(?!\\s?[만억조万萬亿億兆])";
 
