@@ -68,9 +68,9 @@ def processor_level() -> str | None:
     return names[0] if len(names) == 1 else [None, *names][library.regard_processor_level()]
 
 
-def has_avx512() -> bool:
-    """Return whether the kernels in use compute with AVX-512: 16 float32 numbers at a time."""
-    return (processor_level() or "").startswith("x86-64-v4")
+def has_avx2() -> bool:
+    """Return whether the kernels in use compute with AVX2 or AVX-512: 8 or 16 float32 numbers at a time."""
+    return processor_level() in ("x86-64-v3", "x86-64-v4", "x86-64-v4-vnni")
 
 
 def load(name: str) -> ctypes.CDLL:

@@ -27,14 +27,14 @@ from regard.attention.representation import type_name
 from regard.attention.statistics.choose import Engine, find_engine
 from regard.attention.statistics.cpu.scores import kernel_computes_scores
 from regard.attention.weights import BLOCK_WEIGHTS, context_of
-from regard.kernels.library import has_avx512
+from regard.kernels.library import has_avx2
 
 Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
 Context = Float[Tensor, "batch heads queries d_value"]
 
-MIN_WEIGHTS, MIN_QUERIES = 2**19, 64
-"""The fewest weights, and queries per head, for which regard's C kernel may be faster than PyTorch's kernel."""
+MIN_WEIGHTS = 2**15
+"""The fewest weights of a call for which regard's C kernel may be faster than PyTorch's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +179,16 @@ def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
 def favours_cpu_kernel(call: Call) -> bool:
     """Return whether regard's C kernel is faster than PyTorch's fused kernel, which must support the call.
 
-    True for large calls whose mask or bias differs between queries: PyTorch's kernel takes such a mask as a whole
-    matrix, unless the mask is causal, and also computes the scores of masked keys. With AVX-512, the C kernel is faster
-    for all large float32 calls; without AVX-512, the two kernels are equally fast for other masks.
+    With AVX2 or AVX-512, it is faster in float32. In half precision, PyTorch's kernel may use matrix instructions that
+    the C kernel does not; but it takes a mask that differs between queries as a whole matrix, unless it is causal, and
+    also computes the scores of masked keys.
     """
     grid, formula = call.grid, call.formula
     assert formula is not None
     if formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
-    if grid.queries < MIN_QUERIES or grid.shape.numel() < MIN_WEIGHTS:
+    if grid.shape.numel() < MIN_WEIGHTS or not has_avx2():
         return False
-    if not (fused.varies_by_query(call.mask, formula.bias) or (call.query.dtype == torch.float32 and has_avx512())):
+    if call.query.dtype != torch.float32 and not fused.varies_by_query(call.mask, formula.bias):
         return False
     return kernel_computes_scores(call)
