@@ -1,4 +1,7 @@
-"""A process that has imported regard's training and runs programs in forked processes, so that no start imports."""
+"""A process that has imported regard's training and runs programs in forked processes, so that no start imports.
+
+Also `die_at`, a function for programs that die at a chosen call.
+"""
 
 import json
 import os
@@ -11,6 +14,26 @@ from pathlib import Path
 
 SECONDS = 90
 """The largest number of seconds that a program may take."""
+
+DIE_AT = """
+import os
+
+def die_at(nth):
+    done = 0
+    def counted(real):
+        def call(*arguments, **named):
+            nonlocal done
+            done += 1
+            if done == nth:
+                os._exit(9)
+            return real(*arguments, **named)
+        return call
+    for name in ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir"):
+        setattr(os, name, counted(getattr(os, name)))
+
+os.fsync = lambda file: None  # its moments count; the disk's time does not
+"""
+"""The beginning of a program: die_at(3) lets the process die at the third call that changes the disk."""
 
 FORKING = """
 import ctypes, json, os, sys

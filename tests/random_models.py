@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 from torch.testing import assert_close
-from transformers import T5Config, T5ForConditionalGeneration
+from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 
 TEXT = {
     "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -32,6 +32,12 @@ def t5(std=0.3, **changes):
     """A random T5 of 2 layers with 6 heads, by default with MiniLM's vocabulary."""
     sizes = {"vocab_size": 30522, "d_model": 24, "d_kv": 4, "d_ff": 37, "num_layers": 2, "num_heads": 6}
     return sharp(T5ForConditionalGeneration(T5Config(**sizes | {"decoder_start_token_id": 0} | changes)), std)
+
+
+def gpt2(std=0.2, **changes):
+    """A random GPT-2 of 2 layers with 4 heads, by default with MiniLM's vocabulary."""
+    sizes = {"vocab_size": 30522, "n_layer": 2, "n_head": 4, "n_embd": 48, "bos_token_id": 101, "eos_token_id": 102}
+    return sharp(GPT2LMHeadModel(GPT2Config(**sizes | changes)), std)
 
 
 def eager_outputs(model, inputs):

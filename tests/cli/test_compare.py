@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import torch
 from cli_runner import invoke, output, refused
 
 from regard.views.terminal.comparison import percent_cell
@@ -23,8 +24,6 @@ def test_a_model_and_itself_do_not_differ(tmp_path):
 
 
 def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
-    import torch
-
     model = minilm.model.__class__(minilm.model.config).eval()
     model.load_state_dict(minilm.model.state_dict())
     with torch.no_grad():

@@ -1,12 +1,14 @@
 """`regard evaluate`: its outputs, its pipes, its refusals."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 from cli_runner import invoke, refused
 
 from regard.cli.text_lines import read_file_lines
+from regard.translation.translator import Translator
 
 FILES = {
     "test.de": "die Katze saß auf der Matte .\nzwei Hunde laufen über das Feld .\n",
@@ -26,12 +28,14 @@ def files(tmp_path, monkeypatch):
 
 
 def run(*arguments, text=None):
-    return invoke("evaluate", *arguments, text=text)
+    """Run `regard evaluate`, which succeeds."""
+    result = invoke("evaluate", *arguments, text=text)
+    assert result.exit_code == 0, result.exception
+    return result
 
 
 def test_scores_in_the_terminal(files):
     result = run("test.de", "system.de")
-    assert result.exit_code == 0, result.exception
     bleu = sacrebleu.corpus_bleu(read_file_lines(files / "system.de"), [read_file_lines(files / "test.de")])
     assert result.stdout.splitlines()[1].rstrip() == f"BLEU     {bleu.score:.1f}"
     assert "exact    50.0   % of 2 lines" in result.stdout
@@ -39,10 +43,9 @@ def test_scores_in_the_terminal(files):
     assert "\n    source" not in result.stdout
 
 
-def test_all_of_it_with_a_second_system(files):
+def test_a_page_and_a_json_file_with_a_second_system(files):
     options = ["--source", "test.en", "--against", "other.de", "--html", "a.html", "--json", "a.json", "--worst", "1"]
     result = run("test.de", "system.de", *options)
-    assert result.exit_code == 0, result.exception
     assert result.stdout.endswith("\nwrote a.html\nwrote a.json\n")
     assert "difference" in result.stdout
     assert "\n    source       the cat sat on the mat ." in result.stdout
@@ -53,9 +56,8 @@ def test_all_of_it_with_a_second_system(files):
     assert document["n_lines"] == len(document["sentences"]) == 2
 
 
-def test_a_pipe_in_and_json_out(files):
+def test_translations_from_a_pipe_and_json_on_standard_output(files):
     result = run("test.de", "-", "--json", "-", text=FILES["system.de"])
-    assert result.exit_code == 0, result.exception
     assert json.loads(result.stdout)["exact"] == 50
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
 
@@ -63,10 +65,8 @@ def test_a_pipe_in_and_json_out(files):
 def test_bleu_of_lines_with_few_words_counts_characters(tmp_path):
     (tmp_path / "few").write_text("사만 이천칠\n")
     (tmp_path / "many").write_text("the cat sat on a mat\n")
-    few, many, chosen = (
-        invoke("evaluate", tmp_path / name, tmp_path / name, *options)
-        for name, options in (("few", ()), ("many", ()), ("few", ("--tokenize", "13a")))
-    )
+    few, many = (run(tmp_path / name, tmp_path / name) for name in ("few", "many"))
+    chosen = run(tmp_path / "few", tmp_path / "few", "--tokenize", "13a")
     assert "tok:char" in few.stdout
     assert few.stderr.startswith("regard: BLEU counts characters, as in training, because")
     assert "tok:13a" in many.stdout
@@ -91,10 +91,6 @@ def test_several_references_and_settings(files):
 
 
 def test_a_translator_translates_first(files, monkeypatch):
-    from types import SimpleNamespace
-
-    from regard.translation import translator
-
     class Fake:
         def translate(self, texts, truncate, split):
             asked.append(truncate)
@@ -107,9 +103,8 @@ def test_a_translator_translates_first(files, monkeypatch):
         return Fake()
 
     asked = []
-    monkeypatch.setattr(translator.Translator, "load", load)
+    monkeypatch.setattr(Translator, "load", load)
     result = run("test.de", "--translator", "en-de", "--source", "test.en", "--html", "a.html")
-    assert result.exit_code == 0, result.exception
     assert result.stdout.splitlines()[:5] == run("test.de", "system.de").stdout.splitlines()[:5]
     assert "<title>en-de · regard</title>" in (files / "a.html").read_text()
     run("test.de", "--translator", "en-de", "--source", "test.en", "--truncate", "--device", "cpu", "--int8")
@@ -128,17 +123,15 @@ def test_a_translator_translates_long_lines_as_regard_translate_does(translator_
     assert "line 2" not in found.stderr
 
 
+ONE_SOURCE = "give the file of translations, or a translator that makes them."
+UNEQUAL = "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence."
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["test.de"],
-            "got neither HYPOTHESIS nor --translator; give the file of translations, or a translator that makes them.",
-        ),
-        (
-            ["test.de", "system.de", "-t", "en-de"],
-            "got both HYPOTHESIS and --translator; give the file of translations, or a translator that makes them.",
-        ),
+        (["test.de"], f"got neither HYPOTHESIS nor --translator; {ONE_SOURCE}"),
+        (["test.de", "system.de", "-t", "en-de"], f"got both HYPOTHESIS and --translator; {ONE_SOURCE}"),
         (
             ["test.de", "-t", "en-de"],
             "--translator translates the file --source, which is missing; name the file to translate.",
@@ -146,19 +139,13 @@ def test_a_translator_translates_long_lines_as_regard_translate_does(translator_
         (["test.de", "system.de", "--truncate"], "--truncate is an option of --translator; give that as well."),
         (["test.de", "system.de", "--int8"], "--int8 is an option of --translator; give that as well."),
         (["test.de", "system.de", "--device", "cpu"], "--device is an option of --translator; give that as well."),
-        (
-            ["test.de", "short.de"],
-            "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence.",
-        ),
-        (
-            ["test.de", "system.de", "-s", "short.de"],
-            "test.de has 2 lines and short.de has 1 line; line n of each must belong to the same sentence.",
-        ),
+        (["test.de", "short.de"], UNEQUAL),
+        (["test.de", "system.de", "-s", "short.de"], UNEQUAL),
         (["-", "-"], "- is standard input, which can be read only once, and it is given twice; name a file."),
         (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),
         (["test.de", "."], "cannot read .: is a directory; name another file."),
     ],
 )
-def test_refusals(files, arguments, message):
+def test_files_and_options_that_do_not_fit_are_refused(files, arguments, message):
     assert refused("evaluate", *arguments) == message
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)

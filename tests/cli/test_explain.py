@@ -72,11 +72,8 @@ def test_a_head_of_a_model_begins_with_one_query(snake, tmp_path):
         assert [float(cell) for cell in rows[name][:4]] == pytest.approx([float(n) for n in exact], abs=2e-4)
     total = float((steps.scores[7] - steps.scores[7].max()).exp().sum())
     assert [float(cell) for cell in rows["sum"]] == pytest.approx([total, 1], abs=1e-4)
-    assert lines[-3:] == [
-        "--all shows every matrix of every token, --html FILE the steps as a page.",
-        "",
-        f"wrote {path}",
-    ]
+    hint = "--all shows every matrix of every token, --html FILE the steps as a page."
+    assert lines[-3:] == [hint, "", f"wrote {path}"]
     assert all(cell_len(line) <= 80 for line in lines[:-1])
     assert '"worked":' in path.read_text()
 
@@ -106,10 +103,10 @@ def test_a_text_that_is_too_long_is_cut():
     assert all(cell_len(line) <= 80 for line in shown.splitlines())
 
 
-def test_json_has_every_stage(tmp_path):
+def test_json_has_every_stage_in_a_file_or_alone_on_standard_output(tmp_path):
     path = tmp_path / "all.json"
-    text = explain("--json", path)
-    assert text.endswith(f"\n\nwrote {path}\n")
+    assert explain("--json", path).endswith(f"\n\nwrote {path}\n")
+    assert explain("--json", "-") == path.read_text()
     stages = {stage["name"]: stage["matrix"] for stage in json.loads(path.read_text())["stages"]}
     assert stages == {stage.name: stage.matrix.tolist() for stage in worked_example("self-attention").stages}
 
@@ -148,23 +145,18 @@ def test_a_pipe_gets_plain_text_and_is_wider():
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_the_list_and_the_help_load_nothing_heavy():
-    program = (
-        "import sys\nfrom regard.cli.explain import explain, print_examples\nprint_examples()\n"
-        "print([name for name in ('torch', 'transformers', 'numpy', 'matplotlib') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_numbers_by_hand_need_no_torch():
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [(["--list"], ["torch", "transformers", "matplotlib", "numpy"]), ([], ["torch", "transformers", "matplotlib"])],
+)
+def test_the_list_and_numbers_by_hand_need_no_heavy_package(arguments, absent):
     """PyTorch takes longer to import than everything else that `regard explain` does."""
     program = (
-        "import sys\nfrom regard.cli.main import app\napp(['explain'], standalone_mode=False)\n"
-        "print([name for name in ('torch', 'transformers', 'matplotlib') if name in sys.modules])"
+        f"import sys\nfrom regard.cli.main import app\napp({['explain', *arguments]}, standalone_mode=False)\n"
+        f"print([name for name in {absent} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "context = weights V" in done.stdout
+    assert ("context = weights V" in done.stdout) == (arguments == [])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -172,9 +164,3 @@ def test_help_shows_the_file_format():
     text = explain("--help")
     assert 'mask = "causal"' in text
     assert "W_q = [[1, 0], [0, 1]]" in text
-
-
-def test_numbers_to_standard_output_and_nothing_else(tmp_path):
-    alone = explain("--json", "-")
-    explain("--json", tmp_path / "a.json")
-    assert alone == (tmp_path / "a.json").read_text()

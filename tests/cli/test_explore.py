@@ -28,13 +28,17 @@ def test_the_address_that_it_prints_shows_the_page_until_ctrl_c(host, snake, tmp
     assert running.returncode in (0, 130)
 
 
-def test_refusals(tmp_path):
-    taken = socket.create_server(("127.0.0.1", 0))
-    port = taken.getsockname()[1]
-    assert refused("explore", "--port", port) == (
-        f"cannot listen on 127.0.0.1 port {port}: address already in use; give another --port or --host."
+@pytest.fixture
+def taken():
+    """Yield the number of a port on which a server listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_taken_port_and_a_folder_without_a_translator_are_refused(tmp_path, taken):
+    assert refused("explore", "--port", taken) == (
+        f"cannot listen on 127.0.0.1 port {taken}: address already in use; give another --port or --host."
     )
-    taken.close()
     assert refused("explore", "--translator", tmp_path) == (f"{tmp_path} holds no translator; regard train makes one.")
     assert refused("explore", "--translator", tmp_path, "--model", "MiniLM") == (
         "--model and --translator cannot be given together; give one of them."
@@ -42,28 +46,23 @@ def test_refusals(tmp_path):
 
 
 def test_a_model_that_reads_no_text_is_refused(tmp_path):
-    config = ViTConfig(
-        hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=8, patch_size=4
-    )
-    ViTModel(config).save_pretrained(tmp_path)
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    ViTModel(ViTConfig(**sizes, image_size=8, patch_size=4)).save_pretrained(tmp_path)
     assert refused("explore", "--model", tmp_path, "--no-browser") == (
         "ViTModel reads no text; give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE."
     )
 
 
-def test_without_transformers_only_a_trace_or_a_translator_is_explored(tmp_path, monkeypatch):
-    taken = socket.create_server(("127.0.0.1", 0))
-    port = taken.getsockname()[1]
+def test_without_transformers_only_a_trace_or_a_translator_is_explored(tmp_path, monkeypatch, taken):
     monkeypatch.setitem(sys.modules, "transformers", None)
     missing = (
         "this needs the package transformers, which is not installed; install it with "
         "pip install 'regard[explore,huggingface]'."
     )
-    assert refused("explore", "--port", port) == missing
+    assert refused("explore", "--port", taken) == missing
     assert refused("explore", "--trace", tmp_path / "t.safetensors", "--model", "MiniLM") == missing
     assert refused("explore", "--translator", tmp_path) == f"{tmp_path} holds no translator; regard train makes one."
     assert refused("explore", "--trace", tmp_path / "t") == f"cannot read {tmp_path / 't'}: no such file or directory."
-    taken.close()
 
 
 def test_all_missing_packages_are_named_at_once(monkeypatch):
@@ -73,14 +72,11 @@ def test_all_missing_packages_are_named_at_once(monkeypatch):
         "this needs the packages uvicorn, starlette and transformers, which are not installed; install them with "
         "pip install 'regard[explore,huggingface]'."
     )
-    assert refused("explore", "--translator", "en-ko") == (
-        "this needs the packages uvicorn and starlette, which are not installed; install them with "
-        "pip install 'regard[explore,translation]'."
-    )
-    assert refused("serve", "en-ko") == (
-        "this needs the packages uvicorn and starlette, which are not installed; install them with "
-        "pip install 'regard[explore,translation]'."
-    )
+    for verb in (("explore", "--translator", "en-ko"), ("serve", "en-ko")):
+        assert refused(*verb) == (
+            "this needs the packages uvicorn and starlette, which are not installed; install them with "
+            "pip install 'regard[explore,translation]'."
+        )
 
 
 def test_two_searches_for_one_service_are_refused():

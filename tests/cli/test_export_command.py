@@ -30,7 +30,7 @@ def test_the_difference_is_printed(translator_folder, tmp_path, to, now):
         (["--to", "onnx", "--lines", "none.en"], "cannot read none.en: no such file or directory; name another file."),
     ],
 )
-def test_refusals(translator_folder, tmp_path, monkeypatch, options, message):
+def test_an_unknown_format_and_a_missing_file_are_refused(translator_folder, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     assert refused("export", translator_folder, *options, "--out", "out") == message
     assert list(tmp_path.iterdir()) == []

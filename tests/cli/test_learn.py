@@ -14,9 +14,8 @@ pytestmark = pytest.mark.usefixtures("minilm_once")
 def test_without_arguments_it_lists_the_lessons() -> None:
     lines = output("learn", "--language", "en").splitlines()
     assert [line.split()[1] for line in lines[: len(NAMES)]] == list(NAMES)
-    assert (
-        lines[-1] == "regard learn 1 shows the first one; regard learn --html course.html writes all of them as a page."
-    )
+    hint = "regard learn 1 shows the first one; regard learn --html course.html writes all of them as a page."
+    assert lines[-1] == hint
 
 
 def test_a_lesson_has_its_text_its_numbers_and_its_commands() -> None:
@@ -58,7 +57,7 @@ def test_all_lessons_are_written_as_a_page(tmp_path: Path) -> None:
     assert '"first":2,"language":"ko"' in page.read_text(encoding="utf-8")
 
 
-def test_refusals() -> None:
+def test_a_language_and_a_lesson_that_do_not_exist_are_refused() -> None:
     assert refused("learn", "--language", "de") == (
         "--language de: the lessons are in English and Korean; give en or ko."
     )

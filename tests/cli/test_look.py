@@ -4,10 +4,15 @@ import json
 import wave
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cli_runner import invoke, output, refused
+from PIL import Image
 from torch.testing import assert_close
+from transformers import GPT2Config, GPT2LMHeadModel, SwinConfig, SwinModel, ViTConfig, ViTImageProcessorPil, ViTModel
 
+from regard.cli.media_files import frames_per_second, read_frames, read_picture
+from regard.tracing.media.wave_file import read_wave
 from regard.translation.translator import Translator
 
 SNAKE = "The snake is very dangerous because it has a venom."
@@ -19,19 +24,19 @@ def look(*arguments, text=None):
     return output("look", *arguments, text=text)
 
 
-def test_the_snake_from_standard_input():
+def test_a_text_from_standard_input_is_read():
     text = look("-", "--token", "it", "--head", "L3H1", text=SNAKE + "\n")
     assert "6 layers × 12 heads · 13 tokens" in text
     assert "snake  0.674" in text
 
 
-def test_korean_and_markup():
+def test_korean_and_markup_are_shown_as_they_are():
     text = look("뱀은 <script>alert(1)</script> 위험하다.", "--token", "script")
     assert "<script>alert(1)</script>" in text
     assert "('script' occurs twice; this is script:1)" in text
 
 
-def test_all_files(tmp_path):
+def test_every_kind_of_file_is_written(tmp_path):
     paths = {ending: tmp_path / f"snake.{ending}" for ending in ("html", "png", "svg", "pdf", "json")}
     options = [word for ending, path in paths.items() for word in (f"--{ending}", str(path))]
     text = look("It is a snake.", "--token", "it", *options)
@@ -69,7 +74,7 @@ def test_json_of_all_heads_or_of_a_layer_and_nothing_else_on_standard_output(tmp
     assert len(json.loads(look("a snake", "--json", "-", "--layer", "2"))["weights"]) == 12
 
 
-def test_too_many_weights_for_json(tmp_path, monkeypatch):
+def test_too_many_weights_for_json_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.views.json_text.MAX_WEIGHTS", 1000)
     assert refused("look", SNAKE, "--json", tmp_path / "a.json") == (
         "72 heads have 12,168 weights, more than the 1,000 that one JSON file takes; "
@@ -100,15 +105,13 @@ def test_too_many_weights_for_json(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_refusals(arguments, message, tmp_path, monkeypatch):
+def test_texts_heads_models_and_files_that_do_not_fit_are_refused(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refused("look", *arguments) == message
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_that_writes(tmp_path, minilm):
-    from transformers import GPT2Config, GPT2LMHeadModel
-
+def test_a_model_that_writes_goes_on_with_the_text(tmp_path, minilm):
     config = GPT2Config(vocab_size=30522, n_layer=1, n_head=2, n_embd=8, bos_token_id=101, eos_token_id=102)
     GPT2LMHeadModel(config).save_pretrained(tmp_path / "writer")
     minilm.tokenizer.save_pretrained(tmp_path / "writer")
@@ -143,9 +146,8 @@ def test_the_remarks_on_a_translation_are_printed(translator, tmp_path):
     result = invoke("look", "a dog ẞ", "--model", folder)
     (found,) = Translator.load(folder).translate(["a dog ẞ"])
     assert len(found.unlike) == 2
-    assert result.stderr.splitlines() == [
-        f"regard: {remark}" for remark in ("the translator does not know 'ẞ'", *found.unlike)
-    ]
+    remarks = "the translator does not know 'ẞ'", *found.unlike
+    assert result.stderr.splitlines() == [f"regard: {remark}" for remark in remarks]
 
 
 def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
@@ -156,25 +158,19 @@ def test_a_translator_is_not_asked_for_new_tokens(translator_folder):
 
 @pytest.fixture
 def picture(tmp_path):
-    from PIL import Image
-
     Image.new("RGB", (40, 30), (200, 60, 30)).save(tmp_path / "red.png")
     return tmp_path / "red.png"
 
 
 @pytest.fixture
 def vit_folder(tmp_path):
-    from transformers import ViTConfig, ViTImageProcessorPil, ViTModel
-
-    config = ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
-    )
-    ViTModel(config).save_pretrained(tmp_path / "vit")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    ViTModel(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained(tmp_path / "vit")
     ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "vit")
     return tmp_path / "vit"
 
 
-def test_a_picture(tmp_path, picture, vit_folder):
+def test_a_picture_is_read_by_a_model_of_pictures(tmp_path, picture, vit_folder):
     drawn = tmp_path / "seen.png"
     text = look("--image", picture, "--model", vit_folder, "--token", "1,2", "--head", "L0H1", "--png", drawn)
     assert "1 layer × 2 heads · 17 tokens" in text
@@ -183,8 +179,6 @@ def test_a_picture(tmp_path, picture, vit_folder):
 
 
 def test_one_stage_of_a_model_that_merges_patches_is_shown_and_a_remark_names_another(tmp_path, picture):
-    from transformers import SwinConfig, SwinModel, ViTImageProcessorPil
-
     sizes = {"image_size": 32, "embed_dim": 8, "depths": [2, 1], "num_heads": [1, 2], "window_size": 4}
     SwinModel(SwinConfig(**sizes)).save_pretrained(tmp_path / "swin")
     ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "swin")
@@ -197,20 +191,15 @@ def test_one_stage_of_a_model_that_merges_patches_is_shown_and_a_remark_names_an
     assert "1 layer × 2 heads · 16 tokens" in look("--image", picture, "--model", tmp_path / "swin")
 
 
-def test_several_pictures(picture, vit_folder):
-    text = look(
-        "--image", picture, "--image", picture, "--model", vit_folder, "--token", "1:1,2", "--head", "L0H1"
-    )  # fmt: skip
+def test_several_pictures_are_read_together(picture, vit_folder):
+    pictures = "--image", picture, "--image", picture
+    text = look(*pictures, "--model", vit_folder, "--token", "1:1,2", "--head", "L0H1")
     assert "1 layer × 2 heads · 34 tokens" in text
     lines = [line.strip() for line in text.splitlines()]
     assert lines[lines.index("picture 0: 0") + 2].startswith("picture 1: 0.9")  # no grid of zeros
 
 
 def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
-    from PIL import Image
-
-    from regard.cli.media_files import frames_per_second, read_frames, read_picture
-
     colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
     first, *others = (Image.new("RGB", (8, 6), colour) for colour in colours)
     first.save(tmp_path / "clip.gif", save_all=True, append_images=others)
@@ -232,10 +221,6 @@ def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
 
 
 def test_a_recording_is_read_as_samples(tmp_path):
-    import numpy as np
-
-    from regard.tracing.media.wave_file import read_wave
-
     samples = np.array([[0, 16384], [-32768, -16384]], dtype="<i2")
     with wave.open(str(tmp_path / "two.wav"), "wb") as file:
         file.setnchannels(2)
@@ -246,7 +231,7 @@ def test_a_recording_is_read_as_samples(tmp_path):
     assert (numbers.tolist(), rate) == ([0.25, -0.75], 8000)
 
 
-def test_refusals_of_pictures_and_recordings(tmp_path, picture, vit_folder):
+def test_pictures_and_recordings_that_cannot_be_read_are_refused(tmp_path, picture, vit_folder):
     assert refused("look") == ("there is nothing to look at; give a text, --image, --video or --audio.")
     assert refused("look", "--image", picture) == (
         "MiniLM reads text alone; name a model of pictures or recordings with --model."

@@ -39,7 +39,7 @@ def run_main(monkeypatch, capsys):
     return run
 
 
-def test_version():
+def test_the_version_names_the_kernels_too():
     assert output("--version") == f"regard {version('regard')}\n{description()}\n"
 
 
@@ -125,9 +125,8 @@ def test_threads_are_told_to_sleep_before_torch_is_loaded():
         "import os, sys\nfrom regard.cli.main import run\nassert 'torch' not in sys.modules\n"
         "sys.argv = ['regard', '--version']\ntry:\n    run()\nfinally:\n    print(os.environ['GOMP_SPINCOUNT'])"
     )
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-    }
+    chosen = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
+    environment = {name: value for name, value in os.environ.items() if name not in chosen}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines()[-1] == "1000"
 
@@ -180,10 +179,8 @@ def test_an_output_that_cannot_be_written_is_told_in_a_line(arguments, run_main,
 def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
     status, _, error = run_main("explain")
-    assert status == 2
-    assert error == (
-        "regard: the output is encoded in latin-1, which has no '─'; set PYTHONUTF8=1 or a locale with UTF-8.\n"
-    )
+    message = "the output is encoded in latin-1, which has no '─'; set PYTHONUTF8=1 or a locale with UTF-8."
+    assert (status, error) == (2, f"regard: {message}\n")
 
 
 def importing_from(folder):
@@ -206,9 +203,8 @@ def test_ctrl_c_stops_cleanly_while_the_command_is_still_loading(tmp_path):
 def test_ctrl_c_that_the_shell_ignores_for_a_background_job_stays_ignored(tmp_path):
     (tmp_path / "typer.py").write_text(f"import os, sys\nos.kill(os.getpid(), {signal.SIGINT:d})\nsys.exit(7)\n")
     command = " ".join(map(shlex.quote, [*COMMAND, "explain"]))
-    done = subprocess.run(
-        f"trap '' INT; {command}", shell=True, capture_output=True, text=True, env=importing_from(tmp_path)
-    )
+    environment = importing_from(tmp_path)
+    done = subprocess.run(f"trap '' INT; {command}", shell=True, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (7, "")
 
 
@@ -239,10 +235,8 @@ def test_a_closed_standard_input_is_told_in_a_line(arguments, run_main, monkeypa
 def test_a_closed_standard_output_is_told_in_a_line():
     command = " ".join(map(shlex.quote, [*COMMAND, "explain"]))
     done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "regard: standard output is closed; send it to a file, or to /dev/null.\n",
-    )
+    message = "regard: standard output is closed; send it to a file, or to /dev/null.\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb\n.toml", "a\u202eb\u2028.toml", os.fsdecode(b"a\xff.toml")])
@@ -250,11 +244,11 @@ def test_characters_that_a_terminal_would_execute_are_shown_by_their_codes(name,
     shown = {"\x1b": "‹1B›", "\n": "⏎", "\u202e": "‹202E›", "\u2028": "‹2028›", "\udcff": "‹DCFF›"}
     expected = "".join(shown.get(letter, letter) for letter in name)
     status, _, error = run_main("explain", tmp_path / name)
-    assert (status, error.splitlines()) == (
-        2,
-        [f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, or take a built-in example "
-         "(--list names them)."],
-    )  # fmt: skip
+    assert status == 2
+    assert error.splitlines() == [
+        f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, or take a built-in example (--list names "
+        "them)."
+    ]
     _, printed, _ = run_main("explain", "--json", tmp_path / name)
     assert printed.splitlines()[-1] == f"wrote {tmp_path}/{expected}"
     (tmp_path / name).unlink()

@@ -79,6 +79,5 @@ def test_the_silence_after_a_recording_is_told_and_shown_on_demand(handmade, mon
     shown = invoke(*look, "--padding", "--png", tmp_path / "all.png")
     assert shown.stderr == ""
     assert "on the silence" not in shown.stdout
-    assert (tmp_path / "all.png").read_bytes() == trace.figure(
-        tmp_path / "same.png", "0.50s", "L1H2", padding=True
-    ).read_bytes()
+    same = trace.figure(tmp_path / "same.png", "0.50s", "L1H2", padding=True)
+    assert (tmp_path / "all.png").read_bytes() == same.read_bytes()

@@ -65,7 +65,7 @@ def test_a_stopped_scan_goes_on(tmp_path, texts, monkeypatch):
     assert not (tmp_path / "heads.csv.progress").exists()
 
 
-def test_refusals(texts, translator_folder):
+def test_another_kind_of_table_and_a_translator_are_refused(texts, translator_folder):
     assert refused("scan", texts, "--out", "heads.txt") == (
         "cannot tell what kind of table heads.txt is; its name must end in .csv or .parquet."
     )

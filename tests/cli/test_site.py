@@ -19,14 +19,8 @@ def test_the_difference_the_size_and_the_next_command_are_printed(
 ) -> None:
     asked = []
     difference = Difference(1.7e-6, 1.5e-6)
-    model = Exported(
-        kind="encoder",
-        first=handmade("a b"),
-        files={},
-        max_tokens=7,
-        difference=difference,
-        report=f"at most {difference}",
-    )
+    first, report = handmade("a b"), f"at most {difference}"
+    model = Exported(kind="encoder", first=first, files={}, max_tokens=7, difference=difference, report=report)
 
     def write(*arguments: object, **settings: object) -> Site:
         asked.append((arguments, settings))
@@ -49,7 +43,7 @@ def test_the_difference_the_size_and_the_next_command_are_printed(
     ]
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_a_folder_in_use_and_a_missing_runtime_are_refused(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("mine")
     assert refused("site", tmp_path) == f"{tmp_path} is not empty; name a new folder, or remove what is in it first."
     absent = tmp_path / "absent.tgz"

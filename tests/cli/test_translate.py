@@ -91,7 +91,7 @@ def test_a_translation_with_integers_as_weights(folder):
         ("a\0b\n", ["a\0b"]),
     ],
 )
-def test_what_a_line_is(folder, text, meant):
+def test_only_line_feeds_end_lines(folder, text, meant):
     assert len(lines(folder, text=text)) == len(meant)
     assert [line for part in read_lines(BytesIO(text.encode())) for line in part] == meant
 
@@ -189,7 +189,7 @@ def test_n_best_with_scores(folder, translator):
     assert len(lines(folder, "--n-best", 8, text="no dog\n")) == 8  # the beam is as wide as it must be
 
 
-def test_json(folder, translator):
+def test_json_has_the_texts_scores_and_alignments(folder, translator):
     records = [json.loads(line) for line in lines(folder, "--json", "--n-best", 2)]
     found = translator.translate(LINES, search=Beam(n_best=2))
     assert [record["text"] for record in records] == [one.text for one in found]
@@ -199,7 +199,7 @@ def test_json(folder, translator):
         assert len(record["candidates"]) == len(one.candidates)
 
 
-def test_prefixes(folder, tmp_path):
+def test_translations_begin_with_the_prefix_or_that_of_the_line(folder, tmp_path):
     assert all(line.startswith("ein hund") for line in lines(folder, "--prefix", "ein hund") if line)
     path = tmp_path / "prefixes.txt"
     path.write_text("die\n\nein\n")
@@ -250,7 +250,7 @@ def test_a_line_with_a_clause_that_is_too_long_is_marked_and_the_rest_goes_on(fo
     assert result.exit_code == 1
 
 
-def test_a_line_that_is_no_text(folder):
+def test_the_lines_before_one_that_is_no_text_are_translated(folder):
     result = invoke(*arguments_for(folder), text=b"the cat\nno dog\n\nca\xff\n")
     assert len(result.stdout.split("\n")) == 4  # the lines before it have been translated
     assert str(result.exception) == (
@@ -291,7 +291,7 @@ ONE_SEARCH = "choose one search: --greedy, --sample, or beam search with its opt
         (("--device", "gpu"), "there is no device 'gpu'; nearest: cpu; give cpu, cuda or mps."),
     ],
 )
-def test_refusals(folder, options, message):
+def test_options_that_do_not_fit_are_refused(folder, options, message):
     assert refusal(folder, *options) == message
 
 
@@ -299,9 +299,6 @@ def test_a_reader_that_stops_is_no_error(folder):
     """As with `regard translate … | head -1`."""
     command = [sys.executable, "-m", "regard", "translate", str(folder), "--greedy", "--device", "cpu"]
     run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert run.stdin
-    assert run.stdout
-    assert run.stderr
     run.stdin.write(b"the cat\n")
     run.stdin.flush()
     assert run.stdout.readline().endswith(b"\n")  # answered before the next line is there
@@ -311,14 +308,6 @@ def test_a_reader_that_stops_is_no_error(folder):
     run.wait()
     assert b"Traceback" not in run.stderr.read()
     run.stderr.close()
-
-
-def test_look_shows_a_translators_own_translation(translator_folder, translator, tmp_path):
-    folder = translator_folder
-    printed = output("look", "the cat", "--json", tmp_path / "a.json", "--model", folder)
-    (one,) = translator.translate(["the cat"])
-    assert f"{folder.name} · " in printed
-    assert json.loads((tmp_path / "a.json").read_text())["target_text"] == one.text
 
 
 def test_explain_works_out_a_head_of_a_translator(folder):

@@ -7,27 +7,22 @@ from cli_runner import refused
 
 from regard.cli.written_files import check_outputs
 
-COMMANDS = {
-    "explain": "explain numbers.toml --html {}",
-    "evaluate": "evaluate a.txt b.txt --json {}",
-    "evaluate, second system": "evaluate a.txt b.txt --against c.csv --html {}",
-    "scan": "scan c.csv --out {}",
-    "look, picture": "look --image picture.png --model any --png {}",
-    "look, recording": "look --audio a.txt --model any --json {}",
-    "look, model": "look text --model folder --json {}",
-    "look, page": "look text --model folder --html {}",
-    "compare": "compare folder any text --json {}",
-    "compare, second model": "compare any folder text --json {}",
-    "explain, model": "explain --text text --model folder --html {}",
-    "evaluate, translator": "evaluate a.txt --translator folder --source b.txt --json {}",
-    "evaluate, COMET": "evaluate a.txt b.txt --comet c.csv --json {}",
+REPLACED = {
+    "explain numbers.toml --html {}": "numbers.toml",
+    "explain --text text --model folder --html {}": "folder/config.json",
+    "evaluate a.txt b.txt --json {}": "a.txt",
+    "evaluate a.txt b.txt --against c.csv --html {}": "c.csv",
+    "evaluate a.txt b.txt --comet c.csv --json {}": "c.csv",
+    "evaluate a.txt --translator folder --source b.txt --json {}": "folder/config.json",
+    "scan c.csv --out {}": "c.csv",
+    "look --image picture.png --model any --png {}": "picture.png",
+    "look --audio a.txt --model any --json {}": "a.txt",
+    "look text --model folder --json {}": "folder/config.json",
+    "look text --model folder --html {}": "folder/sub/model.bin",
+    "compare folder any text --json {}": "folder/config.json",
+    "compare any folder text --json {}": "folder/config.json",
 }
-FILES = [
-    *("numbers.toml", "a.txt", "c.csv", "c.csv", "picture.png", "a.txt"),
-    *("folder/config.json", "folder/sub/model.bin", "folder/config.json", "folder/config.json", "folder/config.json"),
-    *("folder/config.json", "c.csv"),
-]
-REPLACED = dict(zip(COMMANDS, FILES, strict=True))
+"""Commands that would write to {}, and an input of each."""
 
 
 @pytest.fixture
@@ -40,12 +35,11 @@ def inputs(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("inputs")
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "name"), REPLACED.items())
 @pytest.mark.parametrize("spelling", ["{}", "../{folder}/{}"])
-def test_an_input_is_not_replaced(command, spelling, tmp_path):
-    name = REPLACED[command]
+def test_an_input_is_not_replaced(command, name, spelling, tmp_path):
     output = spelling.format(name, folder=tmp_path.name)
-    said = refused(*COMMANDS[command].format(output).split())
+    said = refused(*command.format(output).split())
     assert said == f"cannot write {output}: it is an input of this command; name another file."
     assert Path(name).read_text(encoding="utf-8") == "x\n"
 

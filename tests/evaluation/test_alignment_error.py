@@ -5,7 +5,7 @@ import pytest
 from regard.evaluation.alignment_error import ReferenceAlignment, alignment_error_rate
 
 
-def test_by_hand():
+def test_the_rate_of_one_pair_by_hand():
     reference = ReferenceAlignment(sure=frozenset({(0, 0), (1, 1), (2, 2)}), possible=frozenset({(3, 2)}))
     # A∩S = 2, A∩P = 3, |A| = 4, |S| = 3
     assert alignment_error_rate([({(0, 0), (1, 1), (3, 2), (0, 2)}, reference)]) == pytest.approx(1 - 5 / 7)

@@ -60,7 +60,7 @@ def test_two_systems_are_compared(package):
     assert score.comparison.p_value < 0.01 < same.comparison.p_value == 1
 
 
-def test_what_is_refused(package, monkeypatch):
+def test_missing_sources_models_and_packages_are_refused(package, monkeypatch):
     assert refusal(InputError, evaluate, REFERENCE, REFERENCE, comet="m") == (
         "COMET reads the source sentences too, and there are none; give them with --source (source=)."
     )

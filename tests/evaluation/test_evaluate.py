@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import sacrebleu
+from refusals import refusal
 from sacrebleu.metrics import BLEU, CHRF
 
 from regard import InputError
@@ -59,7 +60,7 @@ def test_scores_and_signatures_are_sacrebleus(tokenize, lowercase):
     ]
 
 
-def test_several_references():
+def test_scores_with_several_references_are_sacrebleus():
     evaluation = evaluate(HYPOTHESIS, REFERENCE, OTHER)
     assert scores(evaluation)["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(HYPOTHESIS, [REFERENCE, OTHER]).score)
     assert "nrefs:2" in evaluation.scores[0].signature
@@ -76,7 +77,7 @@ def test_chinese_is_counted_by_letters():
     assert [(group.least, group.most) for group in evaluation.by_length] == [(6, 10)]
 
 
-def test_exact_matches():
+def test_the_share_of_lines_that_are_their_reference_by_hand():
     assert evaluate(HYPOTHESIS, REFERENCE).exact == 40
     assert evaluate(["Yes", " no "], ["yes", "no"]).exact == 50
     assert evaluate(["Yes", " no "], ["yes", "no"], lowercase=True).exact == 100
@@ -140,7 +141,7 @@ def test_by_length_is_the_score_of_those_lines_alone():
     ("words", "bounds"),
     [(0, (1, 5)), (5, (1, 5)), (6, (6, 10)), (20, (11, 20)), (21, (21, 40)), (80, (41, 80)), (81, (81, None))],
 )
-def test_lengths_at_the_borders(words, bounds):
+def test_a_length_at_a_border_belongs_to_the_shorter_group(words, bounds):
     (group,) = evaluate(["a"], [" ".join(["a"] * words)]).by_length
     assert (group.least, group.most) == bounds
 
@@ -167,10 +168,7 @@ def test_the_worst_lines_come_first():
 # Refusals
 
 
-def refused(call):
-    with pytest.raises(InputError) as caught:
-        call()
-    return str(caught.value)
+SAME_SENTENCE = "line n of each must belong to the same sentence."
 
 
 @pytest.mark.parametrize(
@@ -178,12 +176,11 @@ def refused(call):
     [
         (
             lambda: evaluate(["a"] * 1200, ["b"] * 1199),
-            "hypothesis has 1,200 lines and reference 1 has 1,199 lines; line n of each must belong to the same "
-            "sentence.",
+            f"hypothesis has 1,200 lines and reference 1 has 1,199 lines; {SAME_SENTENCE}",
         ),
         (
             lambda: evaluate(["a"], ["b"], against=["a", "b"]),
-            "hypothesis has 1 line and against has 2 lines; line n of each must belong to the same sentence.",
+            f"hypothesis has 1 line and against has 2 lines; {SAME_SENTENCE}",
         ),
         (lambda: evaluate([], []), "hypothesis has no lines; give at least one."),
         (lambda: evaluate(["a"]), "there is no reference to compare with; give at least one."),
@@ -194,28 +191,28 @@ def refused(call):
         ),
     ],
 )
-def test_refusals(call, message):
-    assert refused(call) == message
+def test_lines_and_tokenizers_that_do_not_fit_are_refused(call, message):
+    assert refusal(InputError, call) == message
 
 
-def test_a_tokenizer_whose_dictionary_is_not_installed(monkeypatch):
+def test_a_tokenizer_whose_dictionary_is_not_installed_is_refused(monkeypatch):
     def without(*arguments, **named):
         raise RuntimeError("Japanese tokenization requires extra\n  dependencies.")
 
     monkeypatch.setattr("sacrebleu.metrics.BLEU.__init__", without)
-    assert refused(lambda: evaluate(["a"], ["a"], tokenize="ja-mecab")) == (
+    assert refusal(InputError, evaluate, ["a"], ["a"], tokenize="ja-mecab") == (
         "the tokenizer ja-mecab cannot run here: Japanese tokenization requires extra dependencies."
     )
 
 
-def test_more_lines_than_a_bootstrap_takes(monkeypatch):
+def test_more_lines_than_a_bootstrap_takes_are_refused(monkeypatch):
     monkeypatch.setattr(room, "MAX_COMPARED", 2)
-    assert refused(lambda: evaluate(["a"] * 3, ["a"] * 3, against=["a"] * 3)) == (
+    assert refusal(InputError, evaluate, ["a"] * 3, ["a"] * 3, against=["a"] * 3) == (
         "3 lines are more than the 2 lines on which two systems can be compared; give a part of the lines."
     )
 
 
-def test_without_sacrebleu(monkeypatch):
+def test_without_sacrebleu_its_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
-    message = refused(lambda: evaluate(["a"], ["a"]))
+    message = refusal(InputError, evaluate, ["a"], ["a"])
     assert re.fullmatch(r"this needs the package .*pip install 'regard\[translation\]'\.", message)

@@ -1,7 +1,5 @@
 """Tests of exports to CTranslate2: equal log-probabilities for all settings of a Transformer, equal beam search."""
 
-from dataclasses import dataclass
-
 import ctranslate2
 import pytest
 import torch
@@ -30,9 +28,8 @@ SHAPES = [
 
 
 def test_every_activation_that_ctranslate2_has_is_in_a_shape():
-    assert {shape["activation"] for shape in SHAPES} == {
-        name for name, names in ACTIVATIONS.items() if names.ctranslate2
-    }
+    known = {name for name, names in ACTIVATIONS.items() if names.ctranslate2}
+    assert {shape["activation"] for shape in SHAPES} == known
 
 
 def written(contents, folder):
@@ -54,18 +51,13 @@ def test_beam_search_finds_the_same(contents_of, tmp_path):
     with torch.no_grad():
         contents.model.decoder.to_logits.weight.mul_(2)
     opened = written(contents, tmp_path)
-    never = [["<pad>"], ["<s>"]]
+    options = {"beam_size": 4, "length_penalty": 0, "min_decoding_length": 0}
+    options["suppress_sequences"] = [["<pad>"], ["<s>"]]
     for line in LINES:
         sources = SourceBatch.of(contents.model, [[*contents.source_vocabulary.encode(line), 3]])
         own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(contents.model, sources)[0][0]
-        found = opened.translator.translate_batch(
-            [opened.source.encode(line, out_type=str)],
-            beam_size=4,
-            length_penalty=0,
-            max_decoding_length=sources.limits[0],
-            min_decoding_length=0,
-            suppress_sequences=never,
-        )
+        pieces = [opened.source.encode(line, out_type=str)]
+        found = opened.translator.translate_batch(pieces, max_decoding_length=sources.limits[0], **options)
         if not own.cut:  # a text that is cut off has an EOS in ours and none in theirs
             assert [opened.target.piece_to_id(piece) for piece in found[0].hypotheses[0]] == list(own.tokens)
 
@@ -82,12 +74,7 @@ def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
     assert isinstance(opened.target.decode_pieces(found[0].hypotheses[0]), str)
 
 
-@dataclass
-class Fake:
-    """A model of a kind that cannot be exported."""
-
-
-def test_what_it_cannot_express(contents_of, tmp_path):
+def test_activations_and_models_that_ctranslate2_lacks_are_refused(contents_of, tmp_path):
     assert refusal(InputError, export.write, contents_of(activation="mish"), tmp_path) == (
         "CTranslate2 has no activation 'mish'; it has relu, gelu, gelu_tanh, swish, silu, tanh, glu, reglu, geglu, "
         "swiglu. Export this model with --to onnx."

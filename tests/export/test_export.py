@@ -54,31 +54,25 @@ def test_an_export_that_translates_differently_is_not_kept(folder, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_format_that_there_is_not(folder, tmp_path):
-    assert refusal(InputError, export, folder, "ctranslate", tmp_path / "out") == (
-        "cannot export to 'ctranslate'; nearest: ctranslate2; there are huggingface, ctranslate2, onnx."
-    )
-
-
 def test_a_folder_that_exists_is_left_alone(folder, tmp_path):
     assert refusal(InputError, export, folder, "onnx", tmp_path) == (
         f"{tmp_path} exists already; name a new folder, or remove this one first."
     )
 
 
-def test_a_place_that_is_not_there(folder, tmp_path):
+def test_a_folder_that_does_not_exist_is_not_written_into(folder, tmp_path):
     assert refusal(InputError, export, folder, "onnx", tmp_path / "none" / "out") == (
         f"cannot write {tmp_path}/none/out: there is no folder {tmp_path}/none; make it first or name another."
     )
 
 
-def test_a_folder_without_a_translator(tmp_path):
+def test_a_folder_without_a_translator_is_refused(tmp_path):
     assert refusal(InputError, export, tmp_path / "none", "onnx", tmp_path / "out") == (
         f"{tmp_path}/none does not exist; give the folder that regard train wrote with --out."
     )
 
 
-def test_a_disk_that_refuses(folder, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_file(folder, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 from regard import InputError, trace
 from regard.export import huggingface as export
 from regard.export.parity import compare
-from regard.transformer.config import PRESETS
+from regard.transformer.config import PRESETS, TransformerConfig
 from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "zwei 猫", "a"]
@@ -43,17 +43,13 @@ def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_an_architecture(preset):
-    from regard.transformer.config import TransformerConfig
-
-    assert (
-        list(export.unsupported_reasons(TransformerConfig.preset(preset, n_source_tokens=7, n_target_tokens=7))) == []
-    )
+    config = TransformerConfig.preset(preset, n_source_tokens=7, n_target_tokens=7)
+    assert list(export.unsupported_reasons(config)) == []
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_a_batch_as_its_users_run_it(contents_of, tmp_path, norm):
-    """transformers' tokenizer pads and its model masks the padding: logits equal ours; padding is never generated."""
+def test_a_padded_batch_has_the_same_logits_and_never_writes_padding(contents_of, tmp_path, norm):
     contents = contents_of(norm=norm)
     export.write(contents, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
@@ -80,7 +76,7 @@ def test_ids_are_those_of_the_vocabularies(contents_of, tmp_path):
         assert list(ids) == vocabulary.pieces(range(len(vocabulary)))
 
 
-def test_what_it_cannot_express(contents_of, tmp_path):
+def test_settings_and_models_that_transformers_lacks_are_refused(contents_of, tmp_path):
     assert refusal(InputError, export.write, contents_of(positions="rotary", activation="swiglu"), tmp_path) == (
         "transformers has no architecture for this translator: positions='rotary', which neither Marian nor Pegasus "
         "has; activation='swiglu', while Marian and Pegasus have no gated activations. Export it with --to ctranslate2 "

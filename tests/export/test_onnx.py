@@ -18,19 +18,19 @@ from regard.export.transformer_graphs import transformer_graphs
 pytestmark = pytest.mark.usefixtures("operators_read_once")
 
 LINES = ["the cat sat", "zwei 猫", "a"]
+SOURCE, LENGTHS = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0], [17, 19, 3, 0]]), torch.tensor([4, 2, 3])
 
 
 def test_the_graphs_are_the_model(contents_of):
     model = contents_of(norm="pre", n_decoder_layers=3, n_key_heads=2).model
     graphs = transformer_graphs(model)
-    source, lengths = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0], [17, 19, 3, 0]]), torch.tensor([4, 2, 3])
-    state, memory = model.start(source, lengths), graphs.encoder.module(source, lengths)
+    state, memory = model.start(SOURCE, LENGTHS), graphs.encoder.module(SOURCE, LENGTHS)
     heads = model.config.n_key_heads or model.config.n_heads
     known = tuple(torch.zeros(3, heads, 0, model.config.d_head) for _ in memory)
     for token in ([2, 2, 2], [5, 7, 11], [13, 17, 19]):
         tokens = torch.tensor(token)[:, None]
         step = model.step(tokens, state)
-        logits, *known = graphs.decoder.module(tokens, lengths, (*memory, *known))
+        logits, *known = graphs.decoder.module(tokens, LENGTHS, (*memory, *known))
         assert_close(logits, step.logits[:, 0])
         state = step.state
 
@@ -47,17 +47,27 @@ RECURRENT = [
 def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
     model = recurrent_of(**shape).model
     graphs = recurrent_graphs(model)
-    source, lengths = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0], [17, 19, 3, 0]]), torch.tensor([4, 2, 3])
-    state, names = model.start(source, lengths), list(graphs.encoder.outputs)
-    known = dict(zip(names, graphs.encoder.module(source, lengths), strict=True))
+    state, names = model.start(SOURCE, LENGTHS), list(graphs.encoder.outputs)
+    known = dict(zip(names, graphs.encoder.module(SOURCE, LENGTHS), strict=True))
     assert_close(known["source_states"], state.memory.states)
     for token in ([2, 2, 2], [5, 7, 11], [13, 17, 19]):
         tokens = torch.tensor(token)[:, None]
         step = model.step(tokens, state)
-        logits, *after = graphs.decoder.module(tokens, lengths, tuple(known.values()))
+        logits, *after = graphs.decoder.module(tokens, LENGTHS, tuple(known.values()))
         assert_close(logits, step.logits[:, 0])
         known |= zip((name for name in names if name.startswith("past_")), after, strict=True)
         state = step.state
+
+
+def assert_first_logits(contents, opened, past):
+    """Fail unless the first logits of a batch of 5 sources of several lengths are the model's."""
+    source, lengths = torch.randint(4, 30, (5, 17)), torch.tensor([17, 1, 5, 9, 2])
+    read = opened.encoder.run(None, {"source": source.numpy(), "lengths": lengths.numpy()})
+    memory = dict(zip(opened.config["encoder"]["outputs"], read, strict=True))
+    given = {"token": np.full((5, 1), 2), "lengths": lengths.numpy(), **memory, **past}
+    logits = opened.decoder.run(["logits"], given)[0]
+    expected = contents.model.step(torch.full((5, 1), 2), contents.model.start(source, lengths)).logits[:, 0]
+    assert_close(torch.from_numpy(logits), expected.detach(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -70,12 +80,7 @@ def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
     parity = compare(contents, opened, LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
-    source, lengths = torch.randint(4, 30, (5, 17)), torch.tensor([17, 1, 5, 9, 2])
-    read = opened.encoder.run(None, {"source": source.numpy(), "lengths": lengths.numpy()})
-    known = dict(zip(opened.config["encoder"]["outputs"], read, strict=True))
-    logits = opened.decoder.run(["logits"], {"token": np.full((5, 1), 2), "lengths": lengths.numpy(), **known})[0]
-    expected = contents.model.step(torch.full((5, 1), 2), contents.model.start(source, lengths)).logits[:, 0]
-    assert_close(torch.from_numpy(logits), expected.detach(), rtol=1e-4, atol=1e-4)
+    assert_first_logits(contents, opened, {})
 
 
 def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
@@ -96,7 +101,7 @@ def exported(contents_of, tmp_path_factory):
     return contents, export.LoadedExport(folder), folder
 
 
-def test_it_translates_the_same(exported):
+def test_an_export_translates_as_its_translator(exported):
     contents, opened, _ = exported
     lines = [*LINES, "a 뱀 🐍", "ẞ ▅ <s>"]
     parity = compare(contents, opened, lines)
@@ -106,25 +111,17 @@ def test_it_translates_the_same(exported):
 
 def test_a_batch_of_any_size_and_length(exported):
     contents, opened, _ = exported
-    source, lengths = torch.randint(4, 30, (5, 17)), torch.tensor([17, 1, 5, 9, 2])
-    memory = opened.encoder.run(None, {"source": source.numpy(), "lengths": lengths.numpy()})
-    inputs = opened.config["decoder"]["inputs"]
-    past = [np.zeros((5, 2, 0, 4), dtype=np.float32) for name in inputs if name.startswith("past_")]
-    given = [np.full((5, 1), 2), lengths.numpy(), *memory, *past]
-    logits = opened.decoder.run(["logits"], dict(zip(inputs, given, strict=True)))[0]
-    expected = contents.model.step(torch.full((5, 1), 2), contents.model.start(source, lengths)).logits[:, 0]
-    assert_close(torch.from_numpy(logits), expected.detach(), rtol=1e-4, atol=1e-4)
+    nothing = np.zeros((5, 2, 0, 4), dtype=np.float32)  # 2 heads of width 4, no token
+    past = {name: nothing for name in opened.config["decoder"]["inputs"] if name.startswith("past_")}
+    assert_first_logits(contents, opened, past)
 
 
 def test_the_folder_says_what_the_graphs_take(exported):
     _, opened, folder = exported
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "config.json", "decoder.onnx", "encoder.onnx", "source.spm", "target.spm",
-    ]  # fmt: skip
+    names = ["config.json", "decoder.onnx", "encoder.onnx", "source.spm", "target.spm"]
+    assert sorted(path.name for path in folder.iterdir()) == names
     config = json.loads((folder / "config.json").read_text())
-    assert {name: config[name] for name in ("pad", "bos", "eos", "max_tokens")} == {
-        "pad": 0, "bos": 2, "eos": 3, "max_tokens": 23,
-    }  # fmt: skip
+    assert [config[name] for name in ("pad", "bos", "eos", "max_tokens")] == [0, 2, 3, 23]
     for session, said in ((opened.encoder, config["encoder"]), (opened.decoder, config["decoder"])):
         taken = {one.name: one.shape for one in session.get_inputs()}
         assert taken == said["inputs"]
@@ -132,7 +129,7 @@ def test_the_folder_says_what_the_graphs_take(exported):
         assert list(given) == list(said["outputs"])
 
 
-def test_what_has_no_graphs():
+def test_a_model_without_graphs_is_refused():
     assert refusal(InputError, export.graphs_of, object()) == (
         "only a Transformer and a Recurrent can be exported to ONNX, and this is a object translator, which only "
         "regard can run."

@@ -132,10 +132,10 @@ def test_lines_made_up_are_the_same_every_time_and_of_all_lengths(vocabularies):
         (["a" * 60], f"a line to check with has 61 pieces and the model reads at most 23: '{'a' * 60}'; leave it out."),
     ],
 )
-def test_refusals(contents_of, lines, message):
+def test_lines_that_check_nothing_or_are_too_long_are_refused(contents_of, lines, message):
     assert refusal(InputError, compare, contents_of(), Twin(contents_of()), lines) == message
 
 
 @pytest.mark.parametrize(("difference", "gap", "holds"), [(9e-4, 9e-4, True), (2e-3, 0.0, False), (0.0, 2e-3, False)])
-def test_the_tolerance(difference, gap, holds):
+def test_differences_and_gaps_up_to_a_thousandth_hold(difference, gap, holds):
     assert Parity(n_lines=1, n_same=1, difference=difference, gap=gap, worst="").holds is holds

@@ -9,13 +9,8 @@ from refusals import refusal
 
 import regard.text.batches as batches_module
 from regard.text.batches import Batches
-from regard.text.corpus import Corpus, Side, write_corpus
+from regard.text.corpus import Corpus, Side
 from regard.text.vocabulary import BOS, EOS, PAD
-
-
-@pytest.fixture
-def corpus(tmp_path, numbers, vocabularies):
-    return write_corpus(tmp_path, numbers, *vocabularies, max_tokens=99, max_ratio=9.0)
 
 
 class Made(Corpus):
@@ -39,9 +34,8 @@ def pairs_of(batch):
 
 
 def same(one, other):
-    return all(
-        torch.equal(getattr(one, name), getattr(other, name)) for name in ("source", "lengths", "target", "expected")
-    )
+    names = "source", "lengths", "target", "expected"
+    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def test_a_batch_is_its_pairs_padded(corpus):
@@ -148,6 +142,5 @@ def test_an_epochs_order_takes_few_bytes_a_pair():
 
 
 def test_a_batch_of_nothing_is_refused():
-    assert (
-        refusal(ValueError, Batches, Made(3), 0, seed=1) == "max_tokens=0: a batch must have room for at least 1 token."
-    )
+    message = "max_tokens=0: a batch must have room for at least 1 token."
+    assert refusal(ValueError, Batches, Made(3), 0, seed=1) == message

@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 
 from regard.text.batches import Batches
 from regard.text.bpe_dropout import BPEDropout
-from regard.text.corpus import write_corpus
 from regard.text.vocabulary import BOS, EOS, PAD, Vocabulary
 
 WORDS = ["ab", "ba", "abab", "bbaa", "aabb", "b", "a", "babaab", "ccab", "acb", "ababab"]
 FEW_LETTERS = Vocabulary.train([" ".join(WORDS)] * 9, n_tokens=24)
-
-
-@pytest.fixture
-def corpus(tmp_path, numbers, vocabularies):
-    return write_corpus(tmp_path, numbers, *vocabularies, max_tokens=99, max_ratio=9.0)
 
 
 def batches_of(corpus, vocabularies, probability):
@@ -42,7 +36,7 @@ def cut(vocabulary, texts, probability, key=1, max_tokens=99):
 
 
 @given(st.lists(st.text("ab cẂ", min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
-def test_probability_0_and_1_with_any_letters(texts):
+def test_probability_0_keeps_all_pieces_and_1_leaves_letters(texts):
     assert cut(FEW_LETTERS, texts, 0.0) == FEW_LETTERS.encode_all(texts)
     for text, ids in zip(texts, cut(FEW_LETTERS, texts, 1.0), strict=True):
         whole = FEW_LETTERS.encode(text)
@@ -56,13 +50,13 @@ def test_every_cut_is_as_frequent_as_sentencepieces(probability):
     for word in ("ababab", "bbaa"):
         ours = Counter(map(tuple, cut(FEW_LETTERS, [word] * n, probability, max_tokens=9)))
         processor = FEW_LETTERS.processor
-        theirs = Counter(
-            map(tuple, processor.Encode([word] * n, enable_sampling=True, alpha=probability, nbest_size=-1))
-        )
+        sampled = processor.Encode([word] * n, enable_sampling=True, alpha=probability, nbest_size=-1)
+        theirs = Counter(map(tuple, sampled))
         assert len(ours) > 3
         for one in ours.keys() | theirs.keys():
             expected = (ours[one] + theirs[one]) / 2
-            assert abs(ours[one] - theirs[one]) < 5 * (2 * expected) ** 0.5 + 1, FEW_LETTERS.pieces(one)
+            deviation = (2 * expected) ** 0.5  # of the difference of two counts
+            assert abs(ours[one] - theirs[one]) < 5 * deviation + 1, FEW_LETTERS.pieces(one)
 
 
 def test_a_merge_is_skipped_with_the_probability():
@@ -107,15 +101,15 @@ def test_the_pieces_follow_from_seed_and_epoch_wherever_the_epoch_begins(corpus,
         assert torch.equal(one.source, other.source)
         assert torch.equal(one.expected, other.expected)
     cuts = [
-        {pair: row for batch in epoch for pair, row in zip(texts_of(batch, vocabularies), rows(batch), strict=True)}
+        {
+            pair: [token for token in row if token != PAD]
+            for batch in epoch
+            for pair, row in zip(texts_of(batch, vocabularies), batch.source.tolist(), strict=True)
+        }
         for epoch in (first, second)
     ]
     assert cuts[0].keys() == cuts[1].keys()
     assert np.mean([cuts[0][pair] != cuts[1][pair] for pair in cuts[0]]) > 0.9
-
-
-def rows(batch):
-    return [[token for token in row if token != PAD] for row in batch.source.tolist()]
 
 
 def test_a_byte_stays_a_byte():

@@ -1,7 +1,7 @@
 """Tests of reading SentencePiece models of other programs: equal pieces of every text, but regard's special ids."""
 
 import pytest
-from marian_folder import PAIRS, sentencepiece
+from marian_folder import PAIRS, pieces_in, sentencepiece
 from refusals import refusal
 from sentencepiece import SentencePieceProcessor
 
@@ -11,7 +11,8 @@ from regard.text.vocabulary import PAD, UNK, Vocabulary
 
 
 @pytest.fixture
-def written(tmp_path):
+def file_of(tmp_path):
+    """Return a function: file_of(model) writes a SentencePiece model to a file and returns its path."""
 
     def write(model):
         (tmp_path / "own.model").write_bytes(model)
@@ -36,9 +37,9 @@ LINES = [pair[0] for pair in PAIRS]
         {"model_type": "char", "vocab_size": 30, "user_defined_symbols": ["<x>"]},
     ],
 )
-def test_a_users_own_model_divides_every_text_as_before(tmp_path, written, options):
+def test_a_users_own_model_divides_every_text_as_before(tmp_path, file_of, options):
     model = sentencepiece(LINES, **options)
-    path = written(model)
+    path = file_of(model)
     vocabulary, theirs = vocabulary_from_model(path), SentencePieceProcessor(model_proto=model)
     assert vocabulary.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
     unknown = theirs.unk_id()
@@ -51,46 +52,40 @@ def test_a_users_own_model_divides_every_text_as_before(tmp_path, written, optio
     assert Vocabulary.load(tmp_path / "saved.spm") == vocabulary
 
 
-def test_a_model_with_regards_ids_is_taken_as_it_is(written):
-    path = written(Vocabulary.train(LINES, 50).model)
+def test_a_model_with_regards_ids_is_taken_as_it_is(file_of):
+    path = file_of(Vocabulary.train(LINES, 50).model)
     assert vocabulary_from_model(path).model == path.read_bytes()
 
 
-def test_a_file_that_is_no_model(tmp_path):
+def test_a_file_that_is_no_model_is_refused(tmp_path):
     path = tmp_path / "own.model"
     path.write_text("twenty-one\n")
-    assert (
-        refusal(InputError, vocabulary_from_model, path)
-        == f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
+    assert refusal(InputError, vocabulary_from_model, path) == (
+        f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
     )
     assert refusal(InputError, vocabulary_from_model, tmp_path / "none") == (
         f"cannot read the vocabulary {tmp_path / 'none'}: no such file or directory."
     )
 
 
-def test_a_model_with_few_pieces(written):
-    path = written(sentencepiece(["ab ba"] * 9, vocab_size=7, model_type="char", hard_vocab_limit=False))
+def test_a_model_with_too_few_pieces_is_refused(file_of):
+    path = file_of(sentencepiece(["ab ba"] * 9, vocab_size=7, model_type="char", hard_vocab_limit=False))
     assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has 6 pieces; a vocabulary has at least 16 and at most 1,048,576: "
         "train another model with spm_train --vocab_size."
     )
 
 
-def test_a_special_name_with_another_meaning(written):
-    path = written(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
+def test_a_special_name_with_another_meaning_is_refused(file_of):
+    path = file_of(sentencepiece(LINES, user_defined_symbols=["<pad>"]))
     assert refusal(InputError, vocabulary_from_model, path) == (
         f"{path} has <pad> as an ordinary piece; it must be a special piece or absent: train the model without it."
     )
 
 
-def table_of(model):
-    processor = SentencePieceProcessor(model_proto=model)
-    return [processor.IdToPiece(token) for token in range(3, processor.GetPieceSize())]
-
-
-def test_a_table_of_ids_is_the_order_of_the_pieces(written):
-    path = written(sentencepiece(LINES))
-    table = [*reversed(table_of(path.read_bytes())), "▁sept", "", "<pad>"]
+def test_a_table_of_ids_is_the_order_of_the_pieces(file_of):
+    path = file_of(sentencepiece(LINES))
+    table = [*reversed(pieces_in(path.read_bytes())), "▁sept", "", "<pad>"]
     vocabulary = vocabulary_from_table(path, table)
     assert vocabulary.pieces(range(4, len(vocabulary))) == [*table[:-2], f"<{2 + len(table)}>", f"<{3 + len(table)}>"]
     theirs = SentencePieceProcessor(model_proto=path.read_bytes())
@@ -99,10 +94,10 @@ def test_a_table_of_ids_is_the_order_of_the_pieces(written):
     assert vocabulary.decode([4 + table.index("▁sept"), PAD]) == "sept"
 
 
-def test_pieces_without_an_id_are_divided(written):
+def test_pieces_without_an_id_are_divided(file_of):
     """Where Marian reads <unk>, the text is divided into the other pieces; only a letter without a piece is <unk>."""
-    path = written(sentencepiece(LINES))
-    table = table_of(path.read_bytes())
+    path = file_of(sentencepiece(LINES))
+    table = pieces_in(path.read_bytes())
     assert vocabulary_from_table(path, table).surfaces("seven") == ["▁seven"]
     assert vocabulary_from_table(path, [one for one in table if one != "▁seven"]).surfaces("seven") == ["▁", "seven"]
     letters = vocabulary_from_table(path, [one for one in table if "v" not in one])
@@ -110,21 +105,20 @@ def test_pieces_without_an_id_are_divided(written):
     assert letters.unknown("seven") == ["v"]
 
 
-def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(written):
-    path = written(sentencepiece(LINES, model_type="bpe"))
-    table = table_of(path.read_bytes())
-    assert vocabulary_from_table(path, table).surfaces("seven") == SentencePieceProcessor(
-        model_proto=path.read_bytes()
-    ).Encode("seven", out_type=str)
+def test_a_bpe_model_without_some_pieces_of_the_table_is_refused(file_of):
+    path = file_of(sentencepiece(LINES, model_type="bpe"))
+    table = pieces_in(path.read_bytes())
+    theirs = SentencePieceProcessor(model_proto=path.read_bytes())
+    assert vocabulary_from_table(path, table).surfaces("seven") == theirs.Encode("seven", out_type=str)
     assert refusal(InputError, vocabulary_from_table, path, [*table, "▁sept", "▁huit"]) == (
         f"{path} is a BPE model, and the table of ids has 2 pieces that it lacks; SentencePiece would merge them, so "
         "the texts would have other pieces than in Marian."
     )
 
 
-def test_a_table_with_a_piece_twice_is_refused(written):
-    path = written(sentencepiece(LINES))
-    table = table_of(path.read_bytes())
+def test_a_table_with_a_piece_twice_is_refused(file_of):
+    path = file_of(sentencepiece(LINES))
+    table = pieces_in(path.read_bytes())
     assert refusal(InputError, vocabulary_from_table, path, [*table, table[0]]) == (
         f"{path} does not fit its table of ids: RuntimeError INTERNAL: {table[0]} is already defined."
     )

@@ -13,9 +13,9 @@ from regard.text.vocabulary import Vocabulary
 
 
 @pytest.fixture
-def parts(tmp_path, numbers, vocabularies):
+def parts(tmp_path, number_names, vocabularies):
     return [
-        write_corpus(tmp_path / str(first), numbers[first:last], *vocabularies, max_tokens=99, max_ratio=99.0)
+        write_corpus(tmp_path / str(first), number_names[first:last], *vocabularies, max_tokens=99, max_ratio=99.0)
         for first, last in ((0, 11), (11, 40), (40, 110))
     ]
 

@@ -5,6 +5,7 @@ import os
 from unicodedata import normalize
 
 import pytest
+from refusals import refusal
 
 from regard import InputError
 from regard.text.parallel import CleanCopy, Parallel, Report
@@ -21,25 +22,19 @@ def files(tmp_path):
     return write
 
 
-def refusal(parallel):
-    with pytest.raises(InputError) as refused:
-        list(parallel.pairs())
-    return str(refused.value)
+def refused(parallel):
+    """Return why a pair of files is refused."""
+    return refusal(InputError, lambda: list(parallel.pairs()))
 
 
 def test_raw_text_is_cleaned(files):
     raw = "\ufeffein  Hund \r\n\tzwei\u00a0Hunde\x00\r\n  \r\ndrei\u2028vier\r\nletzte".encode()
     report = Report()
     pairs = list(files(raw, b"one dog\ntwo dogs\nnothing\n three four\nlast\n").pairs(report))
-    assert pairs == [
-        ("ein Hund", "one dog"),
-        ("zwei Hunde", "two dogs"),
-        ("drei vier", "three four"),
-        ("letzte", "last"),
-    ]
-    assert report == Report(
-        read=5, byte_order_marks=1, carriage_returns=4, extra_spaces=5, control_characters=1, empty=1
-    )
+    expected = [("ein Hund", "one dog"), ("zwei Hunde", "two dogs"), ("drei vier", "three four"), ("letzte", "last")]
+    assert pairs == expected
+    counts = {"byte_order_marks": 1, "carriage_returns": 4, "extra_spaces": 5, "control_characters": 1, "empty": 1}
+    assert report == Report(read=5, **counts)
     report.kept = 4
     assert report.left_out() == "1 empty"
     assert report.table().splitlines() == [
@@ -67,7 +62,7 @@ def test_each_kind_of_cleaning_is_counted(files):
 
 
 def test_gzip_is_read_too(files):
-    for name in ("a.de.gz", "a.de"):  # what it is called is not asked
+    for name in ("a.de.gz", "a.de"):  # whatever its name
         parallel = files(gzip.compress(b"\xef\xbb\xbfein\nzwei\n"), b"one\ntwo\n", names=(name, "a.en.gz"))
         assert list(parallel.pairs()) == [("ein", "one"), ("zwei", "two")]
 
@@ -98,24 +93,24 @@ def test_letters_in_parts_are_composed_and_counted(files):
 )
 def test_a_line_that_is_not_utf8_is_refused_by_its_number(files, source, line, byte, encoding):
     parallel = files(source, b"one\ntwo\nthree\n")
-    assert refusal(parallel) == (
+    assert refused(parallel) == (
         f"{parallel.source}, line {line}: not UTF-8 (byte {byte}); convert the file first, for instance with iconv -f "
         f"{encoding} -t UTF-8."
     )
     parallel = files("뱀\none\n".encode() + source, b"a\n" * 9)
-    assert refusal(parallel) == (
+    assert refused(parallel) == (
         f"{parallel.source}, line {line + 2}: not UTF-8 (byte {byte}); convert only the lines that are not UTF-8, as "
         f"earlier lines are, for instance with iconv -f {encoding} -t UTF-8."
     )
     parallel = files(b"ein\n", b"\xed\xa0\x80\n")  # half of a surrogate pair
-    assert refusal(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at position 1)")
+    assert refused(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at position 1)")
 
 
 def test_a_line_without_end_is_not_read_into_memory(files, monkeypatch):
     monkeypatch.setattr("regard.text.parallel.LONGEST_LINE", 10)
     assert list(files(b"123456789\n1234567890", b"a\nb\n").pairs()) == [("123456789", "a"), ("1234567890", "b")]
     parallel = files(b"1\n" + b"1" * 50, b"a\nb\n")
-    assert refusal(parallel) == (
+    assert refused(parallel) == (
         f"{parallel.source}, line 2: longer than 10 bytes; give a file with a sentence on each line."
     )
 
@@ -126,36 +121,36 @@ def test_a_line_without_end_is_not_read_into_memory(files, monkeypatch):
 )
 def test_unequal_files_are_refused_with_both_counts(files, source, target, counts):
     parallel = files(source, target)
-    assert refusal(parallel) == (
+    assert refused(parallel) == (
         f"{parallel.source} has {counts[0]} lines and {parallel.target} has {counts[1]}; each line must be the "
         "translation of the same line of the other file, so both files must have the same number of lines."
     )
 
 
-def test_other_refusals(files, tmp_path):
+def test_files_without_lines_or_that_cannot_be_read_twice_are_refused(files, tmp_path):
     parallel = files(b"", b"")
-    assert refusal(parallel) == (
+    assert refused(parallel) == (
         f"{parallel.source} and {parallel.target} are empty; give files with a sentence on each line."
     )
     missing = Parallel(tmp_path / "none", parallel.target)
-    assert refusal(missing) == f"there is no file {tmp_path}/none; nearest: a.de, a.en."
+    assert refused(missing) == f"there is no file {tmp_path}/none; nearest: a.de, a.en."
     missing = Parallel(tmp_path / "none" / "a.de", parallel.target)
-    assert refusal(missing) == f"there is no file {tmp_path}/none/a.de; no file is in that folder."
-    assert refusal(Parallel(tmp_path, parallel.target)) == (
+    assert refused(missing) == f"there is no file {tmp_path}/none/a.de; no file is in that folder."
+    assert refused(Parallel(tmp_path, parallel.target)) == (
         f"cannot read {tmp_path}: it is a folder; name a file in it."
     )
     os.mkfifo(tmp_path / "pipe")
-    assert refusal(Parallel(tmp_path / "pipe", parallel.target)) == (
+    assert refused(Parallel(tmp_path / "pipe", parallel.target)) == (
         f"cannot read {tmp_path}/pipe: it is a pipe or a device, and the text is read twice; write it to a file."
     )
     (tmp_path / "link").symlink_to(parallel.source)
-    assert refusal(Parallel(parallel.source, tmp_path / "link")) == (
+    assert refused(Parallel(parallel.source, tmp_path / "link")) == (
         f"{parallel.source} and {tmp_path}/link are one file; give the translations as the second."
     )
     packed = gzip.compress(b"ein\n" * 999)
     for damaged in (packed[:-9], packed[:12] + b"\xff\xff\xff" + packed[15:]):
         (tmp_path / "torn.gz").write_bytes(damaged)
-        assert refusal(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
+        assert refused(Parallel(tmp_path / "torn.gz", parallel.target)).startswith(f"cannot read {tmp_path}/torn.gz: ")
 
 
 def test_a_clean_copy_has_the_pairs_and_the_counts_of_its_corpus(files, tmp_path):

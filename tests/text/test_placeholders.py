@@ -63,20 +63,15 @@ def test_items_come_back(text, placeholders):
 
 def test_a_pair_has_signs_only_for_items_of_both_texts():
     source, target = KOREAN.signed_pair("Kotanu는 123쪽과 456쪽을 본다.", "Kotanus saw Kotanu read 123 of 4567 pages.")
-    assert sorted(with_items(source, {"x": sign}) for sign in SIGNS if sign in source) != []
-    found = [
+    assert (source, target) in [
         (f"{one}는 {two}쪽과 456쪽을 본다.", f"Kotanus saw {one} read {two} of 4567 pages.")
         for one, two in permutations(SIGNS, 2)
     ]
-    assert (source, target) in found
 
 
 def test_every_sign_is_the_first_of_some_pair():
-    firsts = {
-        KOREAN.signed_pair(f"Kotanu는 {word} 갔다.", "Kotanu left.")[1][0]
-        for word in ("또", "막", "곧", "늘", "참", "꼭")
-    }
-    assert firsts == set(SIGNS)
+    pairs = [KOREAN.signed_pair(f"Kotanu는 {word} 갔다.", "Kotanu left.") for word in "또막곧늘참꼭"]
+    assert {target[0] for _, target in pairs} == set(SIGNS)
 
 
 def test_a_name_that_stands_twice_in_a_text_is_left():
@@ -89,13 +84,8 @@ def test_a_name_that_stands_twice_in_a_text_is_left():
 def test_signs_are_pieces_of_their_own_and_other_pieces_stay():
     plain = Vocabulary.train(["톰은 ⟐ 갔다", "톰이 왔다"] * 9, 30)
     signed = with_sign_pieces(plain)
-    assert signed.pieces(signed.encode("⟐는⟡ 톰은")) == [
-        "▁",
-        "⟐",
-        *signed.pieces(signed.encode("는"))[1:],
-        "⟡",
-        "▁톰은",
-    ]
+    between = signed.pieces(signed.encode("는"))[1:]
+    assert signed.pieces(signed.encode("⟐는⟡ 톰은")) == ["▁", "⟐", *between, "⟡", "▁톰은"]
     assert signed.decode(signed.encode("톰은 ⟢ 갔다")) == "톰은 ⟢ 갔다"
     assert signed.encode("톰이 왔다") == plain.encode("톰이 왔다")
 

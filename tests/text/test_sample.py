@@ -48,14 +48,12 @@ def test_every_language_but_one_names_all_numbers_below_a_million(language):
     assert all(clean_text(name) == name and not re.search(r"\d", name) for name in names)
 
 
-def test_files_hold_the_pairs(tmp_path):
+def test_files_hold_the_pairs_and_are_replaced_only_on_request(tmp_path):
     splits = sample("en", "fr", {"train": 5, "dev": 2, "test": 2}, seed=1)
     paths = write_sample(tmp_path / "new", splits, ("en", "fr"), replace=False)
     assert sorted(path.name for path in paths) == sorted(path.name for path in (tmp_path / "new").iterdir())
-    lines = [
-        (tmp_path / "new" / f"train.{language}").read_text(encoding="utf-8").splitlines() for language in ("en", "fr")
-    ]
-    assert list(zip(*lines, strict=True)) == splits["train"]
+    english, french = ((tmp_path / "new" / f"train.{name}").read_text().splitlines() for name in ("en", "fr"))
+    assert list(zip(english, french, strict=True)) == splits["train"]
     assert refusal(InputError, write_sample, tmp_path / "new", splits, ("en", "fr"), replace=False) == (
         f"{tmp_path}/new/train.en is there already; name another folder with --out, or replace it with --force."
     )
@@ -66,7 +64,7 @@ def test_files_hold_the_pairs(tmp_path):
     )
 
 
-def test_refusals():
+def test_languages_and_limits_that_num2words_cannot_follow_are_refused():
     assert refusal(InputError, sample, "en", "en", {"train": 1}) == "both languages are en; name two different ones."
     message = refusal(InputError, sample, "en", "kr", {"train": 1})
     assert message.startswith("num2words has no language 'kr'; it has am, ar, az, ")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marian_folder import sentencepiece
 from refusals import refusal
+from sentencepiece import SentencePieceTrainer
 
 from regard import InputError
 from regard.text.cleaning import clean_text
@@ -34,8 +35,8 @@ def test_surfaces_by_hand():
     assert vocabulary.surfaces("") == []
 
 
-def test_few_pieces_are_the_parts_of_words(numbers):
-    english = Vocabulary.train([source for source, _ in numbers], 86)
+def test_few_pieces_are_the_parts_of_words(number_names):
+    english = Vocabulary.train([source for source, _ in number_names], 86)
     pieces = set(english.pieces(range(len(english))))
     assert {"▁hundred", "▁thousand", "▁and", "▁seven", "ty"} <= pieces
     unseen = "nine hundred and ninety-nine thousand and seventy-six"
@@ -99,16 +100,12 @@ def test_letters_are_known_wherever_they_are(odd):
     assert vocabulary.unknown(odd) == (["▅"] if "▅" in odd else [])
 
 
-def test_letters_that_are_asked_for_change_no_vocabulary(monkeypatch):
-    import sentencepiece
-
+def test_letters_that_sentencepiece_must_keep_change_no_other_piece(monkeypatch):
     def table(vocabulary):
         return list(zip(vocabulary.pieces(range(len(vocabulary))), vocabulary.scores(), strict=True))
 
-    asked, train = Vocabulary.train(LINES, 60), sentencepiece.SentencePieceTrainer.Train
-    monkeypatch.setattr(
-        sentencepiece.SentencePieceTrainer, "Train", lambda **options: train(**options | {"required_chars": ""})
-    )
+    asked, train = Vocabulary.train(LINES, 60), SentencePieceTrainer.Train
+    monkeypatch.setattr(SentencePieceTrainer, "Train", lambda **options: train(**options | {"required_chars": ""}))
     assert table(Vocabulary.train(LINES, 60)) == table(asked)
 
 
@@ -126,7 +123,7 @@ def test_a_saved_vocabulary_is_loaded(tmp_path):
     assert repr(VOCABULARY) == f"Vocabulary(n_tokens={len(VOCABULARY)})"
 
 
-def test_refusals(tmp_path):
+def test_empty_lines_lone_surrogates_and_damaged_files_are_refused(tmp_path):
     assert refusal(InputError, Vocabulary.train, ["", "  "], 10) == (
         "there is no text to make a vocabulary of: every line is empty; give lines with words."
     )
@@ -138,11 +135,10 @@ def test_refusals(tmp_path):
         f"cannot read the vocabulary {tmp_path}/none.spm: no such file or directory."
     )
     for damaged in (b"", b"no model", VOCABULARY.model[: len(VOCABULARY.model) // 2]):
-        (tmp_path / "damaged.spm").write_bytes(damaged)
-        assert (
-            refusal(InputError, Vocabulary.load, tmp_path / "damaged.spm")
-            == f"{tmp_path}/damaged.spm is not a SentencePiece model, or is damaged."
-        )
+        path = tmp_path / "damaged.spm"
+        path.write_bytes(damaged)
+        message = f"{path} is not a SentencePiece model, or is damaged."
+        assert refusal(InputError, Vocabulary.load, path) == message
 
 
 def test_a_vocabulary_of_another_program_is_refused(tmp_path):
@@ -159,7 +155,5 @@ def test_a_text_that_sentencepiece_cannot_use_is_refused(monkeypatch):
         raise RuntimeError("INTERNAL: something else")
 
     monkeypatch.setattr("regard.text.vocabulary.train_model", broken)
-    assert (
-        refusal(InputError, Vocabulary.train, ["a", "b"], 20)
-        == "SentencePiece makes no vocabulary of these 2 lines: INTERNAL: something else."
-    )
+    message = "SentencePiece makes no vocabulary of these 2 lines: INTERNAL: something else."
+    assert refusal(InputError, Vocabulary.train, ["a", "b"], 20) == message

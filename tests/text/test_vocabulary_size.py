@@ -18,8 +18,8 @@ def invented(n, seed=1):
     return [" ".join(random.choices(words, chances, k=12)) for _ in range(n)]
 
 
-def test_by_hand():
-    # letters a to k; stretches " ab" "abc" "bc " 5 times, " ac" "ac " and the 9 of the last word once
+def test_the_size_follows_from_letters_and_trigrams_by_hand():
+    # letters a to k; trigrams " ab" "abc" "bc " 5 times, " ac" "ac " and the 9 of the last word once
     assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=7) == round(4 * 11 + 11 * 11 / 40)
     assert vocabulary_size(["abc"] * 5 + ["ac", "cdefghijk"], n_pairs=1) == 47  # fewer than 58
     assert vocabulary_size([], 0) == 1

@@ -1,4 +1,4 @@
-"""Comparisons of traces."""
+"""Comparisons of two traces: the head and token where they first differ, refusals, a picture."""
 
 import copy
 from dataclasses import replace
@@ -82,9 +82,8 @@ def test_traces_of_other_texts_and_models_are_refused(snake):
         "the traces have different tokens: the source has 'venom' and 'bite' at position 10; compare traces of the "
         "same text by models with the same tokenizer."
     )
-    renamed = replace(
-        snake, model="GPT-2", attended={"decoder": snake.attended["encoder"]}, target=snake.source, source=()
-    )
+    decoder = {"attended": {"decoder": snake.attended["encoder"]}, "target": snake.source, "source": ()}
+    renamed = replace(snake, model="GPT-2", **decoder)
     assert refusal(InputError, regard.compare, snake, renamed) == (
         "MiniLM has encoder attention, and GPT-2 has decoder attention; compare models of the same architecture."
     )

@@ -4,18 +4,11 @@ import gc
 
 import pytest
 import torch
-from random_models import sharp, t5
+import transformers
+from random_models import gpt2, t5
 from refusals import refusal
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.testing import assert_close
-from transformers import (
-    BertLMHeadModel,
-    BertModel,
-    GenerationConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-)
 
 import regard
 from regard import InputError
@@ -27,9 +20,7 @@ TEXT = "The snake is very dangerous"
 
 @pytest.fixture(scope="module")
 def writer():
-    torch.manual_seed(0)
-    config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
-    return sharp(GPT2LMHeadModel(config), std=0.2)
+    return gpt2()
 
 
 def generated(model, tokenizer, n, **options):
@@ -62,9 +53,8 @@ def test_the_patterns_of_the_answer_are_those_of_its_generation(writer, minilm):
     with regard.watching(writer) as watched:
         generated(writer, minilm.tokenizer, 9)
     for layer in (0, 1):
-        rows = [step.attended.pattern for step in watched.steps if step.layer == layer]
         position = 0
-        for pattern in rows:
+        for pattern in (step.attended.pattern for step in watched.steps if step.layer == layer):
             n_queries, n_keys = pattern.shape[2:]
             row = trace.decoder[layer][:, :, position : position + n_queries, :n_keys]
             assert_close(pattern.dense(), row, rtol=1e-4, atol=1e-5)
@@ -74,7 +64,8 @@ def test_the_patterns_of_the_answer_are_those_of_its_generation(writer, minilm):
 
 def test_an_encoder_decoder_writes_its_target(minilm):
     model = t5(std=0.2, eos_token_id=102)
-    search = GenerationConfig(num_beams=3, max_new_tokens=7, decoder_start_token_id=0, eos_token_id=102, pad_token_id=0)
+    options = {"num_beams": 3, "max_new_tokens": 7, "eos_token_id": 102}
+    search = transformers.GenerationConfig(**options, decoder_start_token_id=0, pad_token_id=0)
     trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer, generation=search)
     expected = model.generate(minilm.tokenizer(TEXT, return_tensors="pt").input_ids, generation_config=search)
     assert [token.piece for token in trace.target] == minilm.tokenizer.convert_ids_to_tokens(expected[0].tolist())
@@ -96,36 +87,29 @@ def test_what_cannot_write_is_refused(writer, minilm):
     def write(model=writer, **options):
         regard.trace(model, TEXT, tokenizer=minilm.tokenizer, **options)
 
-    assert isinstance(minilm.model, BertModel)
-    assert refusal(InputError, write, minilm.model, new_tokens=3) == (
-        "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language modelling "
-        "head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
-    )
-    assert refusal(InputError, write, BertLMHeadModel(minilm.model.config), new_tokens=3) == (
-        "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language "
-        "modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
-    )
+    for model in (minilm.model, transformers.BertLMHeadModel(minilm.model.config)):
+        assert refusal(InputError, write, model, new_tokens=3) == (
+            "BertModel writes no text; give a model that does, such as GPT-2, Llama or T5, with its language modelling "
+            "head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."
+        )
     assert refusal(InputError, write, new_tokens=0) == "new_tokens=0: give the number of tokens to write, at least 1."
     assert refusal(InputError, write, new_tokens=3, target="Die Schlange") == (
         "with target the model reads a text, with new_tokens it writes one; give only one of them."
     )
-    several = GenerationConfig(num_return_sequences=2, do_sample=True, max_new_tokens=2)
+    several = transformers.GenerationConfig(num_return_sequences=2, do_sample=True, max_new_tokens=2)
     assert refusal(InputError, write, generation=several) == (
         "a trace follows one text; give a GenerationConfig with num_return_sequences=1."
     )
-    short = GPT2LMHeadModel(GPT2Config(vocab_size=30522, n_layer=1, n_head=2, n_embd=8, n_positions=9))
+    short = gpt2(n_layer=1, n_positions=9)
     assert refusal(InputError, write, short, new_tokens=7) == (
         "GPT2LMHeadModel could not write: IndexError index out of range in self."
     )
 
 
-def bytes_held(steps):
-    """Return the bytes of memory that the patterns and contexts of attention steps hold, shared memory counted once."""
-    storages = {}
-    for step in steps:
-        for tensor in (*step.attended.pattern.call.tensors, step.attended.context):
-            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-    return sum(storages.values())
+def bytes_held(tensors):
+    """Return the bytes of memory that tensors hold, shared memory counted once."""
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 @pytest.mark.parametrize("n", [10, 200])
@@ -134,7 +118,8 @@ def test_a_watched_generation_holds_one_cache(writer, minilm, n):
         ids = generated(writer, minilm.tokenizer, n, min_new_tokens=n).sequences
     vector = 48 * 4  # bytes of one token's query, key, value or context in a layer
     once = 2 * ids.shape[1] * vector * 4  # queries, keys, values and contexts of two layers
-    assert bytes_held(watched.steps) <= 1.25 * once
+    seen = [step.attended for step in watched.steps]
+    assert bytes_held(tensor for one in seen for tensor in (*one.pattern.call.tensors, one.context)) <= 1.25 * once
     assert watched.check().max_error < 1e-5
     longest = watched.steps[-1].attended.pattern
     assert watched.steps[0].attended.pattern.key.data_ptr() == watched.steps[-2].attended.pattern.key.data_ptr()
@@ -157,12 +142,9 @@ def test_the_patterns_of_a_generation_hold_one_cache_after_install(writer, insta
     ids = minilm.tokenizer(TEXT, return_tensors="pt").input_ids
     with mode():
         outputs = installed_writer.generate(input_ids=ids, min_new_tokens=120, **options)
-        storages = {}
-        for pattern in patterns_of(outputs):
-            for tensor in pattern.call.tensors:
-                storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        held = bytes_held(tensor for pattern in patterns_of(outputs) for tensor in pattern.call.tensors)
         n = outputs.sequences.shape[1]
-        assert sum(storages.values()) <= 1.25 * 2 * n * 48 * 4 * 3  # queries, keys and values of two layers
+        assert held <= 1.25 * 2 * n * 48 * 4 * 3  # queries, keys and values of two layers
         regard.uninstall(writer)
         writer.set_attn_implementation("eager")
         expected = writer.generate(input_ids=ids, min_new_tokens=120, **options)
@@ -203,10 +185,9 @@ def test_steps_that_do_not_continue_the_last_share_nothing(installed_writer, min
     for outputs, other in zip(kept, again, strict=True):
         for pattern, same in zip(outputs.attentions, other.attentions, strict=True):
             assert torch.equal(pattern.dense(), same.dense())
+    options = {"return_dict_in_generate": True, "output_attentions": True}
     with torch.no_grad():
-        beams = installed_writer.generate(
-            input_ids=ids, max_new_tokens=6, num_beams=3, return_dict_in_generate=True, output_attentions=True
-        )
+        beams = installed_writer.generate(input_ids=ids, max_new_tokens=6, num_beams=3, **options)
     for pattern in patterns_of(beams):
         assert_close(pattern.dense().sum(dim=-1), torch.ones(pattern.shape[:3]))
 
@@ -226,7 +207,7 @@ def test_next_tokens_show_spaces_parts_of_letters_and_ids_without_an_entry():
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate([*alphabet, "Ġa"])}, [("Ġ", "a")]))
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
     fast.add_special_tokens({"eos_token": "<end>"})
     logits = torch.full((260,), -9.0)
     ids = [fast.convert_tokens_to_ids(piece) for piece in ("Ġa", "Ċ", "ë")] + [fast.eos_token_id, 259]
@@ -241,11 +222,10 @@ def test_the_text_of_a_trace_has_the_line_breaks_and_spaces_that_the_model_wrote
     tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
     wanted = fast("a\n\n b")["input_ids"]
-    torch.manual_seed(0)
-    model = sharp(GPT2LMHeadModel(GPT2Config(vocab_size=256, n_layer=1, n_head=2, n_embd=16)))
-    forced = GenerationConfig(max_new_tokens=5, sequence_bias=[[[i], 1e4] for i in wanted], do_sample=True)
+    model = gpt2(std=0.3, vocab_size=256, n_layer=1, n_head=2, n_embd=16)
+    forced = transformers.GenerationConfig(max_new_tokens=5, sequence_bias=[[[i], 1e4] for i in wanted], do_sample=True)
     torch.manual_seed(3)
     trace = regard.trace(model, "x ", tokenizer=fast, generation=forced)
     ids = fast.convert_tokens_to_ids([token.piece for token in trace.tokens])

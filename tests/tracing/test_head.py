@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from patches import patches
 from refusals import refusal
 
 from regard import Cut, InputError, VectorLengths, compare, trace, watching
 from regard.tracing.generation import WrittenToken
-from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import token_position
 
@@ -47,22 +47,17 @@ def test_a_token_is_found_by_text_then_by_piece_then_ignoring_case_and_by_its_nu
         ("snakes", "no token 'snakes' in the text; nearest: snake."),
         ("it:3", "no token 'it:3': 'it' occurs twice; take it:1 to it:2."),
         ("snake:2", "no token 'snake:2': 'snake' occurs once; take snake."),
-        (
-            "venom",
-            "'venom' is 2 tokens here: ve, nom; name one of them, or join them with trace.words('venom').",
-        ),
+        ("venom", "'venom' is 2 tokens here: ve, nom; name one of them, or join them with trace.words('venom')."),
         (9, "no token 9: there are 6, counted from 0 to 5."),
     ],
 )
-def test_refusals(place, message):
+def test_references_to_no_token_are_refused_with_the_nearest(place, message):
     assert refusal(InputError, token_position, place, words("it", "snake", "it", "ve", "nom", ".")) == message
 
 
 def test_the_range_of_patches_is_named():
-    tokens = [Token("[CLS]", "[CLS]", special=True)]
-    tokens += [
-        Token(f"{row},{column}", "patch", place=Patch(0, row, column, 8.0, 8.0)) for row in (0, 1) for column in (0, 1)
-    ]
+    squares = [Token(f"{place.row},{place.column}", "patch", place=place) for place in patches(1, 2, 2, 8.0)]
+    tokens = [Token("[CLS]", "[CLS]", special=True), *squares]
     assert refusal(InputError, token_position, "5,5", tokens) == (
         "no token '5,5': the parts of the picture or recording run from 0,0 to 1,1."
     )
@@ -79,9 +74,8 @@ def test_reprs_are_short(snake):
     best = snake["L3H1"].top("it", 1)[0]
     assert repr(best) == f"KeyWeight({best.token.text!r}, {best.weight:.4g}, position={best.position})"
     kept = trace("MiniLM", "a dog runs", keep=("hidden",))
-    assert (
-        repr(kept.contributions("dog", 2)) == "Contributions(vectors=<float32 [12, 5, 384]>, lengths=<float32 [12, 5]>)"
-    )
+    contributions = "Contributions(vectors=<float32 [12, 5, 384]>, lengths=<float32 [12, 5]>)"
+    assert repr(kept.contributions("dog", 2)) == contributions
     assert repr(kept.movement("dog")).startswith("Movement(layers=(0, 1, 2, 3, 4, 5), before=<float32 [6, 384]>, ")
     assert len(repr(kept.states)) < 6000
     written = WrittenToken(2, best.token, 0.123456, (("a", 0.1),) * 5)

@@ -17,9 +17,8 @@ EXACT = {"rtol": 1e-8, "atol": 1e-8}
 
 def expected_effects(model, tokenizer, paths, metric, pairs=None):
     """The effect of each head, by hooks on the inputs of output projections, which have these paths."""
-    clean, corrupted = (
-        metric(output_of(model, tokenizer, *run)) for run in ((CLEAN, TARGET), (CORRUPTED, OTHER_TARGET))
-    )
+    runs = (CLEAN, TARGET), (CORRUPTED, OTHER_TARGET)
+    clean, corrupted = (metric(output_of(model, tokenizer, *run)) for run in runs)
     rows = [[metric(by_hooks(model, tokenizer, f"H{head}", path, pairs)) for head in range(4)] for path in paths]
     return (torch.tensor(rows, dtype=torch.float64) - corrupted) / (clean - corrupted)
 
@@ -64,15 +63,8 @@ def test_heads_and_metric_can_be_chosen(tokenizer):
     model, reports = marian(), []
     clean = traced(model, tokenizer, CLEAN, TARGET)
     with regard.report_to(lambda done, total: reports.append((done, total))):
-        found = indirect_effects(
-            model,
-            CORRUPTED,
-            clean,
-            target=OTHER_TARGET,
-            tokenizer=tokenizer,
-            heads=["cross", "encoder L1H2", "cross L0"],
-            metric=lambda output: float(output[0, 2, 5]),
-        )
+        chosen = {"heads": ["cross", "encoder L1H2", "cross L0"], "metric": lambda output: float(output[0, 2, 5])}
+        found = indirect_effects(model, CORRUPTED, clean, target=OTHER_TARGET, tokenizer=tokenizer, **chosen)
     assert reports == [(done, 9) for done in range(1, 10)]
     kinds = ["encoder", "encoder", "decoder", "cross", "decoder", "cross"]
     assert found.layers == tuple(zip(kinds, [0, 1, 0, 0, 1, 1], strict=True))
@@ -80,7 +72,7 @@ def test_heads_and_metric_can_be_chosen(tokenizer):
     tried[[3, 5]] = tried[1, 2] = True
     assert torch.equal(~found.heads.isnan(), tried)
     paths = [f"model.decoder.layers.{layer}.encoder_attn.out_proj" for layer in range(2)]
-    expected = expected_effects(model, tokenizer, paths, lambda output: float(output[0, 2, 5]))
+    expected = expected_effects(model, tokenizer, paths, chosen["metric"])
     assert_close(found.heads[[3, 5]], expected, **EXACT)
     assert {name.split()[0] for name, _ in found.largest(9)} == {"cross", "encoder"}
     assert len(found.largest(24)) == 9
@@ -88,9 +80,8 @@ def test_heads_and_metric_can_be_chosen(tokenizer):
 
 def test_terminal_and_picture_show_the_effects(tokenizer, tmp_path, capsys):
     model = gpt2()
-    found = indirect_effects(
-        model, CORRUPTED, traced(model, tokenizer, CLEAN, ""), tokenizer=tokenizer, heads=["L1", "L2"]
-    )
+    clean = traced(model, tokenizer, CLEAN, "")
+    found = indirect_effects(model, CORRUPTED, clean, tokenizer=tokenizer, heads=["L1", "L2"])
     found.show()
     shown = capsys.readouterr().out
     row = next(line for line in shown.splitlines() if line.strip().startswith("L2 "))
@@ -141,10 +132,8 @@ def test_what_has_no_effects_is_refused(tokenizer):
         "metric=LogitDifference(token, other)."
     )
     encoder = bert()
-    longer = traced(encoder, tokenizer, "the black snake has a venom", "")
-    assert refusal(
-        InputError, indirect_effects, encoder, CORRUPTED, longer, tokenizer=tokenizer, tokens={"horse": "snake"}
-    ) == (
+    longer, options = traced(encoder, tokenizer, "the black snake has a venom", ""), {"tokens": {"horse": "snake"}}
+    assert refusal(InputError, indirect_effects, encoder, CORRUPTED, longer, tokenizer=tokenizer, **options) == (
         "the outputs of the clean run and of the corrupted run have shapes [8, 24] and [7, 24], which have "
         "no distance; give metric=…, a function of the output."
     )

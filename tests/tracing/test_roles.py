@@ -1,6 +1,5 @@
 """The table of the roles of a model's heads, over one text and over many."""
 
-import copy
 import json
 
 import pytest
@@ -52,26 +51,26 @@ def test_unknown_roles_heads_and_kinds_are_refused(snake):
     )
 
 
+def scan_of(lines):
+    scan = Scan("MiniLM")
+    assert len(list(scan.read(load(), lines))) == len(lines)
+    return scan
+
+
 def test_a_scan_adds_texts_of_different_lengths_and_goes_on_from_its_file(tmp_path):
-    loaded = load()
     lines = [TEXT, "", "A dog runs.", "It is it."]
-    whole = Scan("MiniLM")
-    for _ in whole.read(loaded, lines):
-        pass
+    whole = scan_of(lines)
     traces = [regard.trace("MiniLM", line).role_sums()[1] for line in lines if line]
     expected = (traces[0] + traces[1] + traces[2]).means()
     assert_close(whole.roles().means, expected, equal_nan=True)
     assert (whole.n_lines, whole.n_texts) == (4, 3)
 
-    path, half = tmp_path / "scan", Scan("MiniLM")
-    for _ in half.read(loaded, lines[:2]):
-        pass
-    half.save(path, "texts")
+    path = tmp_path / "scan"
+    scan_of(lines[:2]).save(path, "texts")
     assert Scan.load(path, "MiniLM", "other texts") is None
     assert Scan.load(path, "another", "texts") is None
     resumed = Scan.load(path, "MiniLM", "texts")
-    for _ in resumed.read(loaded, lines[resumed.n_lines :]):
-        pass
+    assert len(list(resumed.read(load(), lines[resumed.n_lines :]))) == 2
     assert_close(resumed.roles().means, whole.roles().means, equal_nan=True)
     assert (resumed.n_lines, resumed.n_texts, resumed.n_tokens) == (4, 3, whole.n_tokens)
     assert resumed.n_known == resumed.n_words == whole.n_words == whole.n_tokens - 6  # without [CLS] and [SEP]
@@ -98,16 +97,12 @@ def test_a_damaged_file_of_a_scan_or_one_with_impossible_counts_begins_anew(tmp_
     assert Scan.load(path, "MiniLM", "s") is None
 
 
-def test_a_text_that_is_too_long_is_cut(minilm):
-    scan, loaded = Scan("MiniLM"), copy.copy(load())
-    for _ in scan.read(loaded, ["dog " * 600]):
-        pass
+def test_a_text_that_is_too_long_is_cut():
+    scan = scan_of(["dog " * 600])
     assert (scan.n_truncated, scan.n_tokens) == (1, 512)
     assert torch.isfinite(scan.roles()["entropy"]).all()
 
 
 def test_no_text_at_all_is_refused():
-    assert (
-        refusal(InputError, Scan("MiniLM").roles)
-        == "there is no text in the file; give a file with a text on each line."
-    )
+    message = "there is no text in the file; give a file with a text on each line."
+    assert refusal(InputError, Scan("MiniLM").roles) == message

@@ -1,4 +1,4 @@
-"""Runs of models whose attention a trace cannot record."""
+"""Models whose attention a trace cannot record, or that have none."""
 
 import transformers
 from refusals import refusal

@@ -5,6 +5,7 @@ import copy
 import gc
 import html
 import math
+import os
 import re
 import threading
 import time
@@ -15,7 +16,7 @@ from functools import partial
 import pytest
 import torch
 import transformers
-from random_models import assert_weights, eager_outputs
+from random_models import assert_weights, eager_outputs, gpt2
 from refusals import refusal
 from torch.testing import assert_close
 
@@ -81,19 +82,11 @@ def test_the_default_model_is_known_by_name(snake):
     assert torch.equal(by_name.encoder[5].dense(), snake.encoder[5].dense())
 
 
-def test_it_introduces_itself(snake):
+def test_the_repr_of_a_trace_and_of_a_head(snake):
     assert repr(snake) == (
         "Trace('The snake is very dangerous because it has a venom.', model='MiniLM', tokens=13, encoder=6x12)"
     )
     assert repr(snake["L3H1"]) == "Head(L3H1, encoder, queries=13, keys=13)"
-
-
-def gpt2(vocab_size=30_522):
-    """A random GPT-2 with MiniLM's vocabulary."""
-    torch.manual_seed(0)
-    return transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(vocab_size=vocab_size, n_positions=64, n_embd=24, n_layer=2, n_head=3)
-    )
 
 
 def test_a_decoder_sees_only_what_came_before(minilm):
@@ -143,21 +136,16 @@ def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm, refused):
         assert refused(model, "the snake", target=target) == message
 
 
+CONVERT = "convert it first, for instance with iconv -f LATIN1 -t UTF-8."
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "the text is empty; give at least one word to look at."),
         ("  \n", "the text is empty; give at least one word to look at."),
-        (
-            b"un caf\xe9".decode("utf-8", "surrogateescape"),
-            "the text is not UTF-8 (byte 0xE9 at position 7); convert it first, for instance with iconv -f LATIN1 -t "
-            "UTF-8.",
-        ),
-        (
-            "뱀\udc80",
-            "the text is not UTF-8 (byte 0x80 at position 4); convert it first, for instance with iconv -f LATIN1 -t "
-            "UTF-8.",
-        ),
+        (os.fsdecode(b"un caf\xe9"), f"the text is not UTF-8 (byte 0xE9 at position 7); {CONVERT}"),
+        ("뱀\udc80", f"the text is not UTF-8 (byte 0x80 at position 4); {CONVERT}"),
         ("뱀\ud834", "the text has a lone surrogate (U+D834 at position 2), which UTF-8 cannot encode; remove it."),
     ],
 )
@@ -248,9 +236,8 @@ def test_a_model_that_wants_more_than_a_text_is_refused(refused):
 
 
 def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minilm, refused):
-    model = transformers.RobertaModel(
-        transformers.RobertaConfig(vocab_size=30_522, max_position_embeddings=20, **SIZES)
-    )
+    config = transformers.RobertaConfig(vocab_size=30_522, max_position_embeddings=20, **SIZES)
+    model = transformers.RobertaModel(config)
     assert len(regard.trace(model, "snake " * 16, tokenizer=minilm.tokenizer).tokens) == 18
     assert refused(model, "snake " * 17) == (
         "the text is 19 tokens long and the model reads at most 18; shorten it, or read only its beginning with "
@@ -259,10 +246,9 @@ def test_positions_that_begin_after_that_of_padding_are_counted_from_there(minil
 
 
 def test_a_target_without_a_beginning_is_refused(refused):
+    encoder = transformers.BertModel(transformers.BertConfig(**SIZES))
     decoder = transformers.BertConfig(**SIZES, is_decoder=True, add_cross_attention=True)
-    model = transformers.EncoderDecoderModel(
-        encoder=transformers.BertModel(transformers.BertConfig(**SIZES)), decoder=transformers.BertLMHeadModel(decoder)
-    )
+    model = transformers.EncoderDecoderModel(encoder=encoder, decoder=transformers.BertLMHeadModel(decoder))
     assert refused(model, "the snake", target="it") == (
         "EncoderDecoderModel does not say what its target begins with; set model.config.decoder_start_token_id."
     )
@@ -342,7 +328,7 @@ def test_nan_in_a_model_is_named(minilm, refused):
     )
 
 
-def test_a_model_that_answers_in_tuples(minilm, snake):
+def test_a_model_that_answers_in_tuples_is_traced_too(minilm, snake):
     tuples = copy.deepcopy(minilm.model)
     tuples.config.return_dict = False
     trace = regard.trace(tuples, SNAKE, tokenizer=minilm.tokenizer)

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -30,19 +31,21 @@ def no_fsync(monkeypatch):
 
 @pytest.fixture(scope="session")
 def forking():
+    """A process from which tests fork programs."""
     with forking_process() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def numbers():
+def number_names():
+    """Two texts of 60 lines: names of numbers in English and in Korean."""
     pairs = sample("en", "ko", {"train": 60}, seed=3, below=1000)["train"]
     return ["".join(f"{pair[side]}\n" for pair in pairs) for side in (0, 1)]
 
 
 @pytest.fixture
-def texts(tmp_path, numbers):
-    for name, lines in zip(("a.en", "a.ko"), numbers, strict=True):
+def texts(tmp_path, number_names):
+    for name, lines in zip(("a.en", "a.ko"), number_names, strict=True):
         (tmp_path / name).write_text(lines, encoding="utf-8")
     return tmp_path / "a.en", tmp_path / "a.ko"
 
@@ -64,6 +67,17 @@ def quick():
             training=Training(**{**usual, **training}),
             evaluation=Evaluation(**{"every_steps": 3, "log_steps": 2, "pairs": 3, "average": 2, **(evaluation or {})}),
         )
+
+    return settings
+
+
+@pytest.fixture
+def onwards(quick):
+    """Return a function: onwards(folder) returns settings for one step that starts from the translator in `folder`."""
+
+    def settings(folder, vocabulary=None, **training):
+        config = quick(**{"max_steps": 1, "learning_rate": None, "warmup_steps": 0, "schedule": "constant", **training})
+        return replace(config, model=Model(start_from=str(folder)), vocabulary=VocabularySettings(**(vocabulary or {})))
 
     return settings
 

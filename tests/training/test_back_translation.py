@@ -20,9 +20,6 @@ from regard.translation.translator import Translator
 LINES = ["the cat sat", "", "no dog", "a  mat", "the cat", "the mat sat", "no cat", "a dog", "the dog sat", "a cat"]
 
 
-KINDS = "a search is --greedy, or --beam, or sampling with its options."
-
-
 @pytest.fixture(autouse=True)
 def groups_of_three(monkeypatch):
     monkeypatch.setattr(back_translation, "LINES_PER_CALL", 3)
@@ -41,9 +38,9 @@ def task(tmp_path, translator_folder):
 
 
 class Interrupter(Watcher):
-    """Sends SIGINT, or raises an error, when the first group of lines after a given number of lines begins."""
+    """Sends SIGINT, or raises an error, when n_lines lines are translated (-1: never); stores what it is told."""
 
-    def __init__(self, n_lines, fails=False):
+    def __init__(self, n_lines=-1, fails=False):
         self.n_lines, self.fails, self.said, self.now = n_lines, fails, [], []
 
     def busy(self, text):
@@ -91,7 +88,7 @@ def test_a_stopped_run_goes_on_to_the_same_pairs(task):
     assert task.run("cpu", Interrupter(3)) is None
     assert not task.source.exists()
     assert not task.target.exists()
-    last = Interrupter(-1)
+    last = Interrupter()
     assert task.run("cpu", last).lines == 10
     assert pairs(task) == whole
     assert last.said == ["resuming from line 7"]
@@ -113,7 +110,7 @@ def test_a_killed_run_goes_on_to_the_same_pairs(task):
 
 def test_a_run_with_another_search_begins_anew(task):
     assert task.run("cpu", Interrupter(3)) is None
-    other, watcher = replace(task, search=Sample(top_k=9, seed=5)), Interrupter(-1)
+    other, watcher = replace(task, search=Sample(top_k=9, seed=5)), Interrupter()
     other.run("cpu", watcher)
     assert watcher.said == ["an earlier run had another text, translator or search: its pairs are discarded"]
     found = taken(other)
@@ -146,11 +143,9 @@ def test_lines_that_are_left_out_are_counted(task, monkeypatch):
 
 
 def test_a_text_in_another_script_is_refused(task, monkeypatch):
-    extra = {
-        "training_texts": asdict(TrainingTexts(longest=99, smallest_ratio=0.0, largest_ratio=99.0, scripts=("kana",)))
-    }
+    kana = TrainingTexts(longest=99, smallest_ratio=0.0, largest_ratio=99.0, scripts=("kana",))
+    foreign = replace(Translator.load(task.translator, "cpu"), extra={"training_texts": asdict(kana)})
     monkeypatch.setattr(back_translation, "Translator", SimpleNamespace(load=lambda *_, **__: foreign))
-    foreign = replace(Translator.load(task.translator, "cpu"), extra=extra)
     assert refusal(InputError, task.run, "cpu", Watcher()) == (
         f"2 of the first 2 lines of {task.text} are written in Latin letters; the training texts are in kana; give a "
         f"translator from the language of mono.txt, not {task.translator}."
@@ -166,7 +161,7 @@ def test_lines_unlike_the_training_texts_are_counted(task, translator_folder, mo
     )
 
 
-def test_files_that_exist_or_are_named_twice(task, tmp_path):
+def test_files_that_exist_or_are_named_twice_or_do_not_exist_are_refused(task, tmp_path):
     assert refusal(InputError, replace(task, source=task.target).run, "cpu", Watcher()) == (
         f"{task.target} is named for the sources and for the targets; name two files."
     )
@@ -177,8 +172,8 @@ def test_files_that_exist_or_are_named_twice(task, tmp_path):
         f"cannot write {tmp_path / 'none' / 'a'}: there is no folder {tmp_path / 'none'}."
     )
     task.text.unlink()
-    assert refusal(InputError, task.run, "cpu", Watcher()) == (
-        f"there is no file {task.text}; no file is in that folder."
+    assert (
+        refusal(InputError, task.run, "cpu", Watcher()) == f"there is no file {task.text}; no file is in that folder."
     )
 
 
@@ -191,7 +186,7 @@ def test_a_folder_that_cannot_be_made_and_a_text_without_lines_are_refused(task)
     assert not task.source.exists()
 
 
-def test_the_verb(task, translator_folder):
+def test_the_verb_writes_the_pairs_of_the_task(task, translator_folder):
     files = translator_folder, task.text, task.source, task.target
     printed = output("back-translate", *files, "--top-k", 9, "--seed", 4, "--device", "cpu", "--quiet")
     found = taken(task)
@@ -224,17 +219,16 @@ def test_a_stopped_verb_says_so(task, translator_folder, monkeypatch):
     assert result.stdout == "stopped and saved; the same command continues from there\n"
 
 
+ONE_SEARCH = "a search is --greedy, or --beam, or sampling with its options."
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--greedy", "--beam", 3), f"got --greedy and --beam; {KINDS}"),
-        (("--beam", 3, "--top-k", 3), f"got --beam and --top-k; {KINDS}"),
-        (
-            ("--temperature", 0.0),
-            "--temperature 0.0 must be a number above 0; for the most probable token use --greedy.",
-        ),
+        (("--greedy", "--beam", 3), f"got --greedy and --beam; {ONE_SEARCH}"),
+        (("--beam", 3, "--top-k", 3), f"got --beam and --top-k; {ONE_SEARCH}"),
         (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
     ],
 )
-def test_searches_that_do_not_exist(task, translator_folder, options, said):
+def test_searches_that_do_not_exist_are_refused(task, translator_folder, options, said):
     assert refused("back-translate", translator_folder, task.text, task.source, task.target, *options) == said

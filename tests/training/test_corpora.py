@@ -1,6 +1,7 @@
 """Training on several corpora: weights, synthetic pairs with a tag, dev pairs, exact resume, refusals."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from regard.training.settings.train_config import Data
 from regard.training.train import train
 from regard.translation.translator_folder import read_translator
 
+SYNTHETIC = {"weights": (1.0, 0.5), "synthetic": (2,), "max_ratio": 99.0}
+TWO = "a,b", "c,d"
+
 
 @pytest.fixture
 def corpora(tmp_path):
@@ -30,9 +34,6 @@ def corpora(tmp_path):
             lines = [row[side].upper() if name == "more" and side == 0 else row[side] for row in rows]
             (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return [[tmp_path / f"{name}.{language}" for name in pairs] for language in ("en", "ko")]
-
-
-SYNTHETIC = {"weights": (1.0, 0.5), "synthetic": (2,), "max_ratio": 99.0}
 
 
 def test_training_is_resumed_exactly(tmp_path, corpora, quick):
@@ -69,21 +70,14 @@ def test_a_synthetic_pair_with_the_target_of_a_dev_pair_is_left_out(tmp_path, co
     assert json.loads((data / "report.json").read_text())["held_out"] == 6
 
 
-def test_corpora_without_weights_are_seen_once(tmp_path, corpora, quick):
+def test_the_report_counts_the_pairs_of_all_corpora(tmp_path, corpora, quick):
     train(*corpora, tmp_path / "out", quick(max_steps=1, data={"max_ratio": 99.0}))
-    data = tmp_path / "out" / "data"
-    assert json.loads((data / "report.json").read_text()) | {"unknown": 0} == {
-        **dict.fromkeys(("byte_order_marks", "carriage_returns", "extra_spaces", "composed"), 0),
-        **dict.fromkeys(("control_characters", "empty", "over_long", "mismatched", "unknown", "signed", "named"), 0),
-        "read": 100,
-        "held_out": 5,
-        "kept": 95,
-    }
+    report = json.loads((tmp_path / "out" / "data" / "report.json").read_text())
+    report.pop("unknown")  # it depends on the vocabulary
+    assert {name: n for name, n in report.items() if n} == {"read": 100, "held_out": 5, "kept": 95}
 
 
 def test_a_deleted_data_folder_is_made_again(tmp_path, corpora, quick):
-    import shutil
-
     config = quick(data=SYNTHETIC, max_steps=1)
     train(*corpora, tmp_path / "out", config)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out" / "data").rglob("*.*")}
@@ -95,9 +89,8 @@ def test_a_deleted_data_folder_is_made_again(tmp_path, corpora, quick):
 def test_other_files_or_weights_are_refused_when_training_goes_on(tmp_path, corpora, quick):
     out, config = tmp_path / "out", quick(data=SYNTHETIC, max_steps=1)
     train(*corpora, out, config)
-    assert refusal(
-        InputError, train, corpora[0][0], corpora[1][0], out, quick(data={"max_ratio": 99.0}, max_steps=1)
-    ) == (
+    first = corpora[0][0], corpora[1][0]
+    assert refusal(InputError, train, *first, out, quick(data={"max_ratio": 99.0}, max_steps=1)) == (
         f"cannot resume in {out}: there was a source 2 text when training began; give the same files, or name a new "
         "folder with --out."
     )
@@ -114,55 +107,43 @@ def test_other_files_or_weights_are_refused_when_training_goes_on(tmp_path, corp
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "data", "said"),
+    ("files", "data", "said"),
     [
         (
-            "a.en,b.en",
-            "a.ko",
+            ("a,b", "c"),
             {},
             "got 2 source files and 1 target file; give a target file for each source file, with commas between.",
         ),
-        ("a", "b", {"weights": (1.0, 0.3)}, "data.weights = [1.0, 0.3]: got 1 corpus; give a weight for each."),
-        ("a,b", "c,d", {"weights": (2.0,)}, "data.weights = [2.0]: got 2 corpora; give a weight for each."),
+        (("a", "b"), {"weights": (1.0, 0.3)}, "data.weights = [1.0, 0.3]: got 1 corpus; give a weight for each."),
+        (TWO, {"weights": (2.0,)}, "data.weights = [2.0]: got 2 corpora; give a weight for each."),
+        (TWO, {"synthetic": (3,)}, "data.synthetic = [3]: got 2 corpora; give numbers of corpora, from 1 to 2."),
         (
-            "a,b",
-            "c,d",
-            {"synthetic": (3,)},
-            "data.synthetic = [3]: got 2 corpora; give numbers of corpora, from 1 to 2.",
-        ),
-        (
-            "a",
-            "b",
+            TWO,
             {"dev_source": "c"},
             "there is a dev source and no dev target; give both: --dev-source and --dev-target.",
         ),
         (
-            "a,b",
-            "c,d",
+            TWO,
             {"synthetic": (2, 1)},
             "data.synthetic names every corpus, and dev pairs are taken from the others; give pairs that people "
             "translated as a corpus, or as dev pairs with --dev-source and --dev-target.",
         ),
     ],
 )
-def test_corpora_that_do_not_fit(source, target, data, said):
-    assert refusal(InputError, text_files, source, target, Data(**data)) == said
+def test_corpora_that_do_not_fit_are_refused(files, data, said):
+    assert refusal(InputError, text_files, *files, Data(**data)) == said
 
 
-def test_the_files_by_name(tmp_path):
+def test_files_have_the_names_that_messages_use(tmp_path):
     comma = tmp_path / "a,b.en"
     comma.write_text("x\n")
     dev = Data(dev_source="d", dev_target="e", synthetic=(1,))
-    assert text_files(str(comma), "c", dev) == {
-        "source": comma,
-        "target": Path("c"),
-        "dev source": Path("d"),
-        "dev target": Path("e"),
-    }
+    others = {"target": Path("c"), "dev source": Path("d"), "dev target": Path("e")}
+    assert text_files(str(comma), "c", dev) == {"source": comma, **others}
     assert list(text_files("a,b", ["c", Path("d")], Data())) == ["source", "target", "source 2", "target 2"]
 
 
-def test_settings_with_lists(tmp_path):
+def test_settings_with_lists_are_read_and_written(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text("[data]\nweights = [1.0, 0.3]\nsynthetic = [2]\n")
     config = read_config(file)
@@ -183,7 +164,7 @@ def test_settings_with_lists(tmp_path):
     ],
 )
 @pytest.mark.usefixtures("unhooked")
-def test_lists_out_of_range(change, said):
+def test_lists_out_of_range_are_refused(change, said):
     assert refusal(InputError, read_config, None, [change]) == said
 
 
@@ -204,5 +185,5 @@ def test_the_verb_trains_on_several_corpora(tmp_path, corpora, quick):
         (("--synthetic", "2.5"), "--synthetic 2.5: write numbers with commas between, such as --synthetic 2,3."),
     ],
 )
-def test_options_that_are_no_numbers(tmp_path, options, said):
+def test_options_that_are_no_numbers_are_refused(tmp_path, options, said):
     assert refused("train", "a,b", "c,d", "--out", tmp_path / "out", *options) == said

@@ -1,4 +1,4 @@
-"""Evaluation: BLEU, without warnings."""
+"""Evaluation of a model: BLEU, the loss on dev pairs, and snapshots of another model."""
 
 from types import SimpleNamespace
 
@@ -37,7 +37,7 @@ def test_texts_with_spaces_before_their_full_stops_give_no_warning(caplog):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_the_dev_loss_is_torchs_cross_entropy_with_the_training_losss_smoothing(translator, smoothing):
+def test_the_dev_loss_is_torchs_cross_entropy_with_label_smoothing(translator, smoothing):
     rows = torch.tensor([[5, 7, 3], [6, 3, 0]])
     batch = Batch(source=rows, lengths=torch.tensor([3, 2]), target=rows, expected=rows, n_tokens=5)
     pairs = SimpleNamespace(batches=SimpleNamespace(epoch=lambda number: iter([batch])))

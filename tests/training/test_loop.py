@@ -16,6 +16,14 @@ from regard.training.training_state import Position
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 
+FEWER_ROWS_THAN_PROCESSES = Batch(
+    source=torch.tensor([[4, 5, 3], [6, 3, 0]]),
+    lengths=torch.tensor([3, 2]),
+    target=torch.tensor([[2, 7], [2, 8]]),
+    expected=torch.tensor([[7, 3], [8, 3]]),
+    n_tokens=4,
+)
+
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory):
@@ -27,8 +35,8 @@ def batches(tmp_path_factory):
     return Batches(corpus, 120, seed=2)
 
 
-def first_steps(training_steps, n):
-    return [([batch.source.tolist() for batch in group], position) for group, position in islice(training_steps, n)]
+def first_steps(steps, n):
+    return [([batch.source.tolist() for batch in group], position) for group, position in islice(steps, n)]
 
 
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
@@ -65,15 +73,9 @@ def test_the_rows_of_all_processes_are_the_batch(batches, n):
         (module(*tensors) * weight).backward()
         return [parameter.grad.clone() for parameter in module.parameters()]
 
-    for batch in [next(iter(batches.epoch(0))), two_rows()]:
+    for batch in [next(iter(batches.epoch(0))), FEWER_ROWS_THAN_PROCESSES]:
         whole = gradients([batch.source, batch.lengths, batch.target, batch.expected])
         shares = [rows_of_process(batch, rank, n, torch.device("cpu")) for rank in range(n)]
         summed = [sum(parts) for parts in zip(*(gradients(t, float(mine)) for t, mine in shares), strict=True)]
         assert_close(summed, whole, rtol=1e-10, atol=1e-10)
         assert sum(len(tensors[0]) for tensors, mine in shares if mine) == len(batch.source)
-
-
-def two_rows():
-    source, target = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([[2, 7], [2, 8]])
-    expected = torch.tensor([[7, 3], [8, 3]])
-    return Batch(source, torch.tensor([3, 2]), target, expected, n_tokens=4)

@@ -29,7 +29,7 @@ BATCH = {
 EXPECTED = torch.tensor([[4, 5, 3], [7, 3, 0]])
 
 
-def torchs(logits):
+def torch_loss(logits):
     """Return torch's cross-entropy with label smoothing 0.1, summed over all tokens that are not padding."""
     return F.cross_entropy(
         logits.flatten(0, 1), EXPECTED.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
@@ -43,7 +43,7 @@ def test_the_loss_of_a_model_without_dropout_is_that_of_its_logits(kind, r_drop,
     torch.manual_seed(0)
     model = KINDS[kind]().double()
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
-    found, right = TeacherForced(model, 0.1, r_drop)(**BATCH, expected=EXPECTED), torchs(model(**BATCH).logits)
+    found, right = TeacherForced(model, 0.1, r_drop)(**BATCH, expected=EXPECTED), torch_loss(model(**BATCH).logits)
     assert_close(found, right)
     parameters = list(model.parameters())
     assert_close(torch.autograd.grad(found, parameters), torch.autograd.grad(right, parameters))
@@ -61,7 +61,7 @@ def test_r_drop_predicts_every_pair_twice(kind):
     logits = model(**twice).logits.chunk(2)
     p, q = (reading[EXPECTED != PAD].log_softmax(dim=-1) for reading in logits)
     kl = [F.kl_div(*pair, log_target=True, reduction="sum") for pair in ((p, q), (q, p))]
-    right = (sum(map(torchs, logits)) + 5.0 * sum(kl) / 2) / 2
+    right = (sum(map(torch_loss, logits)) + 5.0 * sum(kl) / 2) / 2
     assert sum(kl) > 0.05
     torch.manual_seed(1)
     found = TeacherForced(model, 0.1, r_drop=5.0)(**BATCH, expected=EXPECTED)

@@ -11,7 +11,7 @@ from sentencepiece import SentencePieceProcessor
 
 from regard import InputError
 from regard.text.vocabulary import PAD
-from regard.training.settings.train_config import Model, Training, VocabularySettings
+from regard.training.settings.train_config import VocabularySettings
 from regard.training.train import train
 from regard.translation.marian_folder import read_marian
 from regard.translation.translator_folder import read_translator
@@ -29,18 +29,8 @@ def french(tmp_path):
     return tmp_path / "a.en", tmp_path / "a.fr"
 
 
-def from_marian(settings, folder, vocabulary=None, **training):
-    usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
-    return replace(
-        settings,
-        vocabulary=vocabulary or VocabularySettings(),
-        model=Model(start_from=str(folder)),
-        training=Training(**{**usual, **training}),
-    )
-
-
-def test_training_starts_with_marians_parameters_and_vocabularies(tmp_path, french, quick, marian):
-    train(*french, tmp_path / "more", from_marian(quick(), marian, learning_rate=1e-9))
+def test_training_starts_with_marians_parameters_and_vocabularies(tmp_path, french, onwards, marian):
+    train(*french, tmp_path / "more", onwards(marian, learning_rate=1e-9))
     one, other = read_marian(marian), read_translator(tmp_path / "more")
     assert one.model.config == other.model.config
     assert (one.source_vocabulary, one.target_vocabulary) == (other.source_vocabulary, other.target_vocabulary)
@@ -48,9 +38,10 @@ def test_training_starts_with_marians_parameters_and_vocabularies(tmp_path, fren
         torch.testing.assert_close(tensor, other.model.state_dict()[name], rtol=0, atol=1e-6)
 
 
-def test_training_lowers_the_loss(tmp_path, french, quick, marian):
-    config = from_marian(quick(), marian, max_steps=40, batch_tokens=400, learning_rate=3e-3)
-    trained = train(*french, tmp_path / "more", replace(config, evaluation=replace(config.evaluation, every_steps=20)))
+def test_training_lowers_the_loss(tmp_path, french, onwards, marian):
+    evaluation = {"every_steps": 20}
+    config = onwards(marian, max_steps=40, batch_tokens=400, learning_rate=3e-3, evaluation=evaluation)
+    trained = train(*french, tmp_path / "more", config)
     first, best = (tmp_path / "more" / "log.jsonl").read_text().splitlines()[0], trained.best
     assert best is not None
     assert best.loss_nats < 0.75 * float(first.split('"loss_nats": ')[1].split(",")[0])
@@ -58,8 +49,8 @@ def test_training_lowers_the_loss(tmp_path, french, quick, marian):
     assert parameters["decoder.to_logits.bias"][PAD] < -90
 
 
-def test_bpe_dropout_needs_bpe(tmp_path, french, quick, marian):
-    config = from_marian(quick(), marian, VocabularySettings(bpe_dropout=0.1))
+def test_bpe_dropout_needs_bpe(tmp_path, french, onwards, marian):
+    config = onwards(marian, {"bpe_dropout": 0.1})
     assert refusal(InputError, train, *french, tmp_path / "more", config) == (
         "vocabulary.bpe_dropout = 0.1: the given vocabulary is not made by byte-pair encoding; leave it out, or give a "
         "vocabulary of spm_train --model_type=bpe."
@@ -121,10 +112,8 @@ def test_three_vocabularies_are_refused(tmp_path, french, quick):
     )
 
 
-def test_a_vocabulary_besides_a_translators_is_refused(tmp_path, french, quick, marian, own):
-    assert refusal(
-        InputError, train, *french, tmp_path / "out", from_marian(quick(), marian, VocabularySettings(file=str(own[0])))
-    ) == (
+def test_a_vocabulary_besides_a_translators_is_refused(tmp_path, french, onwards, marian, own):
+    assert refusal(InputError, train, *french, tmp_path / "out", onwards(marian, {"file": str(own[0])})) == (
         f"vocabulary.file = {own[0]}: training begins with {marian}, which has vocabularies of its own; leave it out, "
         "or train a new translator."
     )

@@ -35,7 +35,7 @@ def given(normal):
     return tensors
 
 
-def torchs(x, weight, bias, labels, smoothing, r_drop=0.0):
+def torch_loss(x, weight, bias, labels, smoothing, r_drop=0.0):
     logits = F.linear(x, weight, bias)
     losses = [
         F.cross_entropy(of_reading, labels, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
@@ -56,9 +56,9 @@ def gradients(loss, tensors, labels, smoothing, *r_drop, times=1.0):
 
 @pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_it_is_torchs_loss_of_all_logits(given, smoothing):
+def test_the_loss_is_torchs_loss_of_all_logits(given, smoothing):
     tensors, labels = given(torch.float64)
-    expected = gradients(torchs, tensors, labels, smoothing, times=3.0)
+    expected = gradients(torch_loss, tensors, labels, smoothing, times=3.0)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, smoothing, times=3.0), expected)
 
 
@@ -66,7 +66,7 @@ def test_it_is_torchs_loss_of_all_logits(given, smoothing):
 @pytest.mark.parametrize("r_drop", [0.5, 5.0])
 def test_r_drop_is_torchs_divergence(given, r_drop):
     tensors, labels = given(torch.float64, n_predictions=2)
-    expected = gradients(torchs, tensors, labels, 0.1, r_drop, times=3.0)
+    expected = gradients(torch_loss, tensors, labels, 0.1, r_drop, times=3.0)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop, times=3.0), expected)
 
 
@@ -82,7 +82,7 @@ def test_gradcheck(given, n_predictions, r_drop):
 def test_large_logits_overflow_nowhere(given, n_predictions, r_drop):
     tensors, labels = given(torch.float64, n_predictions)
     tensors = [(tensor * 300).detach().requires_grad_() for tensor in tensors]
-    expected = gradients(torchs, tensors, labels, 0.1, r_drop)
+    expected = gradients(torch_loss, tensors, labels, 0.1, r_drop)
     assert_close(gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop), expected)
     assert expected[0] > 1e4
 
@@ -133,7 +133,7 @@ def test_without_a_backward_pass_there_are_no_gradients(given):
     tensors, labels = given()
     with torch.inference_mode():
         loss = ProjectedLoss.apply(*tensors, labels, 0.1)
-    assert_close(loss, torchs(*tensors, labels, 0.1).detach())
+    assert_close(loss, torch_loss(*tensors, labels, 0.1).detach())
     assert loss.grad_fn is None
 
 
@@ -145,10 +145,10 @@ def test_bfloat16_is_as_near_as_torchs(given, autocast, n_predictions, r_drop):
     exact, labels = given(torch.float64, n_predictions)
     tensors = [t.detach().to(torch.float32 if autocast else torch.bfloat16).requires_grad_() for t in exact]
     rounded = [t.detach().bfloat16().double().requires_grad_() for t in exact]
-    expected = gradients(torchs, rounded, labels, 0.1, r_drop)
+    expected = gradients(torch_loss, rounded, labels, 0.1, r_drop)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         found = gradients(ProjectedLoss.apply, tensors, labels, 0.1, r_drop)
-        theirs = gradients(torchs, tensors, labels, 0.1, r_drop)
+        theirs = gradients(torch_loss, tensors, labels, 0.1, r_drop)
     assert [tensor.dtype for tensor in found[1:]] == [tensor.dtype for tensor in tensors]
     for mine, other, right in zip(found, theirs, expected, strict=True):
         assert (mine - right).norm() <= 1.5 * (other - right).norm() + 1e-3 * right.norm()

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked_programs import DIE_AT
 from refusals import refusal
 from safetensors.torch import load_file
 from training_listener import Listener
 
 from regard import InputError
 from regard.tensor_file import read_tensors, write_tensors
+from regard.text.vocabulary import Vocabulary
+from regard.training import loop
 from regard.training.settings.settings_file import as_toml
 from regard.training.settings.train_config import TrainConfig
 from regard.training.store.checksums import checksum
@@ -94,9 +97,8 @@ def test_messages_and_files_of_a_training(tmp_path, texts, quick):
 
 
 def test_evaluation_keep_last_keeps_the_last_parameters(tmp_path, texts, quick):
-    config = quick(
-        learning_rate=10.0, schedule="constant", evaluation={"keep": "last", "metric": "loss", "average": 1}
-    )  # it gets worse
+    evaluation = {"keep": "last", "metric": "loss", "average": 1}
+    config = quick(learning_rate=10.0, schedule="constant", evaluation=evaluation)  # it gets worse
     trained = train(*texts, tmp_path / "out", config)
     assert trained.best.step < trained.kept.step == 8
     assert json.loads((tmp_path / "out" / "translator.json").read_text())["extra"]["dev"]["step"] == 8
@@ -116,8 +118,8 @@ def test_the_same_seed_gives_the_same_training_and_another_does_not(tmp_path, te
 
 # It goes on exactly
 
-TORTURE = """
-import os, sys
+KILLED_AGAIN_AND_AGAIN = """
+import sys
 from pathlib import Path
 import torch
 from regard.training.settings.settings_file import read_config
@@ -126,21 +128,9 @@ from regard.training.train import train
 torch.set_num_threads(1)
 source, target, work, settings = map(Path, sys.argv[1:5])
 config = read_config(settings)
-os.fsync = lambda file: None  # its moments count; the disk's time does not
-calls = ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir")
 
 def run(folder, nth):
-    done = 0
-    def counted(real):
-        def call(*arguments, **named):
-            nonlocal done
-            done += 1
-            if done == nth:
-                os._exit(9)
-            return real(*arguments, **named)
-        return call
-    for name in calls:
-        setattr(os, name, counted(getattr(os, name)))
+    die_at(nth)
     train(source, target, folder, config)
     os._exit(0)
 
@@ -164,7 +154,7 @@ def test_a_training_killed_again_and_again_ends_the_same(tmp_path, texts, quick)
     """Each run is killed at a later call that renames or syncs a file, until one run reaches the end."""
     settings = tmp_path / "settings.toml"
     settings.write_text(as_toml(quick(vocabulary={"bpe_dropout": 0.1}, r_drop=5.0)))
-    command = [sys.executable, "-c", TORTURE, *map(str, (*texts, tmp_path, settings))]
+    command = [sys.executable, "-c", DIE_AT + KILLED_AGAIN_AND_AGAIN, *map(str, (*texts, tmp_path, settings))]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     deaths = [int(line) for line in done.stdout.splitlines()]
@@ -215,23 +205,22 @@ def test_early_stopping_counts_on_after_every_resume(tmp_path, texts, quick):
     same(tmp_path / "whole", tmp_path / "stopped", [name.replace(LAST, f"step-{whole.step}") for name in EXACT])
 
 
-def test_a_damaged_checkpoint_is_skipped(tmp_path, texts, quick, trained):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (EXACT[0], " is damaged: model.safetensors has "),
+        ("snapshots/step-8.safetensors", "snapshots/step-8.safetensors has changed since "),
+    ],
+)
+def test_a_checkpoint_whose_file_or_snapshot_is_damaged_is_skipped(texts, quick, trained, name, words):
     out, whole = trained(quick()), trained(quick(), "whole")
-    model = out / "checkpoints" / LAST / "model.safetensors"
-    model.write_bytes(model.read_bytes()[:-5])
+    (out / name).write_bytes((out / name).read_bytes()[:-5])
     listener = Listener()
     train(*texts, out, quick(), watcher=listener)
-    assert listener.said[0].endswith("were written. Going on from step 6.")
+    assert words in listener.said[0]
+    assert listener.said[0].endswith("Going on from step 6.")
     assert listener.said[1:] == ["resuming from step 6"]
     same(whole, out)
-
-
-def test_a_damaged_snapshot_is_found(texts, quick, trained):
-    out = trained(quick())
-    (out / "snapshots" / "step-8.safetensors").write_bytes(b"")
-    listener = Listener()
-    train(*texts, out, quick(), watcher=listener)
-    assert "snapshots/step-8.safetensors has changed since" in listener.said[0]
 
 
 def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
@@ -242,8 +231,6 @@ def test_the_data_may_be_deleted_and_more_steps_added(texts, quick, trained):
 
 
 def test_a_changed_vocabulary_is_refused(texts, quick, trained, monkeypatch):
-    from regard.training.data.prepare import Vocabulary
-
     config, real = quick(max_steps=1), Vocabulary.train
     out = trained(config)
     shutil.rmtree(out / "data")
@@ -314,7 +301,7 @@ def rewritten(out, step, name, change):
     return checkpoint
 
 
-def test_a_checkpoint_whose_state_is_none_is_refused(texts, quick, trained):
+def test_a_checkpoint_with_a_damaged_state_is_refused(texts, quick, trained):
     out = trained(quick(max_steps=1))
     folder = rewritten(out, 1, "state.json", lambda path: path.write_text('{"position": {"step": "1"}}'))
     assert refusal(InputError, train, *texts, out, quick(max_steps=1)) == (
@@ -352,7 +339,7 @@ def test_an_ended_training_has_nothing_to_do_and_is_not_measured_again(texts, qu
     assert (out / "translator.json").stat().st_mtime_ns == written
 
 
-def test_minutes(tmp_path, texts, quick):
+def test_training_ends_when_its_minutes_are_over(tmp_path, texts, quick):
     trained = train(*texts, tmp_path / "out", quick(max_steps=100_000, max_minutes=0.005))
     assert trained.reason == "its 0.005 minutes are over (training.max_minutes)"
     log = read_log(tmp_path / "out" / "log.jsonl")
@@ -361,8 +348,6 @@ def test_minutes(tmp_path, texts, quick):
 
 
 def test_a_loss_that_diverges_is_refused(tmp_path, texts, quick, monkeypatch):
-    from regard.training import loop
-
     real = loop.train_step
     monkeypatch.setattr(
         loop, "train_step", lambda run, batches, step: real(run, batches, step) * (1 if step < 4 else torch.nan)
@@ -376,14 +361,14 @@ def test_a_loss_that_diverges_is_refused(tmp_path, texts, quick, monkeypatch):
 # What is refused
 
 
-def test_settings_that_do_not_make_a_model(tmp_path, texts, quick):
+def test_settings_that_do_not_make_a_model_are_refused(tmp_path, texts, quick):
     assert refusal(InputError, train, *texts, tmp_path / "out", quick(changes={"d_model": 15})).startswith(
         "the settings of [model] are not valid: d_model=15 does not split evenly into n_heads=2;"
     )
     assert not (tmp_path / "out").exists()
 
 
-def test_too_few_different_sources(tmp_path, quick):
+def test_too_few_different_sources_are_refused(tmp_path, quick):
     (tmp_path / "a").write_text("hello\n" * 100)
     (tmp_path / "b").write_text("".join(f"{n}\n" for n in range(100)))
     assert refusal(InputError, train, tmp_path / "a", tmp_path / "b", tmp_path / "out", quick()) == (
@@ -393,7 +378,7 @@ def test_too_few_different_sources(tmp_path, quick):
     )
 
 
-def test_dev_pairs_of_which_none_can_be_used(tmp_path, texts, quick):
+def test_dev_pairs_of_which_none_can_be_used_are_refused(tmp_path, texts, quick):
     (tmp_path / "dev.en").write_text(f"{'one ' * 99}\n\none\n")
     (tmp_path / "dev.ko").write_text("일\n이\n\n")
     data = {"dev_source": str(tmp_path / "dev.en"), "dev_target": str(tmp_path / "dev.ko"), "max_tokens": 90}
@@ -417,21 +402,15 @@ def test_a_refused_training_leaves_a_folder_as_it_was(tmp_path, texts, quick):
     assert sorted(out.rglob("*")) == before
 
 
-LEARNED, BY_PLACE = {"positions": "learned"}, {"score": "location"}
-
-
-@pytest.mark.parametrize(("kind", "changes"), [("transformer", LEARNED), ("recurrent", BY_PLACE)])
-def test_sentences_fit_into_the_model(tmp_path, texts, quick, kind, changes):
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("transformer", {"positions": "learned"}), ("recurrent", {"score": "location"})]
+)
+def test_sentences_that_do_not_fit_into_the_model_are_left_out(tmp_path, texts, quick, kind, changes):
     train(*texts, tmp_path / "out", quick(kind=kind, changes={**changes, "max_tokens": 16}))
     assert "max_tokens = 15\n" in (tmp_path / "out" / "config.toml").read_text()
     assert json.loads((tmp_path / "out" / "data" / "report.json").read_text())["over_long"] > 0
-    message = refusal(
-        InputError,
-        train,
-        *texts,
-        tmp_path / "more",
-        quick(kind=kind, changes={"max_tokens": 16}, data={"max_tokens": 16}),
-    )
+    longer = quick(kind=kind, changes={"max_tokens": 16}, data={"max_tokens": 16})
+    message = refusal(InputError, train, *texts, tmp_path / "more", longer)
     assert message.startswith("data.max_tokens = 16 does not fit model.max_tokens = 16: ")
     assert not (tmp_path / "more" / "data").exists()
 

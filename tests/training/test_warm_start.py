@@ -13,7 +13,6 @@ from training_listener import Listener
 
 from regard import InputError
 from regard.training.settings.settings_file import read_config
-from regard.training.settings.train_config import Training
 from regard.training.train import train
 from regard.translation.translator_folder import read_translator
 
@@ -23,23 +22,12 @@ def first(request, quick, trained):
     return trained(quick(kind=request.param), "first")
 
 
-def onwards(settings, folder, **training):
-    usual = {"max_steps": 1, "batch_tokens": 150, "warmup_steps": 0, "schedule": "constant"}
-    return replace(
-        settings,
-        vocabulary=type(settings.vocabulary)(),
-        model=type(settings.model)(start_from=str(folder)),
-        training=Training(**{**usual, **training}),
-    )
-
-
 def parameters(folder):
     return load_file(folder / "model.safetensors")
 
 
-def test_training_starts_with_the_translators_parameters_model_and_vocabularies(tmp_path, texts, quick, first):
-    config = onwards(quick(), first, learning_rate=1e-9)
-    train(*texts, tmp_path / "more", config)
+def test_training_starts_with_the_translators_parameters_model_and_vocabularies(tmp_path, texts, onwards, first):
+    train(*texts, tmp_path / "more", onwards(first, learning_rate=1e-9))
     one, other = read_translator(first), read_translator(tmp_path / "more")
     assert one.model.config == other.model.config
     assert (one.source_vocabulary, one.target_vocabulary) == (other.source_vocabulary, other.target_vocabulary)
@@ -49,8 +37,8 @@ def test_training_starts_with_the_translators_parameters_model_and_vocabularies(
         torch.testing.assert_close(tensor, after[name], rtol=0, atol=1e-7)
 
 
-def test_training_is_resumed_exactly_without_the_translators_folder(tmp_path, texts, quick, first):
-    config = onwards(quick(), first, max_steps=6)
+def test_training_is_resumed_exactly_without_the_translators_folder(tmp_path, texts, onwards, first):
+    config = onwards(first, max_steps=6)
     train(*texts, tmp_path / "whole", config)
     assert train(*texts, tmp_path / "stopped", config, watcher=Listener(2)).reason is None
     shutil.rmtree(first)
@@ -59,8 +47,8 @@ def test_training_is_resumed_exactly_without_the_translators_folder(tmp_path, te
     assert all(torch.equal(whole[name], stopped[name]) for name in whole)
 
 
-def test_the_learning_rate_is_a_fifth_and_dropout_may_change(tmp_path, texts, quick, first):
-    config = onwards(quick(), first)
+def test_the_learning_rate_is_a_fifth_and_dropout_may_change(tmp_path, texts, onwards, first):
+    config = onwards(first)
     config = replace(config, model=replace(config.model, changes={"dropout": 0.25}))
     train(*texts, tmp_path / "more", config)
     settings = (tmp_path / "more" / "config.toml").read_text()
@@ -70,7 +58,7 @@ def test_the_learning_rate_is_a_fifth_and_dropout_may_change(tmp_path, texts, qu
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)
-def test_the_data_folder_is_on_the_disk_before_it_is_renamed(tmp_path, texts, quick, first, monkeypatch):
+def test_the_data_folder_is_on_the_disk_before_it_is_renamed(tmp_path, texts, onwards, first, monkeypatch):
     synced, named, fsync, rename = set(), {}, os.fsync, Path.replace
 
     def counted(opened):
@@ -84,10 +72,8 @@ def test_the_data_folder_is_on_the_disk_before_it_is_renamed(tmp_path, texts, qu
 
     monkeypatch.setattr(os, "fsync", counted)
     monkeypatch.setattr(Path, "replace", replace_)
-    train(*texts, tmp_path / "more", onwards(quick(), first))
-    assert {Path(), Path("start.safetensors"), Path("source.spm"), Path("train"), Path("train/source.ids")} <= set(
-        named
-    )
+    train(*texts, tmp_path / "more", onwards(first))
+    assert {Path(), *map(Path, ("start.safetensors", "source.spm", "train", "train/source.ids"))} <= set(named)
     assert [str(path) for path, there in named.items() if not there] == []
 
 
@@ -100,10 +86,8 @@ def test_settings_of_the_translators_kind_are_valid(first):
         ([start, "model.d_ff=7"], "d_ff", "kind"),
         (["model.start_from=gone", "model.form=bahdanau"], "form", "norm"),
     ):
-        assert (
-            refusal(InputError, read_config, None, settings)
-            == f"there is no setting model.{name}; nearest: model.{nearest}."
-        )
+        message = f"there is no setting model.{name}; nearest: model.{nearest}."
+        assert refusal(InputError, read_config, None, settings) == message
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)
@@ -120,23 +104,25 @@ def test_settings_of_the_translators_kind_are_valid(first):
         ("vocabulary", {"byte_fallback": True}, "vocabulary.byte_fallback = True", "its own"),
     ],
 )
-def test_settings_that_contradict_the_translator_are_refused(tmp_path, texts, quick, first, section, values, said, own):
-    config = onwards(quick(), first)
+def test_settings_that_contradict_the_translator_are_refused(
+    tmp_path, texts, onwards, first, section, values, said, own
+):
+    config = onwards(first)
     config = replace(config, **{section: replace(getattr(config, section), **values)})
     assert refusal(InputError, train, *texts, tmp_path / "more", config) == (
         f"{said}: training begins with {first}, which has {own}; leave it out, or train a new translator."
     )
 
 
-def test_a_folder_without_a_translator_is_refused(tmp_path, texts, quick):
-    assert refusal(InputError, train, *texts, tmp_path / "more", onwards(quick(), tmp_path / "nothing")) == (
+def test_a_folder_without_a_translator_is_refused(tmp_path, texts, onwards):
+    assert refusal(InputError, train, *texts, tmp_path / "more", onwards(tmp_path / "nothing")) == (
         f"{tmp_path / 'nothing'} does not exist; give the folder that regard train wrote with --out."
     )
 
 
-def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, quick, first):
+def test_pairs_with_letters_without_a_piece_are_counted(tmp_path, texts, onwards, first):
     listener = Listener()
     lines = texts[0].read_text().splitlines()
     texts[0].write_text("".join(f"{line}{' ẞ' if n % 20 == 0 else ''}\n" for n, line in enumerate(lines)))
-    train(*texts, tmp_path / "more", onwards(quick(), first), watcher=listener)
+    train(*texts, tmp_path / "more", onwards(first), watcher=listener)
     assert listener.said[0].splitlines()[-1] == "      3  of these, pairs with a letter that is not in the vocabulary"

@@ -33,10 +33,9 @@ class Backwards(nn.Module):
         looks[:, :, :, 0] = 20.0  # every other head looks at the first piece
         for row, length in enumerate(lengths.tolist()):
             for step in range(n_target):
-                # Of the pieces that are there, the one that is written is named by what was written before it.
                 written = {token for token in target[row, : step + 1].tolist() if token not in (BOS, EOS)}
-                left = [at for at in range(length - 1) if int(source[row, at]) not in written]
-                logits[row, step, int(source[row, left[-1]]) if left else EOS] = 9.0
+                unwritten = [token for token in source[row, : length - 1].tolist() if token not in written]
+                logits[row, step, unwritten[-1] if unwritten else EOS] = 9.0
                 at = (source[row] == target[row, step]).nonzero()
                 if len(at):
                     looks[row, 5, step] = 0.0

@@ -38,15 +38,12 @@ def test_the_end_of_a_shorter_sentence_in_a_batch_has_the_row_that_predicts_it(c
     assert_close(found[1], rows[1, [1, 2, 3, 4, 4]])
 
 
-def test_what_the_model_does_not_have(cross):
-    assert (
-        refusal(ValueError, AlignmentRule(layer=4).weights, cross)
-        == "layer=4 does not exist; the model has 4 layers, counted from 0."
-    )
-    assert (
-        refusal(ValueError, AlignmentRule(layer=0, head=3).weights, cross)
-        == "head=3 does not exist; the layer has 3 heads, counted from 0."
-    )
+def test_a_layer_or_a_head_that_the_model_lacks_is_refused(cross):
+    for rule, message in (
+        (AlignmentRule(layer=4), "layer=4 does not exist; the model has 4 layers, counted from 0."),
+        (AlignmentRule(layer=0, head=3), "head=3 does not exist; the layer has 3 heads, counted from 0."),
+    ):
+        assert refusal(ValueError, rule.weights, cross) == message
 
 
 def test_a_rule_in_words():

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 
 import pytest
+from sacrebleu import sentence_chrf
 
 from regard.translation.calibration import FEWEST_IN_GROUP, FEWEST_TEXTS, Calibration, rising_groups
 from regard.translation.training_texts import TrainingTexts
@@ -15,7 +16,6 @@ TEXTS = ["the cat sat", "no dog ran", "a dog sat on a mat", "the dog and the cat
 TARGETS = ["die katze sass", "kein hund lief", "ein hund sass auf einer matte", "der hund und die katze liefen"] * 5
 SMALL = Calibration(mean_log_probability=(-2.0, -1.0, -0.5), chrf=(10.0, 40.0, 80.0))
 
-STORED = (Calibration, "calibration"), (UsualLimits, "usual"), (TrainingTexts, "training_texts")
 LENGTHS = {"longest": 9, "smallest_ratio": 0.1, "largest_ratio": 9.0, "scripts": ["Latin letters"]}
 
 
@@ -72,18 +72,15 @@ def test_the_expected_chrf_rises_and_has_the_mean_of_the_dev_texts():
 @pytest.mark.parametrize(
     ("kind", "name", "stored"),
     [
-        *((kind, name, stored) for kind, name in STORED for stored in (None, {}, [1])),
+        *((Calibration, "calibration", stored) for stored in (None, {}, [1])),
+        *((UsualLimits, "usual", stored) for stored in (None, {}, [1])),
+        *((TrainingTexts, "training_texts", stored) for stored in (None, {}, [1])),
         *(
             (Calibration, "calibration", {"mean_log_probability": scores, "chrf": chrf})
-            for scores, chrf in [
-                ([], []),
-                ([-1.0], [1]),
-                ([-1.0, -0.5], [1.0]),
-                ([-1.0, -1.0], [1.0, 2.0]),
-                ([-1.0, float("nan")], [1.0, 2.0]),
-                ([-1.0, -0.5], [2.0, 1.0]),
-                ("-1", [2.0]),
-            ]
+            for scores, chrf in (
+                *(([], []), ([-1.0], [1]), ([-1.0, -0.5], [1.0]), ([-1.0, -1.0], [1.0, 2.0])),
+                *(([-1.0, float("nan")], [1.0, 2.0]), ([-1.0, -0.5], [2.0, 1.0]), ("-1", [2.0])),
+            )
         ),
         (UsualLimits, "usual", {"score": -1.0}),
         (UsualLimits, "usual", {"letters_a_piece": 2.0, "score": -1.0}),
@@ -138,8 +135,6 @@ def test_a_translator_is_calibrated_on_pairs_of_texts(translator):
     assert translator.calibration is translator.usual is None
     found = calibrated.translate(TEXTS)
     assert calibrated.usual.score == pytest.approx(min(one.mean_log_probability for one in found), abs=0.05)
-    from sacrebleu import sentence_chrf
-
     chrf = [sentence_chrf(one.text, [target]).score for one, target in zip(found, TARGETS, strict=True)]
     assert calibrated.calibration == Calibration.of([one.mean_log_probability for one in found], chrf)
     few = translator.calibrated(TEXTS[:3], TARGETS[:3])

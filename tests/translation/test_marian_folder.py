@@ -46,12 +46,11 @@ def translator(written):
     return Translator.load(written, "cpu")
 
 
-def marian_ids(translator):
+def marian_ids(folder, vocabulary):
     """Return, for each id of regard's vocabulary, the id in Marian's table of the piece with the same text."""
-    table = json.loads((translator / "vocab.json").read_text())
+    table = json.loads((folder / "vocab.json").read_text())
     table[f"▁{CODE}"] = table[CODE]
-    contents = read_marian(translator)
-    pieces = contents.target_vocabulary.pieces(range(len(contents.target_vocabulary)))
+    pieces = vocabulary.pieces(range(len(vocabulary)))
     return [table.get({"<s>": "<pad>", "<pad>": None}.get(piece, piece)) for piece in pieces]
 
 
@@ -68,7 +67,8 @@ def test_a_text_has_the_pieces_of_marians_tokenizer(translator, theirs):
 
 def test_the_logits_of_every_piece_are_marians(written, translator, theirs):
     _, model = theirs
-    to_marian = torch.tensor([-1 if number is None else number for number in marian_ids(written)])
+    ids = marian_ids(written, translator.target_vocabulary)
+    to_marian = torch.tensor([-1 if number is None else number for number in ids])
     assert (to_marian == -1).nonzero().flatten().tolist() == [PAD]
     generator = torch.Generator().manual_seed(3)
     source = torch.randint(4, len(to_marian), (3, 7), generator=generator)
@@ -80,9 +80,8 @@ def test_the_logits_of_every_piece_are_marians(written, translator, theirs):
     assert expected.std() > 0.5
     kept = to_marian >= 0
     assert_close(found[:, :, kept], expected[:, :, to_marian[kept]], rtol=1e-5, atol=1e-5)
-    assert_close(
-        found.log_softmax(-1)[:, :, kept], expected.log_softmax(-1)[:, :, to_marian[kept]], rtol=1e-5, atol=1e-5
-    )
+    found, expected = found.log_softmax(-1), expected.log_softmax(-1)
+    assert_close(found[:, :, kept], expected[:, :, to_marian[kept]], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("search", "beams"), [(Greedy(), 1), (Beam(size=4), 4)])
@@ -91,13 +90,8 @@ def test_translations_are_those_of_generate(translator, theirs, search, beams):
     for one in translator.translate(TEXTS[:5], search=search):
         given = tokenizer(one.source, return_tensors="pt")
         limit = 3 * given.input_ids.shape[1] + 20
-        ids = model.generate(
-            **given,
-            num_beams=beams,
-            do_sample=False,
-            max_length=min(limit, 40) + 1,
-            bad_words_ids=[[model.config.pad_token_id]],
-        )[0]
+        options = {"num_beams": beams, "do_sample": False, "bad_words_ids": [[model.config.pad_token_id]]}
+        ids = model.generate(**given, **options, max_length=min(limit, 40) + 1)[0]
         assert one.text == tokenizer.decode(ids, skip_special_tokens=True)[: len(one.text)]
         assert len(one.target_ids) > 3
 
@@ -139,46 +133,44 @@ def test_a_missing_file_is_refused(folder, name):
 def test_a_damaged_table_is_refused(folder):
     path = folder / "vocab.json"
     table = json.loads(path.read_text())
-    path.write_text("{")
-    assert refusal(InputError, read_marian, folder) == f"{path} is damaged: it is not JSON; copy the folder again."
-    path.write_text("[1]")
-    assert (
-        refusal(InputError, read_marian, folder)
-        == f"{path} is damaged: it is not a JSON object; copy the folder again."
-    )
-    path.write_text(json.dumps({**table, "more": len(table)}))
-    assert refusal(InputError, read_marian, folder) == (
-        f"{path} gives 'more' the id {len(table)}, and the model has the ids 0 to {len(table) - 1}; "
-        "copy the whole folder again."
-    )
-    path.write_text(json.dumps({piece: number for piece, number in table.items() if piece != "<unk>"}))
-    assert refusal(InputError, read_marian, folder) == (
-        f"{path} has no piece <unk>; a Marian vocabulary has one for unknown words."
-    )
+    without_unknown = {piece: number for piece, number in table.items() if piece != "<unk>"}
+    n = len(table)
+    for content, message in (
+        ("{", "is damaged: it is not JSON; copy the folder again."),
+        ("[1]", "is damaged: it is not a JSON object; copy the folder again."),
+        (
+            json.dumps({**table, "more": n}),
+            f"gives 'more' the id {n}, and the model has the ids 0 to {n - 1}; copy the whole folder again.",
+        ),
+        (json.dumps(without_unknown), "has no piece <unk>; a Marian vocabulary has one for unknown words."),
+    ):
+        path.write_text(content)
+        assert refusal(InputError, read_marian, folder) == f"{path} {message}"
 
 
-def test_a_config_without_the_special_ids_is_refused(folder):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decoder_start_token_id": None}, "{path} has decoder_start_token_id = None; it must be the id of a piece."),
+        (
+            {"decoder_start_token_id": 0},
+            "{path} gives special pieces the ids pad {last}, start 0 and end 0, which do not fit vocab.json with {n} "
+            "pieces; copy the whole folder again.",
+        ),
+        (
+            {"encoder_layers": 10**30},
+            f"{{path}} has encoder_layers = {10**30:,}, more than the tensors in its file of parameters; copy the "
+            "folder again.",
+        ),
+        ({"model_type": "bart"}, "{folder} contains a model of type 'bart'; only 'marian' can become a Transformer."),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_refused(folder, changes, message):
     path = folder / "config.json"
     config = json.loads(path.read_text())
-    path.write_text(json.dumps({**config, "decoder_start_token_id": None}))
-    assert refusal(InputError, read_marian, folder) == (
-        f"{path} has decoder_start_token_id = None; it must be the id of a piece."
-    )
-    path.write_text(json.dumps({**config, "decoder_start_token_id": 0}))
+    path.write_text(json.dumps(config | changes))
     n = config["vocab_size"]
-    assert refusal(InputError, read_marian, folder) == (
-        f"{path} gives special pieces the ids pad {n - 1}, start 0 and end 0, which do not fit vocab.json with {n} "
-        "pieces; copy the whole folder again."
-    )
-
-
-def test_far_too_many_layers_are_refused_before_they_are_built(folder):
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "encoder_layers": 10**30}))
-    assert refusal(InputError, read_marian, folder) == (
-        f"{path} has encoder_layers = {10**30:,}, more than the tensors in its file of parameters; "
-        "copy the folder again."
-    )
+    assert refusal(InputError, read_marian, folder) == message.format(path=path, folder=folder, n=n, last=n - 1)
 
 
 def test_a_model_that_no_transformer_equals_is_refused(folder):
@@ -188,12 +180,4 @@ def test_a_model_that_no_transformer_equals_is_refused(folder):
     assert refusal(InputError, read_marian, folder) == (
         f"{folder} has no Marian model that can be read: this Marian model has encoder_ffn_dim=29 and "
         "decoder_ffn_dim=31; a Transformer has the same in both."
-    )
-
-
-def test_another_kind_of_model_is_refused(folder):
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": "bart"}))
-    assert refusal(InputError, read_marian, folder) == (
-        f"{folder} contains a model of type 'bart'; only 'marian' can become a Transformer."
     )

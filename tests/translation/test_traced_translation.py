@@ -1,5 +1,7 @@
 """The vectors in a translator's layers, against hooks on its own modules, and the refusals of `keep`."""
 
+from contextlib import ExitStack
+
 import pytest
 import torch
 from refusals import refusal
@@ -20,17 +22,15 @@ def normed(vocabularies, request):
 
 def outputs_of(translator, translation, paths):
     """What modules of the translator's model return while it reads a translation, by path."""
-    found, handles = {}, []
-    for path in paths:
-        module = translator.model.get_submodule(path)
-        handles.append(
-            module.register_forward_hook(
-                lambda module, args, output, path=path: found.__setitem__(path, getattr(output, "output", output)[0])
-            )
-        )
-    translator.score([translation.source], targets=[translation.text])
-    for handle in handles:
-        handle.remove()
+    found = {}
+    with ExitStack() as hooks:
+        for path in paths:
+
+            def note(module, args, output, path=path):
+                found[path] = getattr(output, "output", output)[0]
+
+            hooks.callback(translator.model.get_submodule(path).register_forward_hook(note).remove)
+        translator.score([translation.source], targets=[translation.text])
     return found
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, replace
 
 import pytest
+from trained_translator import train_translator
 
 from regard.text.corpus import write_corpus
 from regard.text.joined_corpus import JoinedCorpus
@@ -39,7 +40,7 @@ def test_lengths_ratios_and_scripts_of_a_corpus(tmp_path):
     ("text", "script"),
     [("the cat", None), ("뱀 the", None), ("뱀은 the", None), ("뱀은 독사다 the", "Hangul letters"), ("12", None)],
 )
-def test_a_text_in_another_script(text, script):
+def test_a_text_in_another_script_is_remarked_on(text, script):
     expected = script and f"written in {script}; the training texts are in Latin letters"
     assert LATIN.script_remark(text) == expected
 
@@ -65,14 +66,14 @@ def test_a_long_sentence_is_translated_whole_with_a_remark(latin):
 
 
 @pytest.mark.parametrize(
-    ("limits", "word", "bound", "exact"),
+    ("limits", "word", "bound", "rounded"),
     [({"smallest_ratio": 9.05}, "shorter", "at least", math.ceil), ({"largest_ratio": 0.15}, "longer", "at most", int)],
 )
-def test_a_translation_of_an_unusual_length(translator, limits, word, bound, exact):
+def test_a_translation_of_an_unusual_length_is_remarked_on(translator, limits, word, bound, rounded):
     texts = replace(LATIN, **{"largest_ratio": 99.0, **limits})
     (one,) = replace(translator, extra={"training_texts": asdict(texts)}).translate(["the cat"])
     n_source, n_target = len(one.source_ids), len(one.target_ids) + 1
-    limit = exact(next(iter(limits.values())) * n_source)
+    limit = rounded(next(iter(limits.values())) * n_source)
     assert one.unlike == (
         f"the translation is much {word} than usual: {n_target} pieces for the {n_source} of the source; 999 of 1,000 "
         f"training pairs have {bound} {limit} for as many",
@@ -83,18 +84,11 @@ def test_a_translation_of_an_unusual_length(translator, limits, word, bound, exa
 def test_a_character_without_a_piece_is_named(translator):
     lines = ["the cat sat", "a dog ran"]
     source = Vocabulary.train(lines * 9, 300, byte_fallback=True)
-    from trained_translator import train_translator
-
     readable = train_translator(source, translator.target_vocabulary, dict.fromkeys(lines, "die katze"))
     usual = {"first": 0.0, "per_letter": 0.0, "surplus": -99.0, "score": -99.0}
     one, like = replace(readable, extra={"usual": usual}).translate(["the 😀 cat 漢", "the cat"], search=Sample())
     assert one.unlike == ("contains characters rare in the training texts: 😀, 漢",)
     assert like.unlike[0].startswith("unlike the training texts: ")
-
-
-def test_a_translation_has_no_space_at_its_ends(translator, monkeypatch):
-    monkeypatch.setattr(Vocabulary, "decode", lambda self, ids: " die katze ")
-    assert translator.translate(["the cat"])[0].text == "die katze"
 
 
 def test_the_numbers_are_stored_in_the_folder(latin, tmp_path):

@@ -14,7 +14,7 @@ from trained_translator import PAIRS, new_transformer
 from regard import InputError
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
-from regard.text.vocabulary import BOS, EOS, UNK
+from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
@@ -46,6 +46,11 @@ def test_a_text_without_a_word_has_an_empty_translation(translator):
         assert one.alignment.pairs == ()
         assert one.alignment.weights.shape == (0, 0)
     assert translator.translate([]) == []
+
+
+def test_a_translation_has_no_space_at_its_ends(translator, monkeypatch):
+    monkeypatch.setattr(Vocabulary, "decode", lambda self, ids: " die katze ")
+    assert translator.translate(["the cat"])[0].text == "die katze"
 
 
 def test_log_probability_is_that_of_the_text(translator):
@@ -93,7 +98,7 @@ def test_a_device_without_float64_scores_in_float32(translator, monkeypatch):
     assert widened == [torch.device("cpu")]
 
 
-def test_translations_that_cannot_be_given(translator):
+def test_given_translations_that_do_not_fit_are_refused(translator):
     assert refusal(ValueError, translator.score, ["no dog", "the cat"], ["a"]) == (
         "got 1 targets for 2 texts; give one for each."
     )
@@ -105,17 +110,15 @@ def test_translations_that_cannot_be_given(translator):
     )
 
 
-def test_prefixes_for_all_or_for_each(translator):
+def test_a_translation_begins_with_the_prefix_of_all_or_its_own(translator):
     for one in translator.translate(TEXTS[2:4], prefix="ein hu"):
         assert one.text.startswith("ein hu")
     each = ["ein", "", "die katze"]
     texts = ["no dog", "no dog", "the cat"]
     for one, prefix in zip(translator.translate(texts, prefix=each), each, strict=True):
         assert one.text.startswith(prefix)
-    assert (
-        refusal(ValueError, translator.translate, texts, prefix=["ein"])
-        == "got 1 prefixes for 3 texts; give one for all, or one for each."
-    )
+    message = "got 1 prefixes for 3 texts; give one for all, or one for each."
+    assert refusal(ValueError, translator.translate, texts, prefix=["ein"]) == message
 
 
 @pytest.mark.usefixtures("unhooked")
@@ -140,7 +143,7 @@ def test_what_is_no_text_and_no_search_is_refused(translator, call, message):
     assert refusal(TypeError, call, translator) == message
 
 
-def test_a_text_that_is_too_long(translator):
+def test_a_text_that_is_too_long_is_refused_or_truncated(translator):
     long = "no dog " * 30
     n = len(translator.source_vocabulary.encode(long))
     assert refusal(InputError, translator.translate, ["no dog", long], first=41) == (
@@ -182,15 +185,13 @@ def test_alignment_is_that_of_the_text_that_won(translator):
         assert alignment.target_words == tuple(one.text.split())
 
 
-def test_another_layer_on_request(translator):
+def test_an_alignment_by_another_layer_on_request(translator):
     translations = translator.translate(TEXTS[:1])
     layers = [translator.align(translations, AlignmentRule(layer=layer))[0].piece_weights for layer in range(3)]
     assert_close(layers[1], translations[0].alignment.piece_weights)
     assert not torch.allclose(layers[0], layers[1])
-    assert (
-        refusal(ValueError, translator.align, translations, AlignmentRule(layer=3))
-        == "layer=3 does not exist; the model has 3 layers, counted from 0."
-    )
+    message = "layer=3 does not exist; the model has 3 layers, counted from 0."
+    assert refusal(ValueError, translator.align, translations, AlignmentRule(layer=3)) == message
 
 
 def test_a_translation_as_a_picture_and_as_a_page(translator, tmp_path):
@@ -255,12 +256,15 @@ def test_a_record_is_json_and_has_it_all(translator):
 # What it does not know
 
 
+def unknown_pieces(ids, pieces):
+    return [piece for token, piece in zip(ids, pieces, strict=True) if token == UNK]
+
+
 def test_unknown_characters_are_named(translator):
     one, two = translator.translate(["the 漢字 cat ẞ", "the cat"])
     assert set(one.unknown) == {"漢", "字", "ẞ"}
     assert two.unknown == ()
-    read = zip(one.source_pieces, one.source_ids, strict=True)
-    assert [piece for piece, token in read if token == UNK] == ["漢字", "ẞ"]
+    assert unknown_pieces(one.source_ids, one.source_pieces) == ["漢字", "ẞ"]
     assert [token.text for token in one.trace.source if token.text.startswith("[UNK")] == ["[UNK:漢字]", "[UNK:ẞ]"]
 
 
@@ -280,11 +284,8 @@ def test_unknown_letters_are_kept_whatever_is_left_out(translator, vocabularies,
     (other,) = translator.score(["no dog"], [text])
     assert one.left_out == max(len(source.encode(text)) - 8, 0)
     assert one.source_pieces[-1] == "</s>"
-    for ids, tokens, letters in (
-        (one.source_ids, one.source_pieces, read),
-        (other.target_ids, other.target_pieces, given),
-    ):
-        assert [piece for piece, token in zip(tokens, ids, strict=True) if token == UNK] == letters
+    assert unknown_pieces(one.source_ids, one.source_pieces) == read
+    assert unknown_pieces(other.target_ids, other.target_pieces) == given
 
 
 # Folders
@@ -309,9 +310,8 @@ def test_a_recurrent_translator_does_all_of_it(vocabularies, tmp_path, capsys):
     loaded = Translator.load(made.save(tmp_path / "en-de"), "cpu")
     found = loaded.translate(TEXTS[:3], search=Beam(3, coverage_penalty=0.2))
     same(found, made.translate(TEXTS[:3], search=Beam(3, coverage_penalty=0.2), batch_tokens=1))
-    assert found[0].alignment.piece_weights.sum(dim=1).tolist() == pytest.approx(
-        [1.0] * (len(found[0].target_ids) + 1), abs=1e-5
-    )
+    weights = found[0].alignment.piece_weights
+    assert_close(weights.sum(dim=1), torch.ones(len(found[0].target_ids) + 1))
     trace = found[0].trace
     assert trace.kinds == ("cross",)
     trace.show()

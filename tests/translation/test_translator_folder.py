@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refusal
 from safetensors.torch import load_file
-from torch import nn
 from torch.testing import assert_close
 
 from regard import InputError
@@ -31,10 +31,9 @@ def change(folder, **fields):
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
-def refusal(folder):
-    with pytest.raises(InputError) as error:
-        read_translator(folder)
-    return str(error.value).replace(str(folder), "DIR")
+def refused(folder):
+    """Return why the folder cannot be read, with DIR for its path."""
+    return refusal(InputError, read_translator, folder).replace(str(folder), "DIR")
 
 
 def test_what_is_written_is_read(folder, translator):
@@ -92,26 +91,18 @@ def test_what_was_there_stays_when_writing_fails(folder, translator, name):
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) // 2, usual[1]))
     try:
-        with pytest.raises(InputError) as error:
-            write_translator(folder, translator.model, translator.source_vocabulary, translator.target_vocabulary)
+        contents = translator.model, translator.source_vocabulary, translator.target_vocabulary
+        assert refusal(InputError, write_translator, folder, *contents) == messages[name]
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-    assert str(error.value) == messages[name]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-@pytest.mark.usefixtures("unhooked")
-def test_only_models_of_ours_are_written(tmp_path, vocabularies):
-    with pytest.raises(TypeError) as error:
-        write_translator(tmp_path, nn.Linear(2, 3), *vocabularies)
-    assert str(error.value) == "only a Transformer or a Recurrent can be saved as a translator; got a Linear."
-
-
-def test_a_folder_that_is_none(tmp_path):
-    assert refusal(tmp_path / "none") == "DIR does not exist; give the folder that regard train wrote with --out."
+def test_a_folder_without_a_translator_is_refused(tmp_path):
+    assert refused(tmp_path / "none") == "DIR does not exist; give the folder that regard train wrote with --out."
     (tmp_path / "file").write_text("")
-    assert refusal(tmp_path / "file") == "DIR is a file; give the folder that regard train wrote with --out."
-    assert refusal(tmp_path) == (
+    assert refused(tmp_path / "file") == "DIR is a file; give the folder that regard train wrote with --out."
+    assert refused(tmp_path) == (
         "DIR has no translator: there is no translator.json in it; give the folder that regard train wrote with "
         "--out (it is a translator from the first evaluation on)."
     )
@@ -134,57 +125,57 @@ def test_a_folder_that_is_none(tmp_path):
         ({"config": []}, "DIR/translator.json is damaged: config must be a dict; copy the folder again."),
     ],
 )
-def test_a_description_that_cannot_be_used(folder, fields, message):
+def test_a_description_that_cannot_be_used_is_refused(folder, fields, message):
     change(folder, **fields)
-    assert refusal(folder) == message
+    assert refused(folder) == message
 
 
-def test_a_description_that_is_no_json(folder):
+def test_a_description_that_is_no_json_is_refused(folder):
     (folder / "translator.json").write_text('{"format":')
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json is damaged: it is not JSON; copy the folder again, or train once more."
     )
     (folder / "translator.json").write_text("[1]")
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json was not written by regard; give the folder that regard train wrote with --out."
     )
 
 
-def test_a_description_that_may_not_be_read(folder, monkeypatch):
-    def refused(self):
+def test_a_description_that_may_not_be_read_is_refused(folder, monkeypatch):
+    def denied(self):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    assert refusal(folder) == (
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    assert refused(folder) == (
         "cannot read DIR/translator.json: permission denied; make it readable, or copy the folder again."
     )
 
 
-def test_a_config_that_cannot_be(folder, translator):
+def test_a_config_that_cannot_be_is_refused(folder, translator):
     config = asdict(translator.model.config)
     change(folder, config={**config, "n_layer": 3})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json has the unknown config 'n_layer'; nearest: n_layers. "
         "If a newer regard wrote it, install that with pip install -U regard."
     )
     change(folder, config={**config, "n_layers": 1000})
     n_tensors = len(load_file(folder / "model.safetensors"))
-    assert refusal(folder) == (
+    assert refused(folder) == (
         f"DIR/model.safetensors does not fit translator.json beside it: n_layers=1000, and the file has {n_tensors} "
         "tensors; copy the whole folder again."
     )
     change(folder, config={**config, "max_tokens": 10**9})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json has max_tokens=1000000000, whose table of positions would have "
         f"{10**9 * config['d_model']:,} numbers, more than the model itself; copy the whole folder again."
     )
     change(folder, config={**config, "d_model": 2**53, "positions": "rotary"})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json describes a model that cannot be built: RuntimeError Storage size calculation overflowed "
         f"with sizes=[{2**53}, {2**53}]."
     )
     change(folder, config={**config, "dropout": 2.0})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/translator.json has an invalid config: dropout=2.0 must be a probability of at least 0 and below 1."
     )
 
@@ -202,9 +193,9 @@ def test_a_config_that_cannot_be(folder, translator):
         ([1], "has an invalid alignment: it is not an object."),
     ],
 )
-def test_an_alignment_that_cannot_be(folder, alignment, message):
+def test_an_alignment_that_cannot_be_is_refused(folder, alignment, message):
     change(folder, alignment=alignment)
-    assert refusal(folder) == f"DIR/translator.json {message}"
+    assert refused(folder) == f"DIR/translator.json {message}"
 
 
 def test_a_folder_of_an_earlier_regard_aligns_by_the_default(folder):
@@ -216,37 +207,37 @@ def test_a_folder_of_an_earlier_regard_aligns_by_the_default(folder):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "source.spm", "target.spm"])
-def test_a_file_that_is_missing(folder, name):
+def test_a_folder_without_one_of_its_files_is_refused(folder, name):
     (folder / name).unlink()
-    assert refusal(folder) == f"DIR is incomplete: {name} is missing; copy the folder again."
+    assert refused(folder) == f"DIR is incomplete: {name} is missing; copy the folder again."
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.01, 0.5, 0.999])
-def test_parameters_that_end_too_soon(folder, kept):
+def test_parameters_that_end_too_soon_are_refused(folder, kept):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
-    assert refusal(folder) == "DIR/model.safetensors is damaged, or is not a safetensors file; copy it again."
+    assert refused(folder) == "DIR/model.safetensors is damaged, or is not a safetensors file; copy it again."
 
 
-def test_parameters_of_another_model(folder, translator):
+def test_parameters_of_another_model_are_refused(folder, translator):
     again = "DIR/model.safetensors does not fit translator.json beside it; copy the whole folder again"
     path, tensors = folder / "model.safetensors", load_file(folder / "model.safetensors")
     write_tensors(path, {**tensors, "more": torch.zeros(2)})
-    assert refusal(folder) == f"{again}: the model has no parameter more."
+    assert refused(folder) == f"{again}: the model has no parameter more."
     bias = tensors.pop("decoder.to_logits.bias")
     write_tensors(path, tensors)
-    assert refusal(folder) == f"{again}: the parameter decoder.to_logits.bias is missing."
+    assert refused(folder) == f"{again}: the parameter decoder.to_logits.bias is missing."
     write_tensors(path, {**tensors, "decoder.to_logits.bias": bias[:5].clone()})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         f"{again}: decoder.to_logits.bias has the shape (5,) and the model takes {tuple(bias.shape)}."
     )
 
 
-def test_a_vocabulary_of_another_model(folder):
+def test_a_vocabulary_of_another_model_is_refused(folder):
     source, target = (folder / "source.spm").read_bytes(), len(read_translator(folder).target_vocabulary)
     n_source = len(read_translator(folder).source_vocabulary)
     (folder / "target.spm").write_bytes(source)
-    assert refusal(folder) == (
+    assert refused(folder) == (
         f"DIR does not fit together: target.spm has {n_source} tokens and the model was built for {target}; "
         "copy the whole folder again, or train into a new one."
     )
@@ -256,7 +247,7 @@ def test_parameters_of_another_type_are_refused(folder):
     path = folder / "model.safetensors"
     tensors = load_file(path)
     write_tensors(path, tensors | {"decoder.to_logits.bias": tensors["decoder.to_logits.bias"].to(torch.complex64)})
-    assert refusal(folder) == (
+    assert refused(folder) == (
         "DIR/model.safetensors is damaged: decoder.to_logits.bias has numbers of the type torch.complex64, and a "
         "parameter is a floating-point number; copy the folder again."
     )
@@ -267,4 +258,4 @@ def test_a_vocabulary_with_a_piece_that_is_not_utf_8_is_refused(folder):
     content = path.read_bytes()
     place = content.index("▁".encode())
     path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
-    assert refusal(folder) == "DIR/source.spm is not a SentencePiece model, or is damaged."
+    assert refused(folder) == "DIR/source.spm is not a SentencePiece model, or is damaged."

@@ -13,36 +13,7 @@ from refusals import refusal
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from regard import (
-    Additive,
-    Alibi,
-    Causal,
-    Chunked,
-    Cosine,
-    Dilated,
-    Distance,
-    Documents,
-    Entmax,
-    General,
-    Global,
-    GumbelSoftmax,
-    Hard,
-    Keep,
-    Padding,
-    Prefix,
-    RelativeBias,
-    Sampled,
-    ScaledDot,
-    Sigmoid,
-    Softmax,
-    Sparsemax,
-    StraightThrough,
-    TalkingHeads,
-    TopK,
-    Trace,
-    Window,
-    attend,
-)
+import regard
 from regard.attention.masks.mask import Mask
 from regard.effects.contributions import OutputProjection
 from regard.effects.movement import LayerStates
@@ -57,48 +28,48 @@ WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
 
 MASKS = [
     None,
-    Causal(),
-    Causal(0) & Padding(torch.tensor([5])),
-    Window(2, 1) | Global([0, 3]),
-    ~Documents(torch.tensor([0, 0, 1, 1, 2, 2, 2])),
-    Keep(torch.arange(49).reshape(7, 7) % 3 > 0),
-    Prefix(3),
-    Chunked(3),
-    Dilated(4, 0, 2),
-    Padding(torch.tensor([4]), "left"),
+    regard.Causal(),
+    regard.Causal(0) & regard.Padding(torch.tensor([5])),
+    regard.Window(2, 1) | regard.Global([0, 3]),
+    ~regard.Documents(torch.tensor([0, 0, 1, 1, 2, 2, 2])),
+    regard.Keep(torch.arange(49).reshape(7, 7) % 3 > 0),
+    regard.Prefix(3),
+    regard.Chunked(3),
+    regard.Dilated(4, 0, 2),
+    regard.Padding(torch.tensor([4]), "left"),
 ]
 
 SCORES = [
-    ScaledDot(),
-    ScaledDot(scale=0.3, softcap=2.0, bias=torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(1))),
-    ScaledDot(bias=Alibi()),
-    ScaledDot(bias=RelativeBias(2, n_buckets=8)),
-    Additive(8, 8, 5),
-    General(8, 8),
-    Cosine(),
-    Distance(),
+    regard.ScaledDot(),
+    regard.ScaledDot(scale=0.3, softcap=2.0, bias=torch.randn(1, 2, 7, 7, generator=torch.Generator().manual_seed(1))),
+    regard.ScaledDot(bias=regard.Alibi()),
+    regard.ScaledDot(bias=regard.RelativeBias(2, n_buckets=8)),
+    regard.Additive(8, 8, 5),
+    regard.General(8, 8),
+    regard.Cosine(),
+    regard.Distance(),
 ]
 
 NORMALISERS = [
-    Softmax(temperature=0.5, sinks=torch.tensor([0.3, -1.0])),
-    Sparsemax(),
-    Entmax(1.5),
-    Sigmoid(),
-    TopK(3),
-    Hard(),
-    Hard(Sampled(seed=5)),
-    Hard(StraightThrough(Softmax(0.5))),
-    GumbelSoftmax(seed=7),
-    TalkingHeads(2),
+    regard.Softmax(temperature=0.5, sinks=torch.tensor([0.3, -1.0])),
+    regard.Sparsemax(),
+    regard.Entmax(1.5),
+    regard.Sigmoid(),
+    regard.TopK(3),
+    regard.Hard(),
+    regard.Hard(regard.Sampled(seed=5)),
+    regard.Hard(regard.StraightThrough(regard.Softmax(0.5))),
+    regard.GumbelSoftmax(seed=7),
+    regard.TalkingHeads(2),
 ]
 
 
 def traced(normal, **rules):
     query, key, value = normal(3, 1, 2, 7, 8).unbind()
     with torch.no_grad():
-        step = attend(query, key, value, **rules)
+        step = regard.attend(query, key, value, **rules)
     attended = {"encoder": {0: step, 3: step}}
-    return Trace(model="m", text="a b …", target_text="", source=WORDS, target=(), attended=attended)
+    return regard.Trace(model="m", text="a b …", target_text="", source=WORDS, target=(), attended=attended)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +79,7 @@ def traced(normal, **rules):
 )
 def test_what_was_given_comes_back_to_the_bit_and_gives_the_same_weights(normal, given, tmp_path):
     trace = traced(normal, **given)
-    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    again = regard.Trace.load(trace.save(tmp_path / "trace.safetensors"))
     assert repr(again) == repr(trace)
     for layer, pattern in trace.encoder.items():
         assert repr(again.encoder[layer]) == repr(pattern)
@@ -120,7 +91,7 @@ def test_what_was_given_comes_back_to_the_bit_and_gives_the_same_weights(normal,
 
 
 def test_the_snake_comes_back(snake, tmp_path):
-    again = Trace.load(snake.save(str(tmp_path / "snake.safetensors")))
+    again = regard.Trace.load(snake.save(str(tmp_path / "snake.safetensors")))
     assert again.tokens == snake.tokens
     assert (again.model, again.text, again.target_text) == (snake.model, snake.text, snake.target_text)
     assert again["L3H1"]["it", "snake"] == pytest.approx(snake["L3H1"]["it", "snake"], rel=1e-6)
@@ -133,26 +104,26 @@ def test_the_snake_comes_back(snake, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_numbers_keep_their_type(normal, dtype, tmp_path):
     query, key, value = normal(3, 1, 2, 7, 8).to(dtype).unbind()
-    step = attend(query, key, value, mask=Causal(), score=ScaledDot(bias=Alibi()))
-    trace = Trace(model="m", text="t", target_text="", source=(), target=WORDS, attended={"decoder": {0: step}})
-    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    step = regard.attend(query, key, value, mask=regard.Causal(), score=regard.ScaledDot(bias=regard.Alibi()))
+    trace = regard.Trace(model="m", text="t", target_text="", source=(), target=WORDS, attended={"decoder": {0: step}})
+    again = regard.Trace.load(trace.save(tmp_path / "trace.safetensors"))
     assert again.decoder[0].query.dtype == dtype
     assert_close(again.decoder[0].dense(), step.pattern.dense())
 
 
 def test_a_tensor_that_is_used_often_is_there_once(normal, tmp_path):
-    keep = Keep(torch.ones(7, 7, dtype=torch.bool))
+    keep = regard.Keep(torch.ones(7, 7, dtype=torch.bool))
     path = traced(normal, mask=keep).save(tmp_path / "trace.safetensors")
     assert len(load_file(path)) == 5  # query, key, value, context and the mask, though there are two layers
 
 
 def test_parts_of_a_larger_tensor_are_kept_without_the_rest(normal, tmp_path):
     long = normal(1, 2, 10_007, 8)
-    step = attend(*(long[:, :, :7],) * 3)
-    trace = Trace(model="m", text="t", target_text="", source=WORDS, target=(), attended={"encoder": {0: step}})
+    step = regard.attend(*(long[:, :, :7],) * 3)
+    trace = regard.Trace(model="m", text="t", target_text="", source=WORDS, target=(), attended={"encoder": {0: step}})
     path = trace.save(tmp_path / "trace.safetensors")
     assert path.stat().st_size < 10_000
-    assert torch.equal(Trace.load(path).encoder[0].key, step.pattern.key)
+    assert torch.equal(regard.Trace.load(path).encoder[0].key, step.pattern.key)
 
 
 class Mine(Mask):
@@ -163,7 +134,7 @@ class Mine(Mask):
 
 
 def test_what_nobody_could_read_back_is_refused_and_leaves_nothing(normal, tmp_path):
-    trace = traced(normal, mask=Causal() & Mine())
+    trace = traced(normal, mask=regard.Causal() & Mine())
     assert refusal(InputError, trace.save, tmp_path / "trace.safetensors") == (
         "this trace cannot be saved: Mine is not one of regard's own scores, masks and normalisers, so the file could "
         "not be read back."
@@ -270,18 +241,17 @@ def test_another_ending_is_refused(normal, tmp_path):
 
 def test_a_trace_without_tokens_is_refused(tmp_path):
     x = torch.zeros(1, 2, 0, 4)
-    attended = {"encoder": {0: attend(x, x, x)}}
-    trace = Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
-    assert (
-        damage(trace.save(tmp_path / "trace.safetensors")) == "it has an attention call without queries, keys or heads"
-    )
+    attended = {"encoder": {0: regard.attend(x, x, x)}}
+    trace = regard.Trace(model="m", text="", target_text="", source=(), target=(), attended=attended)
+    path = trace.save(tmp_path / "trace.safetensors")
+    assert damage(path) == "it has an attention call without queries, keys or heads"
 
 
 def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_refused(normal, tmp_path):
     vectors = {name: normal(7, 5) for name in ("before", "after", "attention", "feed_forward")}
     state = LayerStates(**vectors, projection=OutputProjection(normal(2, 8, 5), None))
     trace = replace(traced(normal), states={"encoder": {0: state, 3: state}})
-    assert Trace.load(trace.save(tmp_path / "trace.safetensors")).states is not None
+    assert regard.Trace.load(trace.save(tmp_path / "trace.safetensors")).states is not None
     for change, what in (
         (torch.Tensor.int, "the vectors of a layer must be finite floating-point numbers"),
         (lambda tensor: tensor[:, :3].clone(), "the vectors of a layer do not fit its attention"),
@@ -297,7 +267,7 @@ def test_vectors_that_are_no_floating_point_numbers_or_have_another_shape_are_re
 def test_the_tokens_of_each_layer_come_back_and_are_those_of_the_encoders_layers(normal, tmp_path):
     trace = replace(traced(normal), sources={0: WORDS, 3: WORDS[::-1]}, source=WORDS[::-1])
     path = trace.save(tmp_path / "trace.safetensors")
-    assert Trace.load(path).sources == trace.sources
+    assert regard.Trace.load(path).sources == trace.sources
     rewrite(path, lambda about, tensors: about["sources"]["layers"].pop("3"))
     assert damage(path) == "the layers that have tokens are not the layers of the encoder"
     rewrite(path, lambda about, tensors: about["sources"]["stages"][0].pop())
@@ -305,14 +275,14 @@ def test_the_tokens_of_each_layer_come_back_and_are_those_of_the_encoders_layers
 
 
 def test_nan_and_infinity_in_rules_come_back(normal, tmp_path):
-    trace = traced(normal, normalise=Softmax(sinks=torch.tensor([-math.inf, 1.0])))
-    again = Trace.load(trace.save(tmp_path / "trace.safetensors"))
+    trace = traced(normal, normalise=regard.Softmax(sinks=torch.tensor([-math.inf, 1.0])))
+    again = regard.Trace.load(trace.save(tmp_path / "trace.safetensors"))
     assert_close(again.encoder[0].dense(), trace.encoder[0].dense())
 
 
 def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_their_codes(normal, tmp_path):
     trace = replace(traced(normal), model="a\nb\x1b")
-    assert Trace.load(trace.save(tmp_path / "trace.safetensors")).model == "a⏎b‹1B›"
+    assert regard.Trace.load(trace.save(tmp_path / "trace.safetensors")).model == "a⏎b‹1B›"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from patches import changed_tokens
 from random_models import eager_softmaxes, sharp
 from refusals import refusal
 from torch.testing import assert_close
@@ -67,16 +68,14 @@ def test_a_patch_is_where_the_spectrogram_changes(clap, features):
     changed = features.clone()
     changed[0, 0, 100:104, 8:12] += 3.0  # the patch in column 25; from below, the third of four rows
     one, other = traced(clap, features), traced(clap, changed)
-    moved = (one.encoder[0].query - other.encoder[0].query).abs().amax(dim=(0, 1, 3)) > 1e-6
-    (position,) = moved.nonzero()[:, 0].tolist()
-    token = one.sources[0][position]
+    (token,) = changed_tokens(one, other, "L0H0")
     assert (token.text, token.place.row, token.place.column) == ("1,25", 1, 25)
     assert (token.place.start_seconds, token.place.end_seconds) == pytest.approx((1.0, 1.04))
     picture = (one.images[0] - other.images[0]).abs() > 0.05
     assert one.images[0].shape == (3, 64, 256)  # each band has four rows
     top, left = int(token.place.top), int(token.place.left)
     assert bool(picture[:, top : top + 16, left : left + 4].float().mean() > 0.9)
-    merged = one.sources[2][one.sources[2].index(next(t for t in one.sources[2] if t.text == "0,12"))].place
+    merged = next(token for token in one.sources[2] if token.text == "0,12").place
     assert (merged.height, merged.width) == (32.0, 8.0)
     assert (merged.start_seconds, merged.end_seconds) == pytest.approx((0.96, 1.04))
 

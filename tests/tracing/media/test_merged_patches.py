@@ -1,19 +1,15 @@
 """Tests of traces of vision models that merge squares of patches into a token, against their eager attention."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+import transformers
+from patches import changed_tokens, patches, places, with_inverted
 from random_models import assert_weights, eager_outputs, sharp
 from refusals import refusal
 from torch.testing import assert_close
-from transformers import (
-    BatchFeature,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-    Qwen2VLConfig,
-    Qwen2VLForConditionalGeneration,
-    Qwen2VLImageProcessorPil,
-)
 from transformers.vision_utils import get_vision_window_index
 
 import regard
@@ -34,7 +30,7 @@ class Processor:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.pictures = Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=168 * 168)
+        self.pictures = transformers.Qwen2VLImageProcessorPil(min_pixels=56 * 56, max_pixels=168 * 168)
 
     def __call__(self, images=None, videos=None, text=None, return_tensors=None):
         if videos is None:
@@ -44,12 +40,12 @@ class Processor:
             encoded, token = video_patches(videos), 151
             shapes = encoded["video_grid_thw"]
         if text is None:
-            return BatchFeature(encoded)
+            return transformers.BatchFeature(encoded)
         words = self.tokenizer(text).input_ids
         parts = [[152, *[token] * (int(shape.prod()) // 4), 153] for shape in shapes]
         ids = torch.tensor([[words[0], *(token for part in parts for token in part), *words[1:]]])
         types = torch.where(ids == token, 1 if videos is None else 2, 0).int()
-        return BatchFeature(
+        return transformers.BatchFeature(
             {**encoded, "input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": types}
         )
 
@@ -73,15 +69,15 @@ def video_patches(frames):
 
 def qwen2():
     vision = {"depth": 2, "embed_dim": 32, "hidden_size": 48, "num_heads": 4, "mlp_ratio": 2}
-    config = Qwen2VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2VLForConditionalGeneration(config), std=0.1)
+    config = transformers.Qwen2VLConfig(text_config=TEXT, vision_config=vision, **IDS)
+    return sharp(transformers.Qwen2VLForConditionalGeneration(config), std=0.1)
 
 
 def qwen2_5():
     vision = {"depth": 3, "hidden_size": 32, "out_hidden_size": 48, "num_heads": 4, "intermediate_size": 64}
     vision |= {"window_size": 56, "fullatt_block_indexes": [1]}
-    config = Qwen2_5_VLConfig(text_config=TEXT, vision_config=vision, **IDS)
-    return sharp(Qwen2_5_VLForConditionalGeneration(config), std=0.1)
+    config = transformers.Qwen2_5_VLConfig(text_config=TEXT, vision_config=vision, **IDS)
+    return sharp(transformers.Qwen2_5_VLForConditionalGeneration(config), std=0.1)
 
 
 @pytest.fixture
@@ -101,19 +97,15 @@ def test_patterns_are_those_of_eager_attention(make, processor):
     assert_close(trace.output, seen.logits, atol=1e-4, rtol=1e-4)
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert trace.check().max_error < 1e-4
-    squares = [token.place for token in trace.target if token.place is not None]
-    assert [(place.row, place.column) for place in squares] == [
-        (row, column) for row in range(4) for column in range(5)
-    ]
-    assert (squares[0].height, squares[0].width) == (28, 28)
+    assert places(trace.target) == patches(1, 4, 5, 28.0)
     assert len(trace.source) == 8 * 10 == trace.encoder[0].shape[2]
 
 
 def test_windows_are_joined_to_one_pattern(processor):
     trace = regard.trace(qwen2_5(), "a red square", images=picture(), processor=processor)
-    places = [(token.place.row, token.place.column) for token in trace.source]
-    assert sorted(places) == [(row, column) for row in range(8) for column in range(10)]
-    windows = torch.tensor([row // 4 * 3 + column // 4 for row, column in places])
+    cells = [(place.row, place.column) for place in places(trace.source)]
+    assert sorted(cells) == [(row, column) for row in range(8) for column in range(10)]
+    windows = torch.tensor([row // 4 * 3 + column // 4 for row, column in cells])
     same = windows[:, None] == windows
     for layer in (0, 2):
         weights = trace.encoder[layer].dense()
@@ -124,13 +116,12 @@ def test_windows_are_joined_to_one_pattern(processor):
 
 def test_a_patch_of_the_picture_is_where_the_trace_says(processor):
     """A patch that alone is changed in the picture changes the queries of its own tokens alone in the first layer."""
-    changed = picture()
-    changed[5 * 14 : 6 * 14, 3 * 14 : 4 * 14] = 255 - changed[5 * 14 : 6 * 14, 3 * 14 : 4 * 14]
+    changed = with_inverted(picture(), np.s_[5 * 14 : 6 * 14, 3 * 14 : 4 * 14])
     for make in (qwen2, qwen2_5):
         one, other = (
             regard.trace(make(), "a red square", images=image, processor=processor) for image in (picture(), changed)
         )
-        (place,) = [token.place for token in changed_tokens(one, other)]
+        (place,) = places(changed_tokens(one, other, "encoder L0H0"))
         assert (place.row, place.column, place.height, place.width) == (5, 3, 14, 14)
 
 
@@ -168,29 +159,17 @@ def test_several_pictures_keep_their_places(make, processor):
     seen = eager_outputs(make(), processor(pictures, text="a red square"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
     assert [image.shape for image in trace.images] == [(3, 112, 140), (3, 84, 56)]
-    squares = [token.place for token in trace.target if token.place is not None]
-    assert [(place.image, place.row, place.column) for place in squares] == [
-        (image, row, column)
-        for image, rows, columns in ((0, 4, 5), (1, 3, 2))
-        for row in range(rows)
-        for column in range(columns)
-    ]
+    second = [replace(patch, image=1) for patch in patches(1, 3, 2, 28.0)]
+    assert places(trace.target) == [*patches(1, 4, 5, 28.0), *second]
     assert trace.check().max_error < 1e-4
     pictures_of_tokens = torch.tensor([token.place.image for token in trace.source])
     apart = pictures_of_tokens[:, None] != pictures_of_tokens
     assert not trace.encoder[1].dense()[..., apart].any()
     assert bool((trace.encoder[1].dense()[..., ~apart] > 0).all())
     assert trace.target[2].text == "0:0,0"
-    changed = pictures[1].copy()
-    changed[3 * 14 : 4 * 14, 14 : 2 * 14] = 255 - changed[3 * 14 : 4 * 14, 14 : 2 * 14]
+    changed = with_inverted(pictures[1], np.s_[3 * 14 : 4 * 14, 14 : 2 * 14])
     other = regard.trace(make(), "a red square", images=[pictures[0], changed], processor=processor)
-    assert [token.text for token in changed_tokens(trace, other)] == ["1:3,1"]
-
-
-def changed_tokens(trace, other):
-    """The tokens of the encoder whose queries in the first layer differ between two traces."""
-    difference = (trace.encoder[0].query - other.encoder[0].query).abs().amax(dim=(0, 1, 3))
-    return [trace.source[i] for i in (difference > 1e-5).nonzero()[:, 0].tolist()]
+    assert [token.text for token in changed_tokens(trace, other, "encoder L0H0")] == ["1:3,1"]
 
 
 @pytest.mark.parametrize("make", [qwen2, qwen2_5])
@@ -199,17 +178,15 @@ def test_a_token_of_a_video_covers_two_frames(make, processor):
     trace = regard.trace(make(), "a red square", video=frames, processor=processor)
     seen = eager_outputs(make(), processor(videos=frames, text="a red square"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-5, rtol=1e-4)
-    squares = [token.place for token in trace.target if token.place is not None]
-    assert [(place.image, place.n_images, place.row, place.column) for place in squares] == [
-        (image, 2, row, column) for image in (0, 2) for row in range(4) for column in range(5)
-    ]
+    squares = [(place.image, place.n_images, place.row, place.column) for place in places(trace.target)]
+    assert squares == [(image, 2, row, column) for image in (0, 2) for row in range(4) for column in range(5)]
     for number, image in enumerate(trace.images):
         expected = torch.from_numpy(frames[number]).permute(2, 0, 1).float()
         assert_close(image, (expected - expected.min()) / (expected.max() - expected.min()))
     frames[3] = frames[3].copy()
     frames[3][5 * 14 : 6 * 14, 3 * 14 : 4 * 14] = 255
     other = regard.trace(make(), "a red square", video=frames, processor=processor)
-    (token,) = changed_tokens(trace, other)
+    (token,) = changed_tokens(trace, other, "encoder L0H0")
     assert (token.text, token.place) == ("2:5,3", Patch(2, 5, 3, 14.0, 14.0, n_images=2))
     windows = {(token.place.image, token.place.row // 4, token.place.column // 4) for token in trace.source}
     n_keys = (trace.encoder[0].dense()[0, 0] > 0).sum(dim=-1)
@@ -235,10 +212,8 @@ def test_a_token_of_a_video_knows_its_seconds_and_the_model_too(minilm):
     )
     for trace, seconds in ((slow, {(0.0, 4.0), (4.0, 8.0)}), (fast, {(0.0, 0.5), (0.5, 1.0)})):
         assert {(token.place.start_seconds, token.place.end_seconds) for token in trace.source} == seconds
-        places = [token.place for token in trace.target if token.place]
-        assert [(place.start_seconds, place.end_seconds) for place in places] == [
-            pair for pair in sorted(seconds) for _ in range(20)
-        ]
+        times = [(place.start_seconds, place.end_seconds) for place in places(trace.target)]
+        assert times == [pair for pair in sorted(seconds) for _ in range(20)]
     metadata = [{"fps": 0.5, "frames_indices": [0, 1, 2, 3]}]
     inputs = processor(videos=frames, video_metadata=metadata, do_sample_frames=False, text="a red square")
     seen = eager_outputs(qwen2_5(), inputs)

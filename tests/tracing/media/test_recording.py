@@ -5,23 +5,11 @@ import wave
 import numpy as np
 import pytest
 import torch
+import transformers
 from pictures import texts
 from random_models import assert_weights, eager_outputs, sharp
 from refusals import refusal
 from torch.testing import assert_close
-from transformers import (
-    ASTFeatureExtractor,
-    GenerationConfig,
-    Speech2TextConfig,
-    Speech2TextFeatureExtractor,
-    Speech2TextForConditionalGeneration,
-    Wav2Vec2Config,
-    Wav2Vec2FeatureExtractor,
-    Wav2Vec2Model,
-    WhisperConfig,
-    WhisperFeatureExtractor,
-    WhisperForConditionalGeneration,
-)
 
 import regard
 from regard import InputError
@@ -33,13 +21,16 @@ from regard.views.picture.trace import figure
 WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
 """A recording of one second."""
 
+A_DOG_RUNS = torch.tensor([[101, 1037, 3899, 3216]])
+"""The ids of "[CLS] a dog runs" in MiniLM's vocabulary."""
+
 
 class SpeechAndText:
     """A processor of speech, as Whisper has one."""
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.feature_extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+        self.feature_extractor = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=2)
 
     def __call__(self, audio, sampling_rate, return_tensors):
         return self.feature_extractor(audio, sampling_rate=sampling_rate, return_tensors=return_tensors)
@@ -47,13 +38,18 @@ class SpeechAndText:
 
 @pytest.fixture(scope="module")
 def whisper():
-    config = WhisperConfig(
+    config = transformers.WhisperConfig(
         vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, max_source_positions=100,
         decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102, suppress_tokens=None,
         begin_suppress_tokens=None,
     )  # fmt: skip
-    return sharp(WhisperForConditionalGeneration(config))
+    return sharp(transformers.WhisperForConditionalGeneration(config))
+
+
+def assert_all_weights(trace, expected):
+    for kind in ("encoder", "decoder", "cross"):
+        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
 
 
 def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
@@ -84,10 +80,9 @@ def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
     place = trace.source[50].place
     assert isinstance(place, Frame)
     assert (place.start_seconds, place.end_seconds) == pytest.approx((1.0, 1.02))
-    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": A_DOG_RUNS}
     expected = eager_outputs(model, inputs)
-    for kind in ("encoder", "decoder", "cross"):
-        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
+    assert_all_weights(trace, expected)
     drawing = trace.figure(tmp_path / "speech.svg", token="dog", head="cross L1H2").read_text()
     assert all(f'id="{name}"' in drawing for name in ("spectrogram", "weights"))
     last = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs", layers=[2])
@@ -96,42 +91,41 @@ def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
     written = regard.trace(model, audio=WAVE, processor=processor, new_tokens=4)
     assert [new.position for new in written.written] == list(range(1, len(written.target)))
     model.save_pretrained(tmp_path / "whisper")
-    loaded = regard.trace(
-        tmp_path / "whisper", audio=WAVE, processor=processor, generation=GenerationConfig(max_new_tokens=4)
-    )
+    search = transformers.GenerationConfig(max_new_tokens=4)
+    loaded = regard.trace(tmp_path / "whisper", audio=WAVE, processor=processor, generation=search)
     assert loaded.target == written.target
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, target="a", new_tokens=4) == (
         "with target the model reads a text, with new_tokens it writes one; give only one of them."
     )
 
 
-def test_a_model_that_halves_the_frames_twice(minilm):
-    config = Speech2TextConfig(
+def test_a_model_that_halves_the_frames_twice_has_a_token_for_four(minilm):
+    config = transformers.Speech2TextConfig(
         vocab_size=30522, d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
         decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, conv_channels=16, input_feat_per_channel=20,
         decoder_start_token_id=101, pad_token_id=0, bos_token_id=101, eos_token_id=102,
     )  # fmt: skip
-    model, processor = sharp(Speech2TextForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
-    processor.feature_extractor = Speech2TextFeatureExtractor(feature_size=20, num_mel_bins=20)
+    model, processor = sharp(transformers.Speech2TextForConditionalGeneration(config)), SpeechAndText(minilm.tokenizer)
+    processor.feature_extractor = transformers.Speech2TextFeatureExtractor(feature_size=20, num_mel_bins=20)
     trace = regard.trace(model, audio=WAVE, processor=processor, target="a dog runs")
-    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    inputs = processor(WAVE, 16_000, "pt") | {"decoder_input_ids": A_DOG_RUNS}
     assert inputs["input_features"].shape == (1, 98, 20)
     expected = eager_outputs(model, inputs)
-    for kind in ("encoder", "decoder", "cross"):
-        assert_weights(getattr(trace, kind), getattr(expected, f"{kind}_attentions"), rtol=1e-3, atol=1e-5)
+    assert_all_weights(trace, expected)
     assert [token.place.start_seconds for token in trace.source] == pytest.approx([0.04 * n for n in range(25)])
     assert all(token.place.recorded for token in trace.source)
     assert torch.equal(trace.spectrogram, inputs["input_features"][0].T)
     assert len(regard.trace(model, audio=WAVE, processor=processor, new_tokens=3).written) > 0
 
 
-def test_a_model_that_reads_the_wave_itself(tmp_path):
-    config = Wav2Vec2Config(
+def test_a_model_that_reads_the_wave_itself_has_no_spectrogram(tmp_path):
+    config = transformers.Wav2Vec2Config(
         hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, conv_dim=(16, 16),
         conv_stride=(40, 8), conv_kernel=(40, 8), num_feat_extract_layers=2, num_conv_pos_embeddings=8,
         num_conv_pos_embedding_groups=2,
     )  # fmt: skip
-    trace = regard.trace(sharp(Wav2Vec2Model(config)), audio=WAVE, processor=Wav2Vec2FeatureExtractor())
+    model, processor = sharp(transformers.Wav2Vec2Model(config)), transformers.Wav2Vec2FeatureExtractor()
+    trace = regard.trace(model, audio=WAVE, processor=processor)
     assert len(trace.tokens) == 50
     assert trace.tokens[-1].place.end_seconds == pytest.approx(1.0)
     assert trace.spectrogram is None
@@ -147,7 +141,7 @@ def test_the_silence_after_a_recording_is_one_token_of_the_views(whisper, minilm
     assert shown.source[:50] == trace.source[:50]
     assert shown.spectrogram.shape == (80, 100)  # 10 ms each
     assert torch.equal(shown.spectrogram, trace.spectrogram[:, :100])
-    inputs = processor(WAVE[:15_900], 16_000, "pt") | {"decoder_input_ids": torch.tensor([[101, 1037, 3899, 3216]])}
+    inputs = processor(WAVE[:15_900], 16_000, "pt") | {"decoder_input_ids": A_DOG_RUNS}
     expected = eager_outputs(whisper, inputs)
     for layer, weights in enumerate(expected.cross_attentions):
         summed = torch.cat([weights[..., :50], weights[..., 50:].sum(-1, keepdim=True)], dim=-1)
@@ -183,14 +177,13 @@ def test_the_silence_after_a_recording_is_one_token_of_the_views(whisper, minilm
 
 
 def test_a_recording_without_silence_is_shown_as_it_is(whisper, minilm):
-    trace = regard.trace(
-        whisper, audio=np.tile(WAVE, 2), processor=SpeechAndText(minilm.tokenizer), target="a dog runs"
-    )
+    processor = SpeechAndText(minilm.tokenizer)
+    trace = regard.trace(whisper, audio=np.tile(WAVE, 2), processor=processor, target="a dog runs")
     assert trace.without_padding() is trace
 
 
 def test_without_a_tokenizer_the_tokens_that_a_model_writes_are_ids(whisper):
-    extractor = WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+    extractor = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=2)
     inputs = extractor(WAVE, sampling_rate=16_000, return_tensors="pt")
     trace = regard.trace(whisper, audio=WAVE, processor=extractor, new_tokens=3)
     ids = whisper.generate(**inputs, max_new_tokens=3, do_sample=False)[0].tolist()
@@ -218,7 +211,8 @@ def test_a_recording_that_is_longer_than_the_model_reads_is_refused(whisper, min
 
 
 def test_a_spectrogram_in_patches_is_refused(whisper):
-    assert refusal(InputError, regard.trace, whisper, audio=WAVE, processor=ASTFeatureExtractor(num_mel_bins=40)) == (
+    extractor = transformers.ASTFeatureExtractor(num_mel_bins=40)
+    assert refusal(InputError, regard.trace, whisper, audio=WAVE, processor=extractor) == (
         "the tokens of WhisperForConditionalGeneration are not equal parts of the time of a recording, so no token has "
         "a place in it; regard.watching(model) records the attention without tokens."
     )

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from random_models import sharp, t5
+from random_models import gpt2, t5
 from refusals import refusal
 from torch.testing import assert_close
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard import InputError
@@ -29,8 +28,7 @@ def tokenizer(minilm, monkeypatch):
 
 @pytest.fixture(scope="module")
 def writer():
-    config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
-    return sharp(GPT2LMHeadModel(config), std=0.2)
+    return gpt2()
 
 
 def encoded_chat(tokenizer, **options):

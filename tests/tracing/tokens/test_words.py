@@ -5,10 +5,9 @@ import json
 import pytest
 import torch
 from cli_runner import output, refused
-from random_models import sharp, t5
+from random_models import gpt2, t5
 from refusals import refusal
 from torch.testing import assert_close
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import regard
 from regard import Ask, InputError
@@ -22,7 +21,7 @@ def tower(minilm):
     return regard.trace(minilm.model, TEXT, tokenizer=minilm.tokenizer)
 
 
-def loops(weights, queries, keys):
+def by_loops(weights, queries, keys):
     """Return weights between words, by loops: sums over the pieces of key words, means over those of query words."""
     merged = torch.zeros(*weights.shape[:2], len(queries), len(keys), dtype=torch.float64)
     for row, some in enumerate(queries):
@@ -39,12 +38,9 @@ def test_words_are_those_of_the_text(tower):
         "[CLS] The Eiffel Tower is taller than Montmartre , and visitors climb the Eiffel Tower . [SEP]"
     )
     assert len(tower.tokens) > len(words)
-    assert [token.text for token in tower.words("Eiffel tower", "climb the").tokens][2:4] == ["Eiffel Tower", "is"]
-    assert [token.text for token in tower.words("Eiffel tower", "climb the").tokens][-5:-2] == [
-        "visitors",
-        "climb the",
-        "Eiffel Tower",
-    ]
+    joined = [token.text for token in tower.words("Eiffel tower", "climb the").tokens]
+    assert joined[2:4] == ["Eiffel Tower", "is"]
+    assert joined[-5:-2] == ["visitors", "climb the", "Eiffel Tower"]
 
 
 def test_an_apostrophe_between_letters_is_part_of_the_word(minilm):
@@ -60,7 +56,7 @@ def test_weights_of_words_are_sums_and_means(tower, spans):
     groups = words.joined.source
     assert [i for group in groups for i in group] == list(range(len(tower.tokens)))
     for layer in (0, 3):
-        expected = loops(tower.encoder[layer].dense(), groups, groups)
+        expected = by_loops(tower.encoder[layer].dense(), groups, groups)
         pattern = words.encoder[layer]
         assert_close(pattern.dense().double(), expected, atol=1e-6, rtol=1e-5)
         assert_close(pattern.dense().sum(dim=-1), torch.ones(1, 12, len(groups)))
@@ -73,14 +69,11 @@ def test_weights_of_words_are_sums_and_means(tower, spans):
     assert words["L3H1"]["Montmartre", "Montmartre"] == pytest.approx(float(row[7 - len(spans)]))
 
 
-def test_the_average_is_a_head_of_its_own(tower):
+def test_the_average_over_heads_is_a_head_of_its_own(tower):
     head = tower["L3average"]
     assert_close(head.weights, tower.encoder[3].dense()[0].mean(dim=0), atol=1e-6, rtol=1e-5)
-    assert (head.name, head.layer, repr(head)) == (
-        "L3average",
-        3,
-        f"Head(L3average, encoder, queries={len(tower.tokens)}, keys={len(tower.tokens)})",
-    )
+    n = len(tower.tokens)
+    assert (head.name, head.layer, repr(head)) == ("L3average", 3, f"Head(L3average, encoder, queries={n}, keys={n})")
     assert tower["encoder l3AVERAGE"]["taller", "than"] == pytest.approx(head["taller", "than"])
     assert_close(tower.words()["L3average"].weights, tower.words().encoder[3].dense()[0].mean(dim=0))
     assert refusal(InputError, lambda: tower["L9average"]) == (
@@ -92,8 +85,7 @@ def test_the_average_is_a_head_of_its_own(tower):
 
 
 def test_a_word_is_masked_where_all_its_pieces_are(minilm):
-    model = sharp(GPT2LMHeadModel(GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48)), std=0.2)
-    trace = regard.trace(model, TEXT, tokenizer=minilm.tokenizer)
+    trace = regard.trace(gpt2(), TEXT, tokenizer=minilm.tokenizer)
     words = trace.words("is taller than Montmartre")
     groups = words.joined.target
     pattern = words.decoder[1]
@@ -101,10 +93,8 @@ def test_a_word_is_masked_where_all_its_pieces_are(minilm):
     assert torch.equal(pattern.keep(pattern.grid.whole())[0, 0], expected)
     assert torch.equal(pattern.dense() > 0, expected.expand(1, 4, -1, -1))
     assert int(pattern.top(9).keys[0, 0, 0, 1]) == -1
-    average = trace["L1average"].pattern
-    assert torch.equal(
-        average.keep(average.grid.whole())[0, 0], torch.ones(len(trace.tokens), len(trace.tokens)).tril() > 0
-    )
+    average, n = trace["L1average"].pattern, len(trace.tokens)
+    assert torch.equal(average.keep(average.grid.whole())[0, 0], torch.ones(n, n).tril() > 0)
 
 
 def test_both_texts_of_an_encoder_decoder_are_joined(minilm):
@@ -113,7 +103,7 @@ def test_both_texts_of_an_encoder_decoder_are_joined(minilm):
     source, target = words.joined.source, words.joined.target
     for kind, queries, keys in (("encoder", source, source), ("decoder", target, target), ("cross", target, source)):
         weights = getattr(trace, kind)[1].dense()
-        assert_close(getattr(words, kind)[1].dense().double(), loops(weights, queries, keys), atol=1e-6, rtol=1e-5)
+        assert_close(getattr(words, kind)[1].dense().double(), by_loops(weights, queries, keys), atol=1e-6, rtol=1e-5)
     assert [token.text for token in words.source][1] == "the Montmartre"
 
 
@@ -130,8 +120,7 @@ def test_rollout_and_check_are_those_of_the_tokens(tower):
 
 
 def test_words_that_the_model_wrote_have_the_product_of_their_probabilities(minilm):
-    config = GPT2Config(vocab_size=30522, n_layer=2, n_head=4, n_embd=48, bos_token_id=101, eos_token_id=102)
-    trace = regard.trace(sharp(GPT2LMHeadModel(config)), "The", tokenizer=minilm.tokenizer, new_tokens=12)
+    trace = regard.trace(gpt2(std=0.3), "The", tokenizer=minilm.tokenizer, new_tokens=12)
     words = trace.words()
     by_position = {token.position: token.probability for token in trace.written}
     assert words.written
@@ -149,10 +138,7 @@ def test_what_words_cannot_do_is_refused(tower, minilm, tmp_path):
         "a trace of joined tokens cannot be saved; save the trace from which words() or without_padding() made it, and "
         "call them when it is loaded."
     )
-    assert refusal(InputError, words.movement, "Montmartre") == (
-        "movement needs the vectors of the layers, which this trace does not have; make the trace with "
-        "keep=('hidden',), and do not join its words."
-    )
+    assert refusal(InputError, words.movement, "Montmartre").endswith("and do not join its words.")
     assert refusal(InputError, tower.words, "Eifel Tower") == (
         "no words 'Eifel Tower' in the text, or only parts of words; the nearest words are Tower, Eiffel."
     )
@@ -160,10 +146,8 @@ def test_what_words_cannot_do_is_refused(tower, minilm, tmp_path):
         "no words ' ' in the text, or only parts of words; the nearest words are [CLS], The, Eiffel."
     )
     answered = regard.trace(minilm.model, TEXT, tokenizer=minilm.tokenizer, ask=Ask())
-    assert refusal(InputError, lambda: answered.words()["L3H1"].row("Montmartre")) == (
-        "this pattern has statistics and no single weights, since ask=… keeps no queries and keys; trace or watch "
-        "again without ask=…, with layers=[…] if the text is long."
-    )
+    message = refusal(InputError, lambda: answered.words()["L3H1"].row("Montmartre"))
+    assert message.startswith("this pattern has statistics and no single weights")
 
 
 def test_every_view_shows_words(tower, tmp_path, capsys):
@@ -201,8 +185,8 @@ def test_merging_works_in_any_batch():
     pattern = regard.attend(query, key, key, mask=regard.Causal()).pattern
     queries, keys = [[0, 1], [2], [3, 4, 5], [6]], [[0], [1, 2, 3], [4, 5, 6]]
     merged = merged_pattern(pattern, queries, keys)
-    assert_close(merged.dense().double(), loops(pattern.dense(), queries, keys), atol=1e-6, rtol=1e-5)
-    assert_close(merged[1, :, 2].double(), loops(pattern.dense(), queries, keys)[1, :, 2], atol=1e-6, rtol=1e-5)
+    assert_close(merged.dense().double(), by_loops(pattern.dense(), queries, keys), atol=1e-6, rtol=1e-5)
+    assert_close(merged[1, :, 2].double(), by_loops(pattern.dense(), queries, keys)[1, :, 2], atol=1e-6, rtol=1e-5)
     assert repr(merged) == (
         "Pattern(batch=3, heads=2, queries=4, keys=3, score=MergedWeights(queries=7, keys=7), normalise=Identity())"
     )

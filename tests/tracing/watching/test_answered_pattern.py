@@ -87,23 +87,14 @@ def test_an_answered_trace_has_its_tokens_and_keeps_no_numbers_of_queries(answer
 def test_what_needs_single_weights_is_refused(answered, minilm, tmp_path):
     pattern = answered.decoder[0]
     for call in (
-        lambda: pattern[0, 0, 1],
-        lambda: pattern.query,
-        lambda: pattern.mask,
-        pattern.dense,
-        pattern.scores,
+        *(pattern.dense, pattern.scores, lambda: pattern[0, 0, 1], lambda: pattern.query, lambda: pattern.mask),
         lambda: pattern.steps(0, 0),
         lambda: pattern.apply(torch.ones(1, 1, pattern.shape[3], 2)),
         lambda: pattern.back(torch.ones(1, 1, pattern.shape[2])),
-        lambda: answered["L0H1"]["it:1"],
-        lambda: answered["L0H1"].top("it:1"),
-        lambda: answered.rollout("it:1"),
-        answered.roles,
-        answered.check,
-        answered.show,
+        *(lambda: answered["L0H1"]["it:1"], lambda: answered["L0H1"].top("it:1"), lambda: answered.rollout("it:1")),
+        *(answered.roles, answered.check, answered.show, lambda: regard.compare(answered, answered)),
         lambda: answered.html(tmp_path / "page.html"),
         lambda: answered.figure(tmp_path / "picture.png"),
-        lambda: regard.compare(answered, answered),
     ):
         assert refusal(InputError, call) == NOT_KEPT
     assert not hasattr(pattern.call, "something_else")
@@ -170,7 +161,7 @@ def test_more_top_keys_than_tokens_have_key_minus_one_and_weight_zero(minilm, tm
             assert_close(pattern.top(n).weights, expected.weights)
 
 
-def test_an_answered_trace_is_saved(answered, tmp_path):
+def test_a_saved_answered_trace_has_the_same_statistics(answered, tmp_path):
     again = regard.Trace.load(answered.save(tmp_path / "answered.safetensors"))
     assert repr(again) == repr(answered)
     for layer, pattern in answered.decoder.items():
@@ -234,7 +225,7 @@ def test_only_the_layers_that_are_watched_are_asked(minilm):
     assert [step.layer for step in watched.steps] == [2]
 
 
-def test_nan_is_named(minilm):
+def test_nan_in_a_model_is_named_without_its_weights(minilm):
     model = llama()
     with torch.no_grad():
         model.layers[1].self_attn.v_proj.weight.fill_(float("nan"))

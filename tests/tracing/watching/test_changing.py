@@ -147,9 +147,8 @@ def test_the_dropout_of_a_changed_call_stays():
 def grouped() -> LlamaForCausalLM:
     """Return a random Llama of 2 layers with 6 query heads and 2 key heads."""
     sizes = {"hidden_size": 48, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 31}
-    return sharp(
-        LlamaForCausalLM(LlamaConfig(num_attention_heads=6, num_key_value_heads=2, eos_token_id=None, **sizes))
-    )
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 2}
+    return sharp(LlamaForCausalLM(LlamaConfig(**sizes, **heads, eos_token_id=None)))
 
 
 PADDED = {
@@ -198,9 +197,8 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
         "Cut(query='it', key=2, heads=None) names a token by its text, and regard.changed has no text to find it in; "
         "give the token's position."
     )
-    assert (
-        refusal(TypeError, run, "L3H1") == "'L3H1' is not a change; give Cut, Silence, Sharpen or Interchange objects."
-    )
+    message = "'L3H1' is not a change; give Cut, Silence, Sharpen or Interchange objects."
+    assert refusal(TypeError, run, "L3H1") == message
     cut = Cut(0, 1)
     for use in (regard.changed(minilm.model, cut).__enter__, lambda: regard.trace("MiniLM", "a", changes=cut)):
         assert refusal(TypeError, use) == f"changes is {cut!r}; it takes a list: changes=[{cut!r}]."
@@ -220,7 +218,7 @@ def test_a_cut_outside_the_text_is_no_change(minilm, inputs, cut):
         with regard.changed(minilm.model, [cut]):
             output(minilm.model, inputs)
 
-    assert refusal(InputError, run) == (f"{cut} changed nothing: no attention call let this query attend to this key.")
+    assert refusal(InputError, run) == f"{cut} changed nothing: no attention call let this query attend to this key."
 
 
 def test_a_cut_of_an_edge_that_the_mask_forbids_is_no_change(grouped):
@@ -246,9 +244,8 @@ def test_heads_without_a_kind_are_refused_where_there_are_several(change):
 
 
 def test_layers_that_share_a_module_are_refused():
-    model = AlbertModel(
-        AlbertConfig(vocab_size=61, embedding_size=12, hidden_size=24, num_attention_heads=2, intermediate_size=37)
-    ).eval()
+    sizes = {"vocab_size": 61, "embedding_size": 12, "hidden_size": 24, "intermediate_size": 37}
+    model = AlbertModel(AlbertConfig(**sizes, num_attention_heads=2)).eval()
 
     def run():
         with regard.changed(model, [Silence("L0H1")]):

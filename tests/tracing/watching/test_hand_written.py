@@ -7,7 +7,9 @@ from torch.testing import assert_close
 
 import regard
 
-N_STEPS, KEPT = 3, []
+N_STEPS = 3
+KEPT = []
+"""The weights of each call of `keep`."""
 
 
 def keep(weights):
@@ -229,6 +231,5 @@ def test_weights_that_are_changed_after_the_softmax_are_named():
         return (((x * x[:, -1:]).sum(-1).softmax(-1) * 0.5)[..., None] * x).sum(1)
 
     watched = watched_by(Function(changed), torch.randn(3, 7, 5))
-    assert watched.unseen == {
-        "(the model itself)": "it computes no softmax of scores whose result is multiplied with values"
-    }
+    reason = "it computes no softmax of scores whose result is multiplied with values"
+    assert watched.unseen == {"(the model itself)": reason}

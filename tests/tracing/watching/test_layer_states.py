@@ -39,10 +39,9 @@ def test_contributions_are_weight_times_value_times_projection(trace, minilm):
     head = trace["L3H1"]
     own = copy.deepcopy(minilm.model.encoder.layer[3].attention)
     found = head.contributions("it")
-    values = (
-        trace.states["encoder"][3].before.double() @ own.self.value.weight.double().T + own.self.value.bias.double()
-    )
-    vectors = head["it"].double()[:, None] * values[:, 32:64] @ own.output.dense.weight[:, 32:64].double().T
+    own.double()
+    values = own.self.value(trace.states["encoder"][3].before.double())
+    vectors = head["it"].double()[:, None] * values[:, 32:64] @ own.output.dense.weight[:, 32:64].T
     assert_close(found.vectors.double(), vectors.detach(), rtol=1e-4, atol=1e-5)
     assert_close(found.lengths.double(), vectors.detach().norm(dim=-1), rtol=1e-4, atol=1e-5)
     of_layer = trace.contributions("it", 3)
@@ -147,6 +146,17 @@ def test_what_was_not_kept_is_refused(minilm, snake):
     )
 
 
+class ScaledLinear(torch.nn.Module):
+    """A module whose linear layer gets twice the contexts."""
+
+    def __init__(self, dense):
+        super().__init__()
+        self.dense = dense
+
+    def forward(self, x):
+        return self.dense(2 * x)
+
+
 class DoubledLinear(torch.nn.Linear):
     """A linear layer whose output is twice that of its parameters."""
 
@@ -179,27 +189,10 @@ def test_layers_that_cannot_be_taken_apart_are_refused(minilm, change, reason):
     )
 
 
-class ScaledLinear(torch.nn.Module):
-    """A module whose linear layer gets twice the contexts."""
-
-    def __init__(self, dense):
-        super().__init__()
-        self.dense = dense
-
-    def forward(self, x):
-        return self.dense(2 * x)
-
-
 def test_layers_that_share_their_module_have_their_own_vectors(minilm):
-    def make():
-        return AlbertModel(
-            AlbertConfig(
-                vocab_size=VOCABULARY, embedding_size=12, hidden_size=24, num_attention_heads=2, intermediate_size=37,
-                num_hidden_layers=3,
-            )
-        )  # fmt: skip
-
-    model, trace = traced(minilm, make)
+    sizes = {"vocab_size": VOCABULARY, "embedding_size": 12, "hidden_size": 24, "intermediate_size": 37}
+    config = AlbertConfig(**sizes, num_attention_heads=2, num_hidden_layers=3)
+    model, trace = traced(minilm, lambda: AlbertModel(config))
     with torch.no_grad():
         hidden = model(**minilm.tokenizer(TEXT, return_tensors="pt"), output_hidden_states=True).hidden_states
     moved = trace.movement("it")

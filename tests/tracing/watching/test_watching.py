@@ -35,21 +35,24 @@ from regard import InputError
 
 
 def reference(query, key, scale=None, bias=0.0):
+    """Return the weights of a query for each key, computed in float64."""
     scores = query.double() @ key.double().mT * (WIDTH**-0.5 if scale is None else scale) + bias
     return scores.softmax(-1).nan_to_num(0.0)
 
 
-NO_FUTURE = torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, -math.inf)
+def as_bias(mask):
+    """Return 0 where a mask is True, and -inf elsewhere."""
+    return torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+
+
+NO_FUTURE = as_bias(CAUSAL)
 SDPA_CALLS = {
     "plain": ({}, {}),
     "causal": ({"is_causal": True}, {"bias": NO_FUTURE}),
     "a scale": ({"scale": 0.7}, {"scale": 0.7}),
     "a bias": ({"attn_mask": BIAS}, {"bias": BIAS}),
     "a mask": ({"attn_mask": CAUSAL.T}, {"bias": NO_FUTURE.T}),
-    "padding": (
-        {"attn_mask": PADDING[:, None, None]},
-        {"bias": torch.zeros(BATCH, 1, 1, TOKENS).masked_fill(~PADDING[:, None, None], -math.inf)},
-    ),
+    "padding": ({"attn_mask": PADDING[:, None, None]}, {"bias": as_bias(PADDING[:, None, None])}),
 }
 
 
@@ -111,7 +114,7 @@ def test_autocast_converts_as_the_kernel_does():
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("options", [{}, {"add_bias_kv": True, "add_zero_attn": True}, {"kdim": 11, "vdim": 13}])
-def test_multi_head_attention_of_torch(need_weights, options):
+def test_multi_head_attention_of_torch_has_its_own_weights(need_weights, options):
     module = nn.MultiheadAttention(12, 4, batch_first=True, **options)
     query, key, value = (torch.randn(3, n, width) for n, width in ((5, 12), (7, 11), (7, 13)))
     if "kdim" not in options:
@@ -135,7 +138,7 @@ def test_the_transformer_of_torch_is_seen_in_full():
     assert_close(watched.steps[2].attended.pattern.dense().triu(1).abs().max().item(), 0.0)
 
 
-def test_flex_attention_with_a_score_and_a_mask():
+def test_flex_attention_with_a_score_and_a_mask_has_its_weights():
     slopes = torch.tensor([0.3, -0.2])
     blocks = create_block_mask(lambda b, h, q, k: q >= k, None, None, TOKENS, TOKENS, device="cpu")
 
@@ -155,7 +158,7 @@ def test_attention_of_regard_is_recorded_as_it_is():
     x = torch.randn(3, 7, 10)
     with regard.watching(layer) as watched:
         layer(x, mask=regard.Causal())
-    assert repr(watched.steps[0].attended.pattern) == ("Pattern(batch=3, heads=2, queries=7, keys=7, mask=Causal())")
+    assert repr(watched.steps[0].attended.pattern) == "Pattern(batch=3, heads=2, queries=7, keys=7, mask=Causal())"
     assert watched.steps[0].attended.backend == "fused"
 
 
@@ -214,17 +217,15 @@ def test_a_projection_inside_attention_is_not_taken_for_unseen_attention():
     assert list(watched.unseen) == ["1"]
 
 
-class OnlyLinear(nn.Module):
+class OuterAttention(nn.Module):
+    """A module named like attention, which contains attention that `watching` cannot record."""
+
     def __init__(self):
         super().__init__()
         self.inner = LinearAttention()
 
     def forward(self, x):
         return self.inner(x)
-
-
-class OuterAttention(OnlyLinear):
-    """A module named like attention, which contains attention that `watching` cannot record."""
 
 
 def test_attention_inside_attention_that_cannot_be_seen_is_named_once():
@@ -246,17 +247,13 @@ def test_a_call_of_which_no_pattern_can_be_made_is_named():
     assert watched.unseen["0"].startswith("its pattern cannot be made: ")
 
 
-def test_layers_and_repeated_calls():
+def test_steps_have_the_number_of_their_layer_and_call():
     model = nn.Sequential(*(SelfAttention(minimal) for _ in range(3)))
     with regard.watching(model, layers=[0, 2]) as watched:
         for _ in range(2):
             model(torch.randn(BATCH, TOKENS, 10))
-    assert [(step.path, step.layer, step.call) for step in watched.steps] == [
-        ("0", 0, 0),
-        ("2", 2, 0),
-        ("0", 0, 1),
-        ("2", 2, 1),
-    ]
+    steps = [(step.path, step.layer, step.call) for step in watched.steps]
+    assert steps == [("0", 0, 0), ("2", 2, 0), ("0", 0, 1), ("2", 2, 1)]
 
 
 def test_an_exception_in_the_model_leaves_it_as_it_was():
@@ -374,7 +371,7 @@ MODELS = {
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # of an older DeBERTa
 @pytest.mark.parametrize("name", MODELS)
-def test_models_of_transformers_without_its_attention_interface(name):
+def test_models_of_transformers_without_its_attention_interface_have_their_own_weights(name):
     torch.manual_seed(0)
     config = MODELS[name]
     config._attn_implementation = "eager"

@@ -80,10 +80,11 @@ def packed_scores(scores_of):
     return attention
 
 
-packed_by_default = packed_scores(torch.baddbmm)
-packed_with_whole_numbers = packed_scores(
-    lambda bias, query, key: torch.add(torch.baddbmm(bias, query, key, alpha=1), bias, alpha=1)
-)
+def twice_biased(bias, query, key):
+    return torch.add(torch.baddbmm(bias, query, key, alpha=1), bias, alpha=1)
+
+
+packed_by_default, packed_with_whole_numbers = packed_scores(torch.baddbmm), packed_scores(twice_biased)
 
 
 def sum_of_products(query, key, value):
@@ -233,9 +234,8 @@ def test_sinks_beside_other_scores_are_named(kept):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_scores_in_a_small_type_are_the_models_own(dtype):
     def small(query, key, value):
-        return (
-            keep((query.to(dtype) @ key.to(dtype).mT).softmax(-1, dtype=torch.float32)).to(dtype) @ value.to(dtype)
-        ).float()
+        scores = query.to(dtype) @ key.to(dtype).mT
+        return (keep(scores.softmax(-1, dtype=torch.float32)).to(dtype) @ value.to(dtype)).float()
 
     model, x = model_of(small), 3 * torch.randn(BATCH, TOKENS, HEADS * WIDTH)
     with regard.watching(model) as watched:

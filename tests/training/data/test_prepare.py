@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import socket
-import time
 
 import pytest
 from refusals import refusal
@@ -22,7 +21,7 @@ from regard.training.train import train
 from regard.training.watcher import Watcher
 
 
-def test_fewer_pieces_than_characters_are_remarked_on(texts, tmp_path, quick):
+def test_a_number_of_pieces_that_the_texts_do_not_allow_is_remarked_on(texts, tmp_path, quick):
     said, watcher = [], Watcher()
     watcher.say = said.append
     train(*texts, tmp_path / "out", quick(max_steps=1, vocabulary={"n_tokens": 20}), watcher=watcher)
@@ -64,6 +63,7 @@ try:
 finally:
     (Path(work) / f"encoded-{rank}.json").write_text(json.dumps(counted))
 """
+"""A training that counts the pairs that it encodes; the machine with the number `killed` is killed at the first."""
 
 
 @pytest.fixture
@@ -74,10 +74,9 @@ def work(tmp_path, texts, quick):
 
 @pytest.fixture
 def machines(work, forking):
-    """Return a function that trains on two machines; it returns their exit statuses and outputs."""
+    """Return a function that trains on two machines with a folder each; it returns their exit statuses and outputs."""
 
     def trained(folders, killed=None):
-        """Args: folders: that of each machine; killed: the number of a machine killed when it begins to encode."""
         with socket.create_server(("", 0)) as free:
             port = free.getsockname()[1]
         running = []
@@ -125,9 +124,7 @@ def test_machines_write_together_what_one_writes_alone(work, machines, texts, qu
 
 @pytest.mark.slow
 def test_a_machine_that_is_killed_while_preparing_is_named(work, machines):
-    folders, start = [work / "one", work / "other"], time.monotonic()
-    (status, said), (killed, _) = machines(folders, killed=1)
-    assert time.monotonic() - start < 60
+    (status, said), (killed, _) = machines([work / "one", work / "other"], killed=1)
     assert killed == -signal.SIGKILL
     assert status == 2
     assert [line for line in said.splitlines() if line.startswith("regard: ")] == [

@@ -63,22 +63,16 @@ def test_training_learns_signs_by_default_between_scripts(tmp_path, quick, chose
     assert translator.placeholders == (KOREAN if used else None)
     assert report["signed"] == 0
     assert report["named"] == (580 // 5 if used else 0)
-    if used:
-        signs = [[vocabulary.encode(sign)[-1] for sign in SIGNS] for vocabulary in vocabularies(translator)]
-        pairs = [
-            [sorted(map(ids.index, set(ids) & set(side))) for ids, side in zip(signs, pair, strict=True)]
-            for pair in corpus_pairs(corpus)
+    vocabularies = translator.source_vocabulary, translator.target_vocabulary
+    signs = [
+        [
+            [sign for sign in SIGNS if sign in vocabulary.decode(ids.tolist())]
+            for vocabulary, ids in zip(vocabularies, corpus[number], strict=True)
         ]
-        assert all(source == target for source, target in pairs)
-        assert sum(len(source) for source, _ in pairs) == report["named"]
-
-
-def vocabularies(translator):
-    return translator.source_vocabulary, translator.target_vocabulary
-
-
-def corpus_pairs(corpus):
-    return [tuple(ids.tolist() for ids in corpus[number]) for number in range(len(corpus))]
+        for number in range(len(corpus))
+    ]
+    assert all(source == target for source, target in signs)
+    assert sum(len(source) for source, _ in signs) == report["named"]
 
 
 def test_placeholders_need_two_vocabularies(tmp_path, quick):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
+from itertools import count
 
 import pytest
 from forked_programs import SECONDS, wait_for
@@ -30,8 +31,8 @@ pytestmark = [
 ]
 
 MODEL, OPTIMISER = (f"checkpoints/step-24/{name}.safetensors" for name in ("model", "optimiser"))
-ADDRESSES = "192.0.2.1", "192.0.2.2"
-"""Addresses that are reserved for documents (RFC 5737), used inside the namespaces."""
+ADDRESSES, PORTS = ("192.0.2.1", "192.0.2.2"), count(29400)
+"""Addresses that are reserved for documents (RFC 5737), used inside the namespaces; a port for each training."""
 
 TRAINING = """
 from regard.cli.main import run
@@ -119,10 +120,10 @@ def folders(work, name):
 def whole(hosts, work, config):
     """Return the folder of a training that torchrun starts on both hosts and that is not interrupted; run once."""
     if not (work / "whole").exists():
-        running = []
+        running, port = [], str(next(PORTS))
         for host, folder in zip(hosts, folders(work, "whole"), strict=True):
             launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
-            meeting = ["--master-addr", ADDRESSES[0], "--master-port", "29400", "--node-rank", str(host.number)]
+            meeting = ["--master-addr", ADDRESSES[0], "--master-port", port, "--node-rank", str(host.number)]
             command = ["ip", "netns", "exec", host.name, *launcher, *meeting, "-m", "regard"]
             environment = os.environ | {"GLOO_SOCKET_IFNAME": host.wire, "OMP_NUM_THREADS": "1"}
             running.append(
@@ -137,29 +138,21 @@ def whole(hosts, work, config):
     return work / "whole"
 
 
-class Training:
-    runs = 0
-
-    def __init__(self, forking, hosts, work, name):
-        Training.runs += 1
-        self.folder = work / name
-        self.running = []
-        for host, folder in zip(hosts, folders(work, name), strict=True):
-            environment = {
-                "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(29400 + Training.runs), "WORLD_SIZE": "2",
-                "RANK": str(host.number), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": host.wire,
-            }  # fmt: skip
-            output = work / f"run-{Training.runs}-{host.number}.txt"
-            self.running.append(forking.start(TRAINING, arguments(work, folder), environment, output, host.name))
-
-    def ends(self, number):
-        return self.running[number].ended()
-
-
 @pytest.fixture
 def start(forking, hosts, work):
-    """Yield a function: start("killed") begins, or resumes, the training with this name on both hosts."""
-    return lambda name: Training(forking, hosts, work, name)
+    """Return a function: start("cut") begins, or resumes, the training "cut"; it returns a program for each host."""
+
+    def programs(name):
+        port = str(next(PORTS))
+        for host, folder in zip(hosts, folders(work, name), strict=True):
+            environment = {
+                "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(host.number),
+                "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": host.wire,
+            }  # fmt: skip
+            output = work / f"{port}-{host.number}.txt"
+            yield forking.start(TRAINING, arguments(work, folder), environment, output, host.name)
+
+    return lambda name: list(programs(name))
 
 
 def test_two_hosts_train_as_one_process(whole, work, config):
@@ -177,20 +170,20 @@ def test_two_hosts_train_as_one_process(whole, work, config):
 def test_a_host_is_killed(hosts, start, whole, lost):
     """The other process ends at once with a message; a resumed training ends with the parameters of `whole`."""
     name = f"killed-{lost}"
-    training = start(name)
-    wait_for(training.folder / "checkpoints" / "step-6")
+    programs = start(name)
+    wait_for(whole.parent / name / "checkpoints" / "step-6")
     hosts[lost].kill()
-    ended_with_message(*training.ends(1 - lost), lost)
+    ended_with_message(*programs[1 - lost].ended(), lost)
     goes_on(start, whole, name)
 
 
 def test_a_host_loses_its_wire(hosts, start, whole):
     """No packet reports the loss: TCP keep-alive finds it, within seconds in this test and a minute by default."""
-    training = start("cut")
-    wait_for(training.folder / "checkpoints" / "step-6")
+    programs = start("cut")
+    wait_for(whole.parent / "cut" / "checkpoints" / "step-6")
     hosts[1].set_wire("down")
     hosts[1].kill()
-    ended_with_message(*training.ends(0), 1)
+    ended_with_message(*programs[0].ended(), 1)
     hosts[1].set_wire("up")
     goes_on(start, whole, "cut")
 
@@ -207,12 +200,12 @@ def ended_with_message(status, said, lost):
 
 def goes_on(start, whole, name):
     """Fail unless the training resumes from a complete checkpoint and ends with the same parameters, bit for bit."""
-    assert not (whole.parent / name / MODEL).exists(), "it was not killed on its way"
-    training = start(name)
-    for number in (0, 1):
-        status, said = training.ends(number)
+    folder = whole.parent / name
+    assert not (folder / MODEL).exists(), "it was not killed on its way"
+    for number, program in enumerate(start(name)):
+        status, said = program.ended()
         assert status == 0, said
         assert number or "resuming from step " in said
     for file in (MODEL, OPTIMISER, "model.safetensors"):
-        assert (training.folder / file).read_bytes() == (whole / file).read_bytes(), file
-    assert not list(training.folder.glob("**/.*"))
+        assert (folder / file).read_bytes() == (whole / file).read_bytes(), file
+    assert not list(folder.glob("**/.*"))

@@ -22,7 +22,6 @@ from torch.testing import assert_close
 from regard import InputError
 from regard.training.processes.process_group import Processes
 from regard.training.settings.settings_file import as_toml
-from regard.training.settings.train_config import Model, VocabularySettings
 from regard.training.store.training_log import read_log
 from regard.training.train import train
 
@@ -48,7 +47,7 @@ torch.set_num_threads(1)
 work, source, target = map(Path, sys.argv[1:4])
 for name in sys.argv[4:]:
     folder, settings = name.split(":")
-    if name == "stopped:shared" and os.environ["RANK"] == "0":
+    if name == "stopped:shared" and os.environ["RANK"] == "0":  # a copy, which one process resumes
         shutil.copytree(work / folder, work / "stopped at step 3")
     trained = train(source, target, work / folder, read_config(work / f"{settings}.toml"), device="cpu")
     with (work / f"{folder}-{os.environ['RANK']}.jsonl").open("a") as file:
@@ -63,15 +62,11 @@ with Processes.start(torch.device("cpu"), "float32") as processes:
         (work / f"held-{sharded}-{processes.rank}.json").write_text(json.dumps(here / all_of_it))
 """
 
-JOBS = {
-    "whole": "whole",
-    "shared": "shared",
-    "stopped": "shared-3",
-    "recurrent-shared": "recurrent-shared",
-    "onwards-shared": "onwards-shared",
-    "timed": "timed",
-}
-"""The trainings of two processes: for each folder, the name of its settings."""
+JOBS = (
+    "whole:whole", "shared:shared", "recurrent-shared:recurrent-shared", "onwards-shared:onwards-shared",
+    "stopped:shared-3", "stopped:shared", "timed:timed", "timed:timed",
+)  # fmt: skip
+"""The trainings of two processes, in this order: the folder and the name of its settings."""
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +83,9 @@ def together(work, texts, settings):
         for text, name in zip(texts, ("a.en", "a.ko"), strict=True):
             shutil.copy(text, work / name)
         (work / "together.py").write_text(TOGETHER)
-        jobs = [f"{folder}:{name}" for folder, name in JOBS.items()] + ["stopped:shared", "timed:timed"]
         launcher = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
         usual = ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-        command = [*launcher, *usual, *map(str, (work / "together.py", work, work / "a.en", work / "a.ko")), *jobs]
+        command = [*launcher, *usual, *map(str, (work / "together.py", work, work / "a.en", work / "a.ko")), *JOBS]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
         assert done.returncode == 0, done.stderr
@@ -99,28 +93,24 @@ def together(work, texts, settings):
 
 
 @pytest.fixture
-def settings(work, quick):
+def settings(work, quick, onwards):
     """Return settings by name; they have no dropout, whose random numbers differ between processes."""
     usual = {"accumulate": 2, "max_steps": 7, "schedule": "constant", "evaluation": {"pairs": 1}}
-    dry = quick(changes={"dropout": 0.0}, **usual)
-    recurrent = quick(kind="recurrent", changes={"dropout": 0.0}, **usual)
-    shared = replace(dry, training=replace(dry.training, shard=True))
-    onwards = replace(
-        dry,
-        vocabulary=VocabularySettings(),
-        model=Model(start_from=str(work / "whole")),
-        training=replace(dry.training, r_drop=1.0),
-    )
-    return {
-        "whole": dry,
-        "shared": shared,
-        "shared-3": replace(shared, training=replace(shared.training, max_steps=3)),
-        "recurrent": recurrent,
-        "recurrent-shared": replace(recurrent, training=replace(recurrent.training, shard=True)),
-        "onwards": onwards,
-        "onwards-shared": replace(onwards, training=replace(onwards.training, shard=True)),
-        "timed": replace(dry, training=replace(dry.training, max_steps=1000, max_minutes=1e-6)),
+    found = {
+        "whole": quick(changes={"dropout": 0.0}, **usual),
+        "recurrent": quick(kind="recurrent", changes={"dropout": 0.0}, **usual),
+        "onwards": onwards(work / "whole", **usual, learning_rate=0.01, warmup_steps=2, r_drop=1.0),
     }
+
+    def changed(config, **training):
+        return replace(config, training=replace(config.training, **training))
+
+    shared = {f"{name}-shared": changed(config, shard=True) for name, config in found.items()}
+    return found | shared | {
+        "shared": shared["whole-shared"],
+        "shared-3": changed(shared["whole-shared"], max_steps=3),
+        "timed": changed(found["whole"], max_steps=1000, max_minutes=1e-6),
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -154,12 +144,7 @@ def assert_like(one, other):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "folder"),
-    [
-        ("whole", "whole"),
-        ("whole", "shared"),
-        ("recurrent", "recurrent-shared"),
-        ("onwards", "onwards-shared"),
-    ],
+    [("whole", "whole"), ("whole", "shared"), ("recurrent", "recurrent-shared"), ("onwards", "onwards-shared")],
 )
 def test_two_processes_train_as_one(together, alone, kind, folder):
     assert_like(alone(kind), together / folder)

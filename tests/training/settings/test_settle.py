@@ -32,14 +32,14 @@ def settled(config=TrainConfig(), recipe=RECIPES["cpu"][1], n_batches=100, n_pai
 
 
 @pytest.mark.parametrize("device", RECIPES)
-def test_there_is_one_for_every_corpus(device):
+def test_there_is_a_recipe_for_every_number_of_pairs(device):
     bounds = [recipe.up_to_pairs for recipe in RECIPES[device]]
     assert bounds == sorted(set(bounds))
     assert isinf(bounds[-1])
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
-def test_a_corpus_gets_the_first_that_it_is_small_enough_for(device):
+def test_a_corpus_gets_the_first_recipe_that_it_is_small_enough_for(device):
     recipes = RECIPES["cpu" if device is CPU else "gpu"]
     assert chosen_recipe(1, device) is recipes[0]
     for recipe, larger in pairwise(recipes):
@@ -90,11 +90,11 @@ def test_settings_of_the_user_stay():
     ],
     ids=str,
 )
-def test_a_model_of_another_size_has_a_lower_peak(model, rate):
+def test_a_model_of_another_size_has_a_lower_learning_rate(model, rate):
     assert settled(TrainConfig(model=model)).training.learning_rate == rate
 
 
-def test_a_lower_peak_stays():
+def test_a_learning_rate_below_the_safe_one_stays():
     slow = RECIPES["cpu"][2]
     assert slow.defaults["transformer"].learning_rate == 1e-3 < SAFE_RATE
     assert settled(TrainConfig(model=Model(preset="tiny")), slow).training.learning_rate == 1e-3
@@ -123,7 +123,7 @@ def test_one_pair_in_twenty_is_held_out(n_pairs, dev_pairs):
     ],
 )
 def test_steps_follow_from_passes_over_the_corpus(batches, accumulate, steps):
-    recipe = RECIPES["cpu"][1]
+    recipe = RECIPES["cpu"][1]  # 32 epochs, and an evaluation after each
     config = settled(TrainConfig(training=Training(accumulate=accumulate)), recipe, batches)
     assert config.training.max_steps == steps
     assert config.training.warmup_steps == min(recipe.warmup_steps, -(-steps // 10))
@@ -135,7 +135,7 @@ def test_a_recipe_without_a_number_of_evaluations_has_one_after_every_epoch():
     assert (config.training.max_steps, config.evaluation.every_steps) == (30 * 144, 144)
 
 
-def test_a_number_of_evaluations_is_kept():
+def test_a_recipe_with_a_number_of_evaluations_has_that_many():
     recipe = RECIPES["cpu"][0]
     config = settled(recipe=recipe)
     assert config.training.max_steps == config.evaluation.every_steps * recipe.evaluations

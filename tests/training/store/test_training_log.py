@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from refusals import refusal
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -49,18 +50,15 @@ def test_tensorboard_has_the_numbers(tmp_path):
     assert [events.Scalars(name)[0].value for name in names] == [0.75, 0.625, 12.5]
 
 
-def test_a_file_that_is_not_a_log(tmp_path):
-    (tmp_path / "log.jsonl").write_text("dear diary\n")
-    assert refusal(InputError, Log, tmp_path, 0) == (
-        f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: Expecting value: line 1 column 1 (char 0)."
-    )
-    for line in ('{"loss_nats": 2.0}', "[]", '{"step": "1"}', "null"):
-        (tmp_path / "log.jsonl").write_text('{"step": 1}\n' + line + "\n")
-        assert (
-            refusal(InputError, Log, tmp_path, 0)
-            == f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: line 2 has no step."
-        )
-    (tmp_path / "log.jsonl").write_text("[" * 200_000 + "\n")
-    assert refusal(InputError, Log, tmp_path, 0) == (
-        f"{tmp_path / 'log.jsonl'} is not a log that regard wrote: its brackets are nested too deeply."
-    )
+@pytest.mark.parametrize(
+    ("second_line", "reason"),
+    [
+        ("dear diary", "Expecting value: line 1 column 1 (char 0)"),
+        *((line, "line 2 has no step") for line in ('{"loss_nats": 2.0}', "[]", '{"step": "1"}', "null")),
+        ("[" * 200_000, "its brackets are nested too deeply"),
+    ],
+)
+def test_a_file_that_is_not_a_log_is_refused(tmp_path, second_line, reason):
+    file = tmp_path / "log.jsonl"
+    file.write_text(f'{{"step": 1}}\n{second_line}\n')
+    assert refusal(InputError, Log, tmp_path, 0) == f"{file} is not a log that regard wrote: {reason}."
