@@ -225,7 +225,7 @@ ONE_SEARCH = "a search is --greedy, or --beam, or sampling with its options."
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--greedy", "--beam", 3), f"got --greedy and --beam; {ONE_SEARCH}"),
+        (("--greedy", "--top-k", 3), f"got --greedy and --top-k; {ONE_SEARCH}"),
         (("--beam", 3, "--top-k", 3), f"got --beam and --top-k; {ONE_SEARCH}"),
         (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
     ],
