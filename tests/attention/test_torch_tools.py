@@ -18,6 +18,7 @@ import torch
 from kinds import D_MODEL, EVERY, MODULES, NORMALISERS, SCORES, built, normal, products, title
 from safetensors.torch import load, save
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.testing import assert_close
 
@@ -311,6 +312,18 @@ def exported_where_gradients_are_on() -> None:
     assert_close(torch.export.export(layer, given, strict=True).module()(*given), layer(*given))
 
 
+def recorded(tool: str) -> None:
+    """Record a small call, and a call large enough for the C kernel, whose work the tools do not see."""
+
+    def context(x):
+        return attend(x, x, x, mask=Causal()).context
+
+    for n_tokens in (7, 600):
+        given, other = normal(2, 1, 2, n_tokens, 8).float().unbind()
+        program = torch.jit.trace(context, given) if tool == "torch.jit.trace" else make_fx(context)(given)
+        assert_close(program(other), context(other))
+
+
 TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "compiled_module": (compiled_module, [(name,) for name in MODULES if not name.endswith(("Cosine", "Distance"))]),
     "compiled_without_a_backward_pass": (compiled_without_a_backward_pass, [()]),
@@ -322,6 +335,7 @@ TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
     "exported_for_any_past": (exported_for_any_past, [()]),
     "exported_for_any_batch": (exported_for_any_batch, [()]),
     "exported_where_gradients_are_on": (exported_where_gradients_are_on, [()]),
+    "recorded": (recorded, [("torch.jit.trace",), ("make_fx",)]),
     "exported": (
         exported,
         [
@@ -416,6 +430,27 @@ def test_a_layer_under_autocast_shows_the_weights_that_it_read_with(name):
     assert_close(read.attended.context.float(), inside @ value.float(), rtol=2e-2, atol=2e-2)
     read.output.float().sum().backward()
     assert all(parameter.grad.dtype == torch.float32 for parameter in module.parameters() if parameter.grad is not None)
+
+
+# Devices
+
+
+@every_module
+def test_the_default_device_changes_nothing(name):
+    module, x = MODULES[name](), tokens()
+    here = module(x, mask=Causal())
+    with torch.device("meta"):
+        there = module(x, mask=Causal())
+        assert_close(there.pattern.dense(), here.pattern.dense())
+    assert_close(there.output, here.output)
+
+
+@pytest.mark.parametrize("name", ["ScaledDot, Alibi", "ScaledDot, RelativeBias"])
+def test_weights_with_a_bias_rule_do_not_depend_on_the_default_device(name):
+    pattern = case_of("score", name).attend().pattern
+    here = pattern.dense()
+    with torch.device("meta"):
+        assert_close(pattern.dense(), here)
 
 
 # Saving, copying, moving

@@ -47,3 +47,14 @@ def test_half_of_the_numbers_are_dropped_in_training_and_the_others_doubled():
 def test_waves_follow_the_model_to_its_type():
     embedding = Embedding(17, small(dropout=0.0)).bfloat16()
     assert embedding(TOKENS).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_model_built_without_numbers_has_its_waves_once_it_is_loaded(assign):
+    expected = Embedding(17, small(dropout=0.0))
+    with torch.device("meta"):
+        embedding = Embedding(17, small(dropout=0.0))
+    if not assign:
+        embedding.to_empty(device="cpu")
+    embedding.load_state_dict(expected.state_dict(), assign=assign)
+    assert_close(embedding(TOKENS), expected(TOKENS))

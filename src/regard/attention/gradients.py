@@ -19,6 +19,9 @@ The hooks stay as long as the error's traceback exists, and make the next backwa
 PLAIN_DISPATCH = Tensor.__torch_dispatch__
 """`__torch_dispatch__` of a plain tensor; tensor subclasses that redefine operations override it."""
 
+PROXY_MODE = torch._C._TorchDispatchModeKey.PROXY
+"""The key of the dispatch mode that is active while make_fx records operations."""
+
 
 def need_gradients(tensors: Iterable[Tensor]) -> bool:
     if torch.is_grad_enabled():
@@ -96,13 +99,14 @@ def in_forward_mode() -> bool:
 def are_plain(tensors: Iterable[Tensor]) -> bool:
     """Return whether C code may read the numbers of these tensors from memory.
 
-    False under torch.compile and torch.func, for tensor subclasses that redefine operations, and for a tensor with the
-    negative bit (the imaginary part of a conjugate), whose numbers have the opposite sign in memory.
+    False under torch.compile and torch.func, while torch.jit.trace or make_fx records operations (it would record the
+    numbers as constants), for tensor subclasses that redefine operations, and for a tensor with the negative bit (the
+    imaginary part of a conjugate), whose numbers have the opposite sign in memory.
     """
     # in_torch_func() is written out here for speed: every call of attend runs this
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
-    if forward_ad._current_level >= 0:
+    if forward_ad._current_level >= 0 or torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None:
         return False
     for tensor in tensors:  # noqa: SIM110 (a generator takes three times as long)
         if type(tensor).__torch_dispatch__ is not PLAIN_DISPATCH or tensor.is_neg():

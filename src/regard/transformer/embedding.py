@@ -6,6 +6,7 @@ Source: Vaswani et al. 2017, sections 3.4 and 3.5.
 """
 
 import math
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -29,7 +30,13 @@ class Embedding(nn.Module):
         waves = sinusoidal(config.max_tokens, config.d_model) if config.positions == "sinusoidal" else None
         self.register_buffer("waves", waves, persistent=False)
         self.waves: Float[Tensor, "positions d_model"] | None
+        self.register_load_state_dict_post_hook(compute_waves)  # type: ignore[no-untyped-call]
         self.reset_parameters()
+
+    def _apply(self, *arguments: Any, **options: Any) -> "Embedding":
+        super()._apply(*arguments, **options)  # type: ignore[no-untyped-call]
+        compute_waves(self)
+        return self
 
     def reset_parameters(self) -> None:
         """Draw the embedding matrix from N(0, 1/d_model).
@@ -60,3 +67,13 @@ class Embedding(nn.Module):
         if first + n_tokens <= len(self.waves):
             return self.waves[first : first + n_tokens]
         return sinusoidal(n_tokens, self.d_model, first=first).to(self.waves)
+
+
+def compute_waves(embedding: Embedding, _: object = None) -> None:
+    """Compute the sinusoidal positions again, in the type and on the device of the embedding matrix.
+
+    No state_dict contains them: after `to_empty`, or on the device "meta", they have no numbers.
+    """
+    if embedding.waves is not None:
+        matrix = embedding.by_token.weight
+        embedding.waves = sinusoidal(*embedding.waves.shape).to(matrix.device, matrix.dtype)

@@ -152,3 +152,10 @@ def test_refusals():
         ),
     ]
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
+
+
+@pytest.mark.parametrize("stretch", EVERY, ids=str)
+def test_frequencies_do_not_depend_on_the_default_device(stretch):
+    here = Rotary(stretch=stretch).frequencies(46)
+    with torch.device("meta"):
+        assert_close(Rotary(stretch=stretch).frequencies(46), here)

@@ -248,7 +248,7 @@ def kernel(
         query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
         return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
-    grouped = key.shape[1] != query.shape[1]
+    grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
     return F.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
@@ -289,7 +289,7 @@ def math_kernel(
     It is called directly, because the context manager `torch.nn.attention.sdpa_kernel` would change the kernel of other
     threads too.
     """
-    grouped = key.shape[1] != query.shape[1]
+    grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
     run = torch.ops.aten._scaled_dot_product_attention_math
     context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped)[0]
     return context

@@ -86,7 +86,7 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
-        pairs = torch.arange(len(frequencies)).to(frequencies)
+        pairs = torch.arange(len(frequencies), device="cpu").to(frequencies)
         return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))  # base'^(-2p / d_rotary)
 
 
@@ -129,7 +129,7 @@ class Yarn(Stretch):
         )
         low, high = max(math.floor(fast_pair), 0), min(math.ceil(slow_pair), d_rotary - 1)
         width = high - low if high > low else 0.001  # not 0, because it is a divisor
-        share = 1 - ((torch.arange(len(frequencies)).to(frequencies) - low) / width).clamp(0, 1)
+        share = 1 - ((torch.arange(len(frequencies), device="cpu").to(frequencies) - low) / width).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
 
     @property

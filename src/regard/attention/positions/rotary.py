@@ -92,7 +92,7 @@ class Rotary(Described):
 
     def frequencies(self, d_rotary: int) -> Float[Tensor, " pairs"]:
         """Return, for each of d_rotary / 2 pairs, the angle of its rotation per position, in radians and float64."""
-        frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64) / d_rotary)
+        frequencies = self.base ** -(torch.arange(0, d_rotary, 2, dtype=torch.float64, device="cpu") / d_rotary)
         return frequencies if self.stretch is None else self.stretch(frequencies, self.base)
 
 

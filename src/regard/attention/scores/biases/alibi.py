@@ -72,4 +72,4 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " heads"]:
     power = 1 << max(0, n_heads.bit_length() - 1)  # the largest power of two up to n_heads
     slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     every_second = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
-    return torch.tensor((slopes + every_second)[:n_heads], dtype=torch.float64)
+    return torch.tensor((slopes + every_second)[:n_heads], dtype=torch.float64, device="cpu")

@@ -73,7 +73,7 @@ class RelativeBias(nn.Module, Bias):
 
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         far = self.max_distance
-        buckets = relative_buckets(torch.arange(-far, far + 1), self.n_buckets, far, self.bidirectional)
+        buckets = relative_buckets(torch.arange(-far, far + 1, device="cpu"), self.n_buckets, far, self.bidirectional)
         by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
         index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
         numbers = entries_at(by_distance, 0, tile.heads).index_select(1, index.flatten())
