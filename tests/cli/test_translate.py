@@ -47,7 +47,7 @@ def lines(folder, *arguments, text=TEXT):
     return printed.split("\n")[:-1]
 
 
-def refusal(folder, *arguments, text="the cat\n"):
+def refused_text(folder, *arguments, text="the cat\n"):
     return refused(*arguments_for(folder, *arguments), text=text)
 
 
@@ -143,8 +143,8 @@ def test_a_file_is_read_and_unpacked(folder, tmp_path):
     (tmp_path / "a").write_bytes(packed)
     assert lines(folder, "--input", tmp_path / "a", text="") == lines(folder, text="no dog\nthe cat\n")
     (tmp_path / "a").write_bytes(packed[:-9])
-    assert refusal(folder, "--input", tmp_path / "a").startswith(f"cannot read {tmp_path / 'a'}: ")
-    assert refusal(folder, "--input", tmp_path / "b") == (
+    assert refused_text(folder, "--input", tmp_path / "a").startswith(f"cannot read {tmp_path / 'a'}: ")
+    assert refused_text(folder, "--input", tmp_path / "b") == (
         f"cannot read {tmp_path / 'b'}: no such file or directory; give a text file with a sentence a line."
     )
 
@@ -205,15 +205,15 @@ def test_translations_begin_with_the_prefix_or_that_of_the_line(folder, tmp_path
     path.write_text("die\n\nein\n")
     found = lines(folder, "--prefix-file", path, text="the cat\nthe mat\nno dog\n")
     assert (found[0][:3], found[2][:3]) == ("die", "ein")
-    assert refusal(folder, "--prefix-file", path, text="the cat\n") == (
+    assert refused_text(folder, "--prefix-file", path, text="the cat\n") == (
         f"{path} has 3 prefixes, but the text has fewer lines (1); give a file with one prefix for each line."
     )
-    assert refusal(folder, "--prefix-file", path, text="the cat\n" * 4) == (
+    assert refused_text(folder, "--prefix-file", path, text="the cat\n" * 4) == (
         f"{path} has 3 prefixes, and there are more lines to translate; "
         "give a file with one prefix for each line, which may be empty."
     )
     path.write_bytes(b"die\nkatz\xe4\n")
-    assert refusal(folder, "--prefix-file", path, text="the cat\n" * 2) == (
+    assert refused_text(folder, "--prefix-file", path, text="the cat\n" * 2) == (
         f"{path}, line 2: not UTF-8 (byte 0xE4 at position 5); "
         "convert the file first, for instance with iconv -f LATIN1 -t UTF-8."
     )
@@ -292,7 +292,7 @@ ONE_SEARCH = "choose one search: --greedy, --sample, or beam search with its opt
     ],
 )
 def test_options_that_do_not_fit_are_refused(folder, options, message):
-    assert refusal(folder, *options) == message
+    assert refused_text(folder, *options) == message
 
 
 def test_a_reader_that_stops_is_no_error(folder):

@@ -16,13 +16,14 @@ from regard.training.training_state import Position
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
 
-FEWER_ROWS_THAN_PROCESSES = Batch(
+TWO_ROWS = Batch(
     source=torch.tensor([[4, 5, 3], [6, 3, 0]]),
     lengths=torch.tensor([3, 2]),
     target=torch.tensor([[2, 7], [2, 8]]),
     expected=torch.tensor([[7, 3], [8, 3]]),
     n_tokens=4,
 )
+"""A batch with fewer rows than there are processes where there are three or more."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_the_rows_of_all_processes_are_the_batch(batches, n):
         (module(*tensors) * weight).backward()
         return [parameter.grad.clone() for parameter in module.parameters()]
 
-    for batch in [next(iter(batches.epoch(0))), FEWER_ROWS_THAN_PROCESSES]:
+    for batch in [next(iter(batches.epoch(0))), TWO_ROWS]:
         whole = gradients([batch.source, batch.lengths, batch.target, batch.expected])
         shares = [rows_of_process(batch, rank, n, torch.device("cpu")) for rank in range(n)]
         summed = [sum(parts) for parts in zip(*(gradients(t, float(mine)) for t, mine in shares), strict=True)]

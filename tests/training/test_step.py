@@ -52,7 +52,7 @@ def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_no
         processes=Processes.start(torch.device("cpu"), "float32"),
         batches=None,
         module=module,
-        optimiser=torch.optim.SGD(module.parameters(), lr=9.0),
+        optimiser=torch.optim.SGD(module.parameters(), lr=9.0),  # a step replaces this rate
         schedule=lambda step: 0.25 * step,
         evaluator=None,
         log=None,
