@@ -1,4 +1,4 @@
-// How much of the difference between two runs the output of each head restores, on a page of `regard.indirect_effects`
+// The page of `regard.indirect_effects`: the effect on the model's output if one head's output comes from another run
 
 import { computed } from "@preact/signals";
 import { kindName, trace } from "./state";

@@ -281,7 +281,7 @@ class Pyramid:
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return which shown queries (axis 2) or keys (axis 3) belong to some rows or columns of the map of a level."""
+        """Return the shown queries (axis 2) or keys (axis 3) that the rows or columns `cells` of a level's map pool."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 

@@ -15,7 +15,7 @@ NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 
 
 def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
-    """Return the files that a verb is to write, without standard output; raise InputError as `check_outputs` does.
+    """Return the files that a subcommand writes, without "-" (stdout); raise InputError as `check_outputs` does.
 
     Args:
         inputs: as in `check_outputs`.

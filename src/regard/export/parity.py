@@ -28,7 +28,10 @@ from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.translator_folder import TranslatorContents
 
 TOLERANCE = 1e-3
-"""The largest rounding error, in nats: of a log-probability per token, and of the gap between two logits."""
+"""The largest difference between translator and export that counts as a rounding error, in nats.
+
+It applies to log-probabilities per token, and to the gap between the two largest logits.
+"""
 
 N_LINES = 20
 """The number of random lines with which an export is compared, if the user gives no lines."""

@@ -109,7 +109,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
     const float *columns = vectors + c;
     int64_t step = sum->vectors.token;
     int registers = (n + WIDE - 1) / WIDE;
-    if (n % WIDE) { /* copy to the panel: the last register would read past the end of the vectors */
+    if (n % WIDE) { /* copy the vectors, padded with zeros: the last register would read past their end */
       for (int j = 0; j < keys; j++) {
         memset(panel + (int64_t)j * registers * WIDE, 0, registers * WIDE * sizeof(float));
         memcpy(panel + (int64_t)j * registers * WIDE, vectors + j * step + c, n * sizeof(float));

@@ -68,7 +68,7 @@ typedef struct {
   Vectors query, key;
   float *scores;                 /* scores from torch, overwritten by weights; null: the kernel computes the scores */
   const uint8_t *computed_masks; /* masks computed by torch: a byte per score (nonzero: may attend); null: none */
-  float scale, softcap;          /* scores: softcap * tanh(scale * query . key); softcap below 0: scale * query . key */
+  float scale, softcap;          /* scores: softcap * tanh(scale * query . key), or scale * query . key if softcap is below 0 */
   Vectors bias;                  /* added to the scores: for each query, a vector of its keys' biases; null: no bias */
   float bias_factor;             /* multiplies the bias */
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
@@ -112,7 +112,7 @@ typedef struct {
   float *cells;        /* [map rows of this block, map_columns]: the block's sums (or maxima) for the cells of the map */
 } QueryBlock;
 
-/* The scores of one query on those keys of one part of a block to which the query may attend. */
+/* The scores of one query in one part of a block, without the keys that the mask hides from the query. */
 typedef struct {
   float *weights; /* scores, later overwritten by e = exp(s - m) */
   int keys;

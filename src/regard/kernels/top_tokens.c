@@ -10,7 +10,7 @@ typedef struct {
   int64_t n_forbidden;
   int64_t n;                /* the number of tokens to choose in each row */
   float *log_probabilities; /* [rows, n]: output, the largest first; -infinity if fewer than n tokens are allowed */
-  int64_t *tokens;          /* [rows, n]: output, their ids; where the log-probability is -infinity, a meaningless id */
+  int64_t *tokens;          /* [rows, n]: output, the ids of these tokens; undefined if the log-probability is -infinity */
   int64_t next_row;         /* counter: the first row that no thread has taken */
 } TopTokensArguments;
 

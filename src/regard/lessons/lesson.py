@@ -64,8 +64,8 @@ class Lesson:
     token: str | None = None
     """The query token that is shown first, by its text in the sentence; None = chosen by `focus_on`."""
     terminal: str | None = None
-    """The name of the part of the attention that the terminal prints (see `terminal.py`); None = all matrices, or the
-    largest weights."""
+    """The name of the part of the attention that the terminal prints (see `terminal.py`); None = all matrices for a
+    worked example, and the largest weights for a model's trace."""
 
 
 def lesson(name: str) -> Lesson:

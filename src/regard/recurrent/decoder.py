@@ -173,9 +173,10 @@ class Decoder(nn.Module):
     def attend(
         self, query: Float[Tensor, "batch 1 d_model"], state: State
     ) -> tuple[Float[Tensor, "batch 1 d_model"], Float[Tensor, "batch source"]]:
-        """Attend to the source; return the context vector and the `weights` of the next state.
+        """Attend to the source; return the context vector and `State.weights` for the next step.
 
-        These are the attention weights if the score is location-aware, otherwise 0.
+        A location-aware score reads the attention weights of the step before; for any other score, `State.weights`
+        stays 0.
         """
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights

@@ -210,7 +210,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
 
 
 def past_axes(kind: str, layers: Mapping[int, Pattern]) -> dict[str, list[Any]]:
-    """Return the axes of the inputs with cached keys and values, by the names of the inputs."""
+    """Return the axes of each input with cached keys or values: a number for a fixed size, a name for any size."""
     return {
         f"{PAST}{block_name(kind, layer, part)}": [1, vectors.shape[1], "past", vectors.shape[3]]
         for layer, pattern in layers.items()

@@ -44,9 +44,10 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
-    """Return the JSON record of a layer's arrays in the file, `LayerOutput` in front/src/trace/data.ts.
+    """Return the JSON record of a layer's output projection, `LayerOutput` in front/src/trace/data.ts.
 
-    None if the trace does not store states, which contain the output projections.
+    The record names the arrays in the site's file, with their shapes. None if the trace has no states, which contain
+    the output projections.
     """
     if first.states is None:
         return None

@@ -25,7 +25,10 @@ PAIRS_PER_POOL = 10_000
 """The pairs of an epoch, in random order, are sorted by length and divided into batches this many at a time: a pool."""
 
 POOLS_COUNTED = 20
-"""The number of batches in an epoch of a large corpus is estimated from this many pools."""
+"""The number of batches in an epoch of a large corpus is estimated from this many pools.
+
+A pool is a part of the corpus whose pairs are sorted by length before they are divided into batches.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +80,7 @@ class Batches:
             start = max(0, start - len(batches))
 
     def n_batches(self) -> int:
-        """Return the number of batches in an epoch; for a corpus of more than 200,000 pairs (20 pools), an estimate."""
+        """Return the number of batches in an epoch; an estimate for a corpus of more than 20 pools of 10,000 pairs."""
         counts = [len(batches) for batches in islice(self._pools(0), POOLS_COUNTED)]
         n_pools = ceil(len(self.corpus.order(self.seed, 0)) / PAIRS_PER_POOL)
         return round(sum(counts) * n_pools / len(counts)) if counts else 0

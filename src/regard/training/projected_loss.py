@@ -50,8 +50,8 @@ class ProjectedLoss(torch.autograd.Function):
         """Return the loss; if an input requires gradients, they are computed here and saved for `backward`.
 
         Args:
-            x: the vectors before the last layer. The first axis has length 1; with R-Drop 2, for two predictions of
-                each token.
+            x: the vectors before the last layer. The first axis has length 2 with R-Drop, which predicts each token
+                twice, and length 1 without.
             labels: the expected token ids; 0 = padding.
             smoothing: the ε of label smoothing.
             r_drop: R-Drop's α; 0 = no R-Drop.

@@ -100,7 +100,12 @@ def check_lengths(
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:
-    """Raise TypeError unless `texts` is a sequence of str; `first` is the number of the first line."""
+    """Raise TypeError unless `texts` is a sequence of str.
+
+    Args:
+        name: the name of one text in the message, such as "the target".
+        first: the line number of the first text.
+    """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)
         raise TypeError(f"give a list with {name} of each line; got {given}.")

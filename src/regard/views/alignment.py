@@ -54,7 +54,7 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
 
     Args:
         title: the text above the grid; empty = no title.
-        rule: the attention whose weights these are, such as "layer 2, head 5", for the caption; empty = not told.
+        rule: where the weights come from, such as "layer 2, head 5", for the caption; empty = the caption names none.
     """
     captions = [CAPTION, *([f"cross-attention, {rule}"] if rule else [])]
     fonts = fonts_for(title + "".join([*source, *target]))

@@ -1,7 +1,7 @@
 """Conversion of masks for FlexAttention, PyTorch's compiler of attention.
 
-`attend` evaluates the method `keep` of a mask for a whole block of queries × keys (a `Tile`), FlexAttention for one
-query and one key (a `SinglePair`):
+`attend` calls the method `keep` of a mask for a whole block of queries × keys (a `Tile`), and FlexAttention calls it
+for one query and one key (a `SinglePair`):
 
     allows = mask_mod(Causal() & Documents(ids), Grid(batch=2, heads=8, queries=4096, keys=4096))
     block_mask = create_block_mask(allows, 2, 8, 4096, 4096, device="cpu")

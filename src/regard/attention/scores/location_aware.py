@@ -111,9 +111,11 @@ class LocationAware(nn.Module, Preparable):
         return self.after(query.new_zeros(1, 1, 1, tile.grid.keys)).of_prepared(query, key, tile)
 
     def of_tile(self, query: Tensor, key: Tensor, previous: Tensor, tile: Tile) -> Tensor:
-        """Return the scores of a tile (block of the weights), given the projected queries W query and keys V key.
+        """Return the scores of a tile (block of the weights).
 
         Args:
+            query: the queries, multiplied by the matrix W of the class's formula.
+            key: the keys, multiplied by V.
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)

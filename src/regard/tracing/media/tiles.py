@@ -144,8 +144,8 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
     Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
     tiles, between two margins. The patches of the margins have no tokens in the text.
 
-    This is also the layout of LLaVA-OneVision, with two differences: it reads several pictures whole, each as one tile;
-    and a single picture with too many patches gets a coarser grid in the text.
+    This is also the layout of LLaVA-OneVision, with two differences: several pictures are not cut, each is one
+    tile; and the patches of a single picture that has more than the limit are interpolated to fewer tokens.
     """
     from transformers.image_processing_utils import select_best_resolution
 

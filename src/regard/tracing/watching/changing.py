@@ -127,7 +127,7 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Return the result of `attend` for a call with the changes applied; None if no change is for its layer."""
+        """Return the result of `attend` with the changes applied; None if no change concerns the layer of the call."""
         path = self.running.path
         kind, layer = self.kind_of(path), layer_of(path) or 0  # a module whose path has no number counts as layer 0
         self.layers.setdefault(kind, set()).add(layer)

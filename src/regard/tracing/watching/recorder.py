@@ -198,7 +198,7 @@ class Recorder(TorchFunctionMode):
             raise InputError(f"ask=… does not fit the attention in {path}: {error}{advice}") from error
 
     def replace_outputs(self, attended: Attended) -> Attended:
-        """Record that outputs of heads in the latest attention call were replaced, and return the call."""
+        """Record `attended`, in which outputs of heads are replaced, as the result of the latest call; return it."""
         if self.ask is None and self.keeps(self.running.path):
             latest = self.watched.steps[-1]
             self.watched.steps[-1] = replace(latest, attended=replace(attended, pattern=latest.attended.pattern))
@@ -303,9 +303,9 @@ def is_in_place(name: str) -> bool:
 
 
 def has_weights(pattern: Pattern, scores: Tensor) -> bool:
-    """Return whether the weights of a pattern are the softmax of the scores that the model itself computed.
+    """Return whether the weights of a pattern equal the softmax of `scores`, which the model computed.
 
-    In every head, up to 64 queries are compared. The scores may have one more column, for sinks (extra scores in the
+    Up to 64 queries of each head are compared. The scores may have one more column, for sinks (extra scores in the
     softmax's denominator).
     """
     *lead, n_keys = pattern.shape

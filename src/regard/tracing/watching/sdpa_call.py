@@ -14,7 +14,7 @@ from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.running_modules import HeadCounts
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""For the context of each attention call that `regard.changed` changed: the `Attended`, which `Recorder` records."""
+"""From the context that an attention call returned under `regard.changed` to its `Attended`, which is recorded."""
 
 
 def sdpa_call(

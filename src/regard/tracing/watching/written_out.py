@@ -229,7 +229,10 @@ def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
 
 
 def moved(op: Operation, tensor: Tensor, move: Callable[[Origin], Move | None]) -> Origin | None:
-    """Return how the result of an operation that changes no number was computed, if that is known of `tensor`."""
+    """Return the origin of the result of an operation that only moves the numbers of `tensor`, such as a transpose.
+
+    None if the origin of `tensor` is not known, or `move` returns None.
+    """
     origin = op.origin_of(tensor)
     if origin is None or (op.result is tensor and len(origin.axes) != tensor.ndim):
         return None

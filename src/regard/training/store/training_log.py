@@ -26,7 +26,7 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""The names in TensorBoard of the numbers that have another name in the log, by their names in the log."""
+"""From a number's name in the log to its name in TensorBoard, if the two names differ."""
 
 
 class Log:

@@ -135,5 +135,5 @@ def line_item(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return a text in which each part that differs from the other text is a <tag> element."""
+    """Return one of two compared texts as HTML, in which each part that differs is a <tag> element."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

@@ -161,21 +161,21 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
 def encode_layers(
     trace: Trace, blocks: Blocks, max_values: int | None = None
 ) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """Encode all layers of a trace, add the arrays to `blocks`, and return records of the layers and a rounding step.
+    """Encode all layers of a trace, add the arrays to `blocks`, and return the records of the layers.
 
     Args:
         max_values: value vectors are encoded only if they have at most this many numbers in all layers together. None =
             MAX_VALUES, the limit for a page in a file.
 
     Returns:
-        The records of the layers, a list for each kind of attention; and the rounding step of stored weights below
-        0.01, in units of 1/10,000 (see `weights.py`). A record has, besides others, these entries:
+        The records of the layers, a list for each kind of attention; and the number `step`: stored weights below 0.01
+        are rounded to multiples of step / 10,000 (see `weights.py`). A record has, besides others, these entries:
         - "query" and "key", from which the page computes the weights, and "value" unless the text is too long; or, if
           the page cannot compute the weights, only "weights": the name of the weights in `blocks`.
         - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
           this array: one for each head, or 1 if all heads have the same mask.
         - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded, the
-          trace has hidden vectors, and the page stores at most MAX_COLUMNS numbers of all output projections.
+          trace has hidden vectors, and all output projections together have at most MAX_COLUMNS numbers.
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)

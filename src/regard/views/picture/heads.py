@@ -90,7 +90,7 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def side(self, width: float) -> float:
-        """Return the side of a cell, in inches, for an image of this width, of which a pattern takes at most 1/3."""
+        """Return the side of a cell in inches, with which a pattern takes at most 1/3 of the width of the image."""
         return whole_pixels(width / max(self.shape[1], self.size[1] * 3))
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:

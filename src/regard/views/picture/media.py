@@ -44,7 +44,7 @@ neither patches nor sound are listed; a line of this list is LINE_HEIGHT inches 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One drawing of a picture that the model read. Lengths are in inches.
+    """A cell of the figure, with one of the pictures that the model read. Lengths are in inches.
 
     Attributes:
         has_weights: True = the query's weights are drawn over the picture; False = the picture alone is drawn.

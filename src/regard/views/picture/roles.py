@@ -1,6 +1,7 @@
 """How much each head attends to certain kinds of keys, such as the previous token, as a picture.
 
-It has a grid of layers × heads for each role (kind of key) that a head has, for the mean distance and for the entropy.
+It has several grids of layers × heads: one for each kind of key that is the role of some head, one for the mean
+distance and one for the entropy.
 """
 
 from pathlib import Path

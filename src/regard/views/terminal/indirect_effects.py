@@ -1,4 +1,7 @@
-"""The indirect effects of heads in the terminal: the heads with the largest effects, and a grid of all heads."""
+"""Print the indirect effects of heads: the heads with the largest effects, and a grid of all heads.
+
+The indirect effect of a head is the change of the model's output when only this head's output comes from another run.
+"""
 
 import math
 

@@ -24,7 +24,8 @@ class ForwardResults(NamedTuple):
 
     log_sum: Any
     """[batch heads queries], log₂ Σ 2^score, sink included; +∞ without keys, so that 2^(score - log_sum) is 0."""
-    log_share: Any = None  # [batch heads queries], log₂ of the sum of each query's weights, below 1 because of the sink
+    log_share: Any = None
+    """[batch heads queries], log₂ of the share of the softmax that keys get; the rest is the sink's."""
     context: Any = None  # [batch heads queries d_value]
 
 
