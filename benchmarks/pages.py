@@ -1,12 +1,17 @@
 """Measure the web pages that regard, bertviz and CircuitsVis write for one text: size, time to make, time to respond.
 
 Every page shows all heads of MiniLM, except that of CircuitsVis, which shows one layer. A page is made in a new
-process, then opened in Chromium without a network.
+process, then opened in Chromium without a network. The scripts that the pages of the other tools load from the internet
+come from their npm packages, which are downloaded once, before anything is measured.
 """
 
+import re
 import shutil
+import subprocess
+import tarfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -17,7 +22,7 @@ from machine import machine
 from measure import in_new_process, peak_memory
 from options import Length, Out, Quick, Threads
 from picture import Picture
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, Route, sync_playwright
 from table import Row, Table, command_of, publish
 from torch import Tensor
 
@@ -26,19 +31,26 @@ from regard.tracing.model_loading import load
 
 LENGTHS = 32, 512
 BROWSERS = "chromium", "chromium-browser", "google-chrome"
+PATIENCE = 120_000
+"""The most milliseconds until a page is usable."""
+
 HOVERS, QUICK_HOVERS = 40, 2
 
-# Moves the pointer to some cells of a canvas, one after the other. Returns the milliseconds from each move to the end
-# of the frame that shows it, which is never less than the rest of a frame (16.7 ms at 60 frames a second).
-HOVER = """async (canvas, n) => {
-  const box = canvas.getBoundingClientRect()
+# Moves the pointer over an element, from place to place. Returns the milliseconds from each move to the end of the
+# frame that shows it, which is never less than the rest of a frame (16.7 ms at 60 frames a second).
+HOVER = """async (element, n) => {
+  element.scrollIntoView({ block: "center" })
+  const box = element.getBoundingClientRect()
   const times = []
   for (let i = 0; i < n; i++) {
     const clientX = box.left + box.width * (0.3 + 0.6 * i / n)
     const clientY = box.top + box.height * (0.9 - 0.6 * i / n)
     await new Promise(requestAnimationFrame)
+    const under = document.elementFromPoint(clientX, clientY) ?? element
     const start = performance.now()
-    canvas.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX, clientY}))
+    under.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY }))
+    for (const name of ["mouseover", "mousemove"])
+      under.dispatchEvent(new MouseEvent(name, { bubbles: true, clientX, clientY }))
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
     times.push(performance.now() - start)
   }
@@ -62,10 +74,11 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
         about=(
             "MiniLM, 6 layers of 12 heads, on a text of as many tokens as the row says; CircuitsVis shows one layer "
             "only. seconds and peak MiB: to make the file from the model and the text, in a process of its own. usable "
-            "s: seconds from opening the file in Chromium, without a network, until its numbers can be read. hover ms: "
-            "milliseconds from a movement of the pointer over the pattern to the end of the frame that shows the "
-            "change; a frame takes 16.7 ms. –: not measured, because the tool is not installed, or because its page "
-            "loads its scripts from the internet."
+            "s: seconds from opening the file in Chromium, without a network, until its weights are drawn. hover ms: "
+            "milliseconds from a movement of the pointer over the weights of a head (in bertviz, over the words of the "
+            "head that was clicked; in CircuitsVis, over the heads) to the end of the frame that shows the change; a "
+            "frame takes 16.7 ms. –: not measured, because the tool is not installed, or npm, from which bertviz's "
+            "scripts come, cannot be reached; or the page does not open: Chromium reads no script of more than 512 MB."
         ),
         command=command_of(__file__),
         machine=machine("transformers", "bertviz", "circuitsvis", "playwright"),
@@ -78,15 +91,15 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
 def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
     rows: list[Row] = []
     with TemporaryDirectory() as folder:
-        for name, write in WRITERS.items():
+        for name, tool in TOOLS.items():
             file = Path(folder) / f"{name}.html"
             try:
-                made: Row = in_new_process(measured, write, n_tokens, file, threads)
+                made: Row = in_new_process(measured, tool.write, n_tokens, file, threads)
             except ImportError:
                 made = dict.fromkeys(("MB", "seconds", "peak MiB"))
-            usable, hover = None, None
-            if name == "regard":
-                usable, hover = in_new_process(used, file, QUICK_HOVERS if quick else HOVERS)
+            usable, hover = (
+                in_new_process(used, file, name, QUICK_HOVERS if quick else HOVERS) if made["MB"] else (None, None)
+            )
             rows.append({"tokens": n_tokens, "page": name, **made, "usable s": usable, "hover ms": hover})
     return rows
 
@@ -101,19 +114,51 @@ def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, th
     return {"MB": file.stat().st_size / 1e6, "seconds": seconds, "peak MiB": peak / 2**20}
 
 
-def used(file: Path, n_hovers: int) -> tuple[float, float]:
-    """Open a page of regard; return the seconds until it shows weights, and the milliseconds that a hover takes."""
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with sync_playwright() as playwright:
+def used(file: Path, name: str, n_hovers: int) -> tuple[float | None, float | None]:
+    """Open a tool's page; return the seconds until it shows weights, and the milliseconds that a hover takes."""
+    path, tool = next(filter(None, map(shutil.which, BROWSERS)), None), TOOLS[name]
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        known = scripts(Path(folder)) if name == "bertviz" else {}
+        if name == "bertviz" and not known:
+            return None, None
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        start = time.perf_counter()
-        page.goto(file.as_uri())
-        page.locator("[data-view=steps] td").first.wait_for(state="attached")
-        usable = time.perf_counter() - start
-        times = page.locator("[data-view=pattern] canvas").first.evaluate(HOVER, n_hovers)
-        browser.close()
+
+        def answer(route: Route) -> None:
+            end = route.request.url.rpartition("/")[2]
+            route.fulfill(body=known[end], content_type="text/javascript") if end in known else route.abort()
+
+        page.route(re.compile("^https:"), answer)
+        try:
+            start = time.perf_counter()
+            page.goto(file.as_uri(), timeout=PATIENCE)
+            page.locator(tool.usable).last.wait_for(state="attached", timeout=PATIENCE)
+            usable = time.perf_counter() - start
+            if tool.click:
+                page.locator(tool.click).last.click(force=True)
+            times = page.locator(tool.hover).first.evaluate(HOVER, n_hovers)
+        except Error:  # the page does not open
+            return None, None
+        finally:
+            browser.close()
     return usable, median(times)
+
+
+def scripts(folder: Path) -> dict[str, str]:
+    """Return the text of each of SCRIPTS by its name; {} if npm, which downloads them, is missing or fails."""
+    if shutil.which("npm") is None:
+        return {}
+    found = {}
+    for name, (package, file) in SCRIPTS.items():
+        pack = ["npm", "pack", "--silent", package]
+        packed = subprocess.run(pack, cwd=folder, capture_output=True, text=True, check=False).stdout.split()
+        if not packed:
+            return {}
+        with tarfile.open(folder / packed[-1]) as archive:
+            member = archive.extractfile(f"package/{file}")
+            assert member is not None
+            found[name] = member.read().decode()
+    return found
 
 
 # The pages
@@ -136,14 +181,38 @@ def write_circuitsvis(n_tokens: int, file: Path) -> None:
 
     weights, tokens = eager_weights(n_tokens)
     shown = circuitsvis.attention.attention_patterns(tokens=tokens, attention=weights[0][0])
-    file.write_text(str(shown), encoding="utf-8")
+    file.write_text(shown.local_src, encoding="utf-8")  # with its script in it
 
 
-WRITERS: Mapping[str, Callable[[int, Path], None]] = {
-    "regard": write_regard,
-    "bertviz": write_bertviz,
-    "CircuitsVis, one layer": write_circuitsvis,
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that writes a page, and how its page is used; all but `write` are CSS selectors.
+
+    Attributes:
+        write: writes the page of a text of so many tokens.
+        usable: an element that is there when the page has drawn weights.
+        hover: the element over which the pointer moves.
+        click: an element that is clicked before; "" = none.
+    """
+
+    write: Callable[[int, Path], None]
+    usable: str
+    hover: str
+    click: str = ""
+
+
+TOOLS: Mapping[str, Tool] = {
+    "regard": Tool(write_regard, "[data-view=steps] td", "[data-view=pattern] canvas"),
+    "bertviz": Tool(write_bertviz, "#attn_background_5_11", "svg > g.detail", "svg rect"),
+    "CircuitsVis, one layer": Tool(write_circuitsvis, "canvas", "[id^=circuits-vis]"),
 }
+
+SCRIPTS = {
+    "require.min.js": ("requirejs@2.3.6", "require.js"),
+    "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
+    "jquery.min.js": ("jquery@2.1.4", "dist/jquery.min.js"),
+}
+"""The scripts that bertviz's page loads from the internet, each with its npm package and its file in it."""
 
 
 def text_of(n_tokens: int) -> str:

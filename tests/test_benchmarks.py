@@ -20,6 +20,7 @@ import model_types
 import models
 import number_alignment
 import pages
+import panning
 import picture
 import pytest
 import recipes
@@ -215,7 +216,9 @@ def test_a_new_process_is_another_one():
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_threads")
 @pytest.mark.filterwarnings("default")  # of other programs
-@pytest.mark.parametrize("script", [alignment, memory, models, pages, training], ids=lambda script: script.__name__)
+@pytest.mark.parametrize(
+    "script", [alignment, memory, models, pages, panning, training], ids=lambda script: script.__name__
+)
 def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path, capsys):
     script.main(quick=True, threads=1, out=tmp_path)
     assert capsys.readouterr().out.count("\n| ") >= 3

@@ -1,0 +1,134 @@
+"""Measure how smoothly the map of a long text follows the pointer in the browser, once its tiles are there.
+
+The explorer's server shows a trace of one causal head with random queries and keys. The map is dragged twice along the
+same circle: the first time, its tiles are loaded; the second time is measured.
+"""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from statistics import median
+
+import torch
+import typer
+import uvicorn
+from machine import machine
+from options import Length, Out, Quick, Threads
+from picture import Picture
+from playwright.sync_api import Page, sync_playwright
+from table import Row, Table, command_of, publish
+
+from regard import Causal, Trace, attend
+from regard.cli.listening_socket import listen
+from regard.explore.server import application
+from regard.explore.session import Session
+from regard.tracing.tokens.readable_tokens import Token
+
+LONG, QUICK_LONG = 131_072, 5_000
+WIDTH = 64
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+FRAMES, QUICK_FRAMES = 240, 20
+ZOOMS = 0, 3, 6, 9, 12
+"""How often the cells are made twice as large, from the whole map to single weights."""
+
+# Drags the canvas along a circle, a step in each frame. Returns the times at which the frames began, in milliseconds.
+DRAG = """async (canvas, frames) => {
+  const box = canvas.getBoundingClientRect();
+  const middle = [box.left + box.width * 0.6, box.top + box.height * 0.6];
+  const send = (name, target, angle) => target.dispatchEvent(new MouseEvent(name, {
+    bubbles: true, view: window, clientX: middle[0] + 80 * Math.cos(angle), clientY: middle[1] + 80 * Math.sin(angle),
+  }));
+  send("mousedown", canvas, 0);
+  const times = [];
+  for (let i = 0; i <= frames; i++) {
+    times.push(await new Promise(requestAnimationFrame));
+    send("mousemove", window, 2 * Math.PI * i / frames);
+  }
+  send("mouseup", window, 2 * Math.PI);
+  return times;
+}"""
+
+
+def main(length: Length = None, threads: Threads = None, quick: Quick = False, out: Out = None) -> None:
+    """Measure how smoothly the map of a long text follows the pointer, at several zooms.
+
+    \b
+    Example
+      python benchmarks/panning.py --length 131072
+    """
+    torch.set_num_threads(threads or torch.get_num_threads())
+    lengths = length or [QUICK_LONG if quick else LONG]
+    table = Table(
+        name="panning",
+        title="The map of a long text under the pointer",
+        about=(
+            "The map of one causal head of width 64 in Chromium without a GPU, in a window of 1,280 x 1,000 pixels, "
+            "dragged along a circle while its tiles are there. weights a cell: how many weights a cell of the map "
+            "stands for, along each side. frames a second: from the median time between two frames; 60 is the most. "
+            "slowest ms: the longest time between two frames. Goal: 30 frames a second."
+        ),
+        command=command_of(__file__),
+        machine=machine("playwright"),
+        rows=[row for n in lengths for row in rows_of(n, QUICK_FRAMES if quick else FRAMES)],
+        picture=Picture(x="weights a cell", y=["frames a second"], each=["tokens"], label="frames a second"),
+    )
+    publish(table, out, quick)
+
+
+def rows_of(n_tokens: int, frames: int) -> list[Row]:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with explorer(random_trace(n_tokens)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.goto(address)
+        page.locator("canvas[data-level]").wait_for()
+        page.locator(".turns").wait_for(state="detached", timeout=600_000)  # all levels are computed
+        rows = [row_at(page, n_tokens, zoom, frames) for zoom in ZOOMS]
+        browser.close()
+    return list({row["weights a cell"]: row for row in rows}.values())
+
+
+def row_at(page: Page, n_tokens: int, zoom: int, frames: int) -> Row:
+    """Drag the map after its cells were made twice as large `zoom` times."""
+    page.get_by_role("button", name="fit", exact=True).click()
+    for _ in range(zoom):
+        page.get_by_role("button", name="larger cells", exact=True).click()
+    canvas = page.locator("canvas[data-level]")
+    canvas.evaluate(DRAG, frames)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1000)
+    times = canvas.evaluate(DRAG, frames)
+    between = [later - earlier for earlier, later in pairwise(times)]
+    side = 2 ** int(canvas.get_attribute("data-level") or 0)
+    return {
+        "tokens": n_tokens,
+        "weights a cell": side,
+        "frames a second": 1000 / median(between),
+        "slowest ms": max(between),
+    }
+
+
+def random_trace(n_tokens: int) -> Trace:
+    generator = torch.Generator().manual_seed(0)
+    seen = attend(*torch.randn(3, 1, 1, n_tokens, WIDTH, generator=generator).unbind(), mask=Causal())
+    tokens = tuple(Token(text=f"w{n}", piece=f"w{n}") for n in range(n_tokens))
+    attended = {"decoder": {0: seen}}
+    return Trace(model="random", text="random", target_text="", source=(), target=tokens, attended=attended)
+
+
+@contextmanager
+def explorer(trace: Trace) -> Iterator[str]:
+    """Show a trace by the explorer's server; yield the address of its page."""
+    place = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(application(Session(None, trace), place.hosts), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [place.socket]}, daemon=True)
+    thread.start()
+    yield place.address
+    server.should_exit = True
+    thread.join(20)
+
+
+if __name__ == "__main__":
+    typer.run(main)
