@@ -195,6 +195,21 @@ def test_it_is_a_tensor_to_whom_it_takes_for_one():
     assert pattern.requires_grad is False
 
 
+def test_it_moves_to_a_device_as_a_pattern_and_to_a_data_type_as_a_tensor(normal):
+    query, key = normal(1, 2, 3, 5), normal(1, 2, 7, 5)
+    score, sinks = ScaledDot(bias=Alibi()), Softmax(sinks=normal(2))
+    seen = attend(query, key, key, score=score, mask=torch.ones(3, 7).tril(4).bool(), normalise=sinks, ask=Ask(top=2))
+    pattern = seen.pattern
+    here = pattern.to("cpu", non_blocking=False)
+    assert isinstance(here, Pattern)
+    assert torch.equal(here.dense(), pattern.dense())
+    moved = pattern.to("meta")
+    assert {tensor.device.type for tensor in moved.call.tensors} == {"meta"}
+    assert moved.dense().device.type == moved.top(2).keys.device.type == "meta"
+    assert torch.equal(pattern.to(torch.float64), pattern.dense().double())
+    assert torch.equal(pattern.to("cpu", torch.float64), pattern.dense().double())
+
+
 def test_it_is_a_numpy_array_with_gradients_too(normal):
     query = normal(1, 2, 5, 3).requires_grad_()
     pattern = attend(query, query, query).pattern

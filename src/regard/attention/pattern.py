@@ -6,7 +6,7 @@ weights are those before dropout, in float32, or in float64 if the input is floa
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,6 +24,7 @@ from regard.attention.progress import ProgressCallback, progress_callback
 from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
+from regard.attention.stages import on_device
 from regard.attention.statistics.choose import summary_of
 from regard.attention.steps import Steps
 from regard.attention.tensor_protocol import ThroughDense
@@ -135,6 +136,19 @@ class Pattern(ThroughDense):
 
     def __len__(self) -> int:
         return self.grid.batch
+
+    def to(self, *target: Any, **options: Any) -> "Pattern | Tensor":
+        """Return the pattern on another device; with a data type, return all weights as a tensor of this type.
+
+        The arguments are those of `torch.Tensor.to`. accelerate moves the outputs of offloaded models with it.
+        """
+        device, dtype, *_ = torch._C._nn._parse_to(*target, **options)
+        if device is None or dtype is not None:
+            return self.dense().to(*target, **options)
+        self.call.check_unchanged()
+        names = ("query", "key", "value", "score", "mask", "normalise")
+        call = self.call.changed(**{name: on_device(getattr(self.call, name), device) for name in names})
+        return replace(self, call=call, statistics=on_device(self.statistics, device))
 
     def __repr__(self) -> str:
         stages = ("mask", self.mask, None), ("score", self.score, ScaledDot()), ("normalise", self.normalise, Softmax())

@@ -9,11 +9,13 @@ parameters by new tensors, and a frozen dataclass keeps the old ones. Before eac
 score and normaliser with the registered parameters, by `with_parameters`.
 """
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from types import NoneType
 from typing import Any, TypeVar, TypeVarTuple, cast
 
+import torch
 from torch import Tensor, nn
 
 Part = TypeVar("Part")
@@ -116,5 +118,20 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
         for name, value in values.items()
         if not isinstance(value, NUMBER_TYPES)
     }
+    changed = {name: value for name, value in new.items() if value is not values[name]}
+    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass
+
+
+def on_device(part: Part, device: torch.device) -> Part:
+    """Return a copy of a tensor, a stage or statistics, in which all tensors are on the given device."""
+    if isinstance(part, torch.device):  # that of a `Rounded` bias
+        return device  # type: ignore[return-value]
+    if isinstance(part, nn.Module):
+        moved = all(tensor.device == device for tensor in tensors_in(part))
+        return part if moved else copy.deepcopy(part).to(device)
+    if isinstance(part, Tensor):
+        return part.to(device)  # type: ignore[return-value]
+    values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
+    new = {name: on_device(value, device) for name, value in values.items()}
     changed = {name: value for name, value in new.items() if value is not values[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass

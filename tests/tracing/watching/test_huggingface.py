@@ -315,6 +315,16 @@ def test_a_model_inside_another_module_gives_its_patterns():
     assert seen.config._attn_implementation == "eager"
 
 
+def test_offloaded_models_keep_patterns():
+    from accelerate import cpu_offload
+
+    eager, seen = pair(AutoModelForCausalLM, DECODERS["gpt-oss with sinks"])
+    cpu_offload(seen, execution_device="cpu")
+    outputs = seen(**texts("right"), output_attentions=True)
+    expected = eager(**texts("right"), output_attentions=True)
+    assert_patterns_equal(outputs.attentions, expected.attentions, texts("right")["attention_mask"])
+
+
 def test_attention_that_does_not_pass_is_told_once_for_each_class():
     _, seen = pair(AutoModel, ENCODERS["bert"])
     seen = regard.uninstall(seen)

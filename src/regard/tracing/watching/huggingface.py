@@ -32,6 +32,7 @@ from regard.attention.pattern import Pattern
 from regard.attention.representation import type_name
 from regard.attention.scores.dot import ScaledDot
 from regard.errors import InputError
+from regard.tracing.watching.assisted_decoding import divide_patterns_by_token
 from regard.tracing.watching.running_modules import ATTENTION_NAME
 from regard.tracing.watching.shared_cache import Sharing
 
@@ -80,6 +81,7 @@ def use_regard(model: "PreTrainedModel") -> None:
     AttentionMaskInterface.register(SDPA, sdpa_mask)
     AttentionInterface.register(EAGER, eager_forward)
     AttentionMaskInterface.register(EAGER, eager_mask)
+    divide_patterns_by_token()
     unsupported = sorted({type(part).__name__ for part in parts if not part._can_set_attn_implementation()})
     if unsupported:
         raise InputError(
