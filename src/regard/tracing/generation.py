@@ -65,7 +65,9 @@ def generate_text(
     The ids of an encoder-decoder are those of the target alone, from the decoder's start token on. `new_tokens` None =
     as many as `config` says; `config` None = the model's own generation_config.
     """
-    reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model)
+    # PaliGemma reads the prompt in both directions and the answer causally; token types tell the prompt from the answer
+    marks_answer = "pixel_values" in inputs and "token_type_ids" in inputs
+    reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model) and not marks_answer
     if reads_both_sides or not model.can_generate():
         raise InputError(
             f"{type(model.base_model).__name__} writes no text; give a model that does, such as GPT-2, Llama or T5, "

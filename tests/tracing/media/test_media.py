@@ -211,6 +211,42 @@ def test_a_model_of_pictures_and_text_has_both_attentions(llava, minilm, tmp_pat
     assert 'id="query"' not in drawing
 
 
+class MarkedPrompt(SquarePictureAndText):
+    """A processor whose token types are 0 for the prompt, as PaliGemma has one."""
+
+    def __call__(self, images, text, return_tensors):
+        encoded = super().__call__(images, text, return_tensors)
+        return encoded | {"token_type_ids": torch.zeros_like(encoded["input_ids"])}
+
+
+def test_paligemma_reads_its_prompt_in_both_directions_and_its_answer_causally(minilm):
+    vision = transformers.SiglipVisionConfig(
+        **SIZES, intermediate_size=37, image_size=64, projection_dim=24, vision_use_head=False
+    )
+    text = transformers.GemmaConfig(
+        vocab_size=30522, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        intermediate_size=37,
+    )  # fmt: skip
+    config = transformers.PaliGemmaConfig(
+        vision_config=vision.to_dict(), text_config=text.to_dict(), projection_dim=24, hidden_size=24,
+        image_token_id=minilm.tokenizer.convert_tokens_to_ids("[unused1]"),
+    )  # fmt: skip
+    model, processor = sharp(transformers.PaliGemmaForConditionalGeneration(config)), MarkedPrompt(minilm.tokenizer)
+    inputs = processor(PICTURE, "what is it", "pt")
+    trace = regard.trace(model, "what is it", images=PICTURE, processor=processor)
+    assert_weights(trace.decoder, eager_outputs(model, inputs).attentions, rtol=1e-3, atol=1e-5)
+    assert trace["decoder L0H0"]["what", "it"] > 0
+    written = regard.trace(model, "what is it", images=PICTURE, processor=processor, new_tokens=3)
+    model.set_attn_implementation("eager")
+    options = {"max_new_tokens": 3, "do_sample": False, "return_dict_in_generate": True, "output_attentions": True}
+    steps = model.generate(**inputs, **options).attentions
+    n_prompt = inputs["input_ids"].shape[1]
+    for n, weights in enumerate(steps):
+        queries = slice(0, n_prompt) if n == 0 else [n_prompt + n - 1]
+        for layer, expected in enumerate(weights):
+            assert_close(written.decoder[layer][:, :, queries, : n_prompt + n], expected, rtol=1e-3, atol=1e-5)
+
+
 def test_each_of_several_pictures_has_its_tokens_in_the_text(llava, minilm):
     processor = TwoSquarePictures(minilm.tokenizer)
     trace = regard.trace(llava, "what is it", images=[PICTURE, INVERTED], processor=processor)
