@@ -14,9 +14,9 @@ from regard import Keep, ScaledDot, attend
 from regard.tracing.focus import focus_on
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
-from regard.views.patch_panels import WeightScale, patch_panels
+from regard.views.patch_panels import PatchPanel, WeightScale, patch_panels
 from regard.views.picture.trace import figure
-from regard.views.terminal.trace import shade, show
+from regard.views.terminal.trace import panel_map, shade, show
 
 PLACES = (
     Patch(0, 0, 0, 12.0, 16.0, thumbnail=True, grid_top=2.0),
@@ -150,3 +150,17 @@ def test_almost_equal_weights_are_told_apart(handmade):
 def test_one_weight_for_all_patches_is_drawn_in_full():
     scale = WeightScale(0.25, 0.25)
     assert (scale.share(0.25), scale.label(0.0), scale.label(1.0)) == (1.0, "0.250", "0.250")
+
+
+def test_a_block_stands_for_several_patches_if_a_row_is_too_long_for_a_line():
+    weights = [[0.1] * 40, [0.2] * 40]
+    weights[0][5], weights[1][38] = 1.0, 0.6
+    panel = PatchPanel("", tuple((Patch(0, r, c, 8.0, 8.0), weights[r][c]) for r in range(2) for c in range(40)))
+    scale = WeightScale.of([panel])
+    first, second, remark = panel_map(panel, scale, Patch(0, 0, 1, 8.0, 8.0)).plain.splitlines()
+    least, low, half = (shade(max(scale.share(weight), 1e-9)) * 2 for weight in (0.1, 0.2, 0.6))
+    assert first == "[]" + least + "██" + least * 17  # the query is in block 0, the largest weight in block 2
+    assert second == low * 19 + half
+    assert remark == "each block: the largest weight of 2 patches side by side"
+    short = PatchPanel("", panel.weights[:38])
+    assert len(panel_map(short, scale, None).plain) == 76

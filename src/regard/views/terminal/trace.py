@@ -36,6 +36,9 @@ BAR_CELLS = 32
 TIME_CELLS = 60
 """The largest width of the row of weights on the frames of a recording, in terminal cells."""
 
+MOST_BLOCKS = 38
+"""The largest number of blocks, each of two terminal cells, in a row of the weights on the patches of a picture."""
+
 N_LISTED = 6
 """The number of keys in the list of keys, and of heads in the list of heads."""
 
@@ -145,20 +148,23 @@ def patch_map(trace: Trace, focus: Focus) -> Text | None:
 def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Text:
     """Return the weights on the patches of one picture; only its name if it has one and all weights are 0.
 
-    `query` is the place of the query, which is shown as [] if it is a patch of this picture.
+    `query` is the place of the query, which is shown as [] if it is a patch of this picture. If the rows are too long
+    for a line, each block is the largest weight of several patches, side by side.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
     text = Text(f"{panel.name}: {panel.total:.3f}\n" if panel.name else "", style="dim")
-    places = {(patch.row, patch.column): (patch, weight) for patch, weight in panel.weights}
-    for row in panel.rows:
+    grid, first, step = panel.grid(), panel.columns.start, -(-len(panel.columns) // MOST_BLOCKS)
+    queries = {(patch.row, (patch.column - first) // step) for patch, _ in panel.weights if patch == query}
+    for row, weights in zip(panel.rows, grid, strict=True):
         if row > panel.rows.start:
             text.append("\n")
-        for column in panel.columns:
-            patch, weight = places.get((row, column), (None, 0.0))
+        for block, start in enumerate(range(0, len(weights), step)):
+            weight = float(weights[start : start + step].max())
             share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0  # only a weight of 0 is a space
-            block = "[]" if patch is not None and patch == query else shade(share) * 2
-            text.append(block, Style(color=colour(share)))
+            text.append("[]" if (row, block) in queries else shade(share) * 2, Style(color=colour(share)))
+    if step > 1:
+        text.append(f"\neach block: the largest weight of {step} patches side by side", "dim")
     return text
 
 
