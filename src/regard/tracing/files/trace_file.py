@@ -227,8 +227,8 @@ def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
     if not 0 <= patch.image < n_images:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
-    sizes = patch.height, patch.width, patch.top, patch.left, patch.start_seconds or 0.0, patch.end_seconds or 0.0
-    if not (inside and all(map(math.isfinite, sizes))):
+    sizes = *patch.cell, patch.height, patch.width, patch.start_seconds or 0.0, patch.end_seconds or 0.0
+    if not (inside and min(patch.cell[2:]) > 0 and all(map(math.isfinite, sizes))):
         raise ValueError(f"a token stands for {patch}, which is not a part of an image.")
 
 

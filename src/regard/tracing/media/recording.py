@@ -15,7 +15,8 @@ from torch import Tensor
 
 from regard.errors import InputError
 from regard.tracing.media.folded_spectrogram import folded_tokens, spectrogram_picture
-from regard.tracing.media.media import Grids, Media, Tokens, on_device, processed
+from regard.tracing.media.media import Grids, Media, Tokens, encoder_tokens, on_device, processed
+from regard.tracing.media.overlapping_patches import overlapping_patches
 from regard.tracing.tokens.places import Frame
 from regard.tracing.tokens.readable_tokens import Token
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 KALDI_HOP = 0.01
-"""The seconds from one frame to the next in the spectrograms of Kaldi, which Speech2Text reads."""
+"""The seconds from one frame to the next in the spectrograms of Kaldi, which Speech2Text and AST read."""
 
 SILENCE = "[silence after the recording]"
 """The text of the token that stands for all frames after the end of a recording."""
@@ -53,6 +54,13 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         n_parts = model.config.spec_size // model.config.num_mel_bins
         picture = spectrogram_picture(features[0, 0].T)
         return Media(on_device(encoded, model), (picture,), None, partial(folded_tokens, picture, n_parts, seconds))
+    waves = encoded.get("input_values")
+    if waves is not None and waves.ndim == 3 and hasattr(model.config, "frequency_stride"):  # AST's [1, frames, bands]
+        frames = waves[0]
+        check_length(name, recorded_seconds, len(frames) * KALDI_HOP)
+        layout = overlapping_patches(spectrogram_picture(frames.T), frames.shape[1], model.config, KALDI_HOP)
+        tokens_of = partial(encoder_tokens, name, layout, model.config.patch_size)
+        return Media(on_device(encoded, model), layout.images, None, tokens_of)
     seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
     check_length(name, recorded_seconds, seconds)
 

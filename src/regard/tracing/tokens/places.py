@@ -16,6 +16,9 @@ class Patch:
             tiles of the picture. The patch's size is that of the part of the picture that it shows.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are above 0 if the picture has margins that the grid does not cover.
+        row_step, column_step: the distances in pixels from the top of a patch to that of the patch below it, and from
+            its left to that of the next patch. They are less than `height` and `width` if patches overlap; None = equal
+            to `height` and `width`.
         start_seconds, end_seconds: when the first of the frames begins, and when the last one ends; None for pictures,
             and for a video whose frames per second are not known.
     """
@@ -29,16 +32,24 @@ class Patch:
     thumbnail: bool = False
     grid_top: float = 0.0
     grid_left: float = 0.0
+    row_step: float | None = None
+    column_step: float | None = None
     start_seconds: float | None = None
     end_seconds: float | None = None
 
     @property
     def top(self) -> float:
-        return self.grid_top + self.row * self.height
+        return self.grid_top + self.row * (self.row_step or self.height)
 
     @property
     def left(self) -> float:
-        return self.grid_left + self.column * self.width
+        return self.grid_left + self.column * (self.column_step or self.width)
+
+    @property
+    def cell(self) -> tuple[float, float, float, float]:
+        """Top, left, height and width of what a view colours: the patch, or only its middle if patches overlap."""
+        height, width = self.row_step or self.height, self.column_step or self.width
+        return self.top + (self.height - height) / 2, self.left + (self.width - width) / 2, height, width
 
     def __repr__(self) -> str:
         # imported here, not at the top of the file, so that `regard explain` starts without importing torch

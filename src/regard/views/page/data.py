@@ -248,9 +248,8 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
     flags = {"special": token.special, "joined": token.joined, "word": word}
     place = token.place
     if isinstance(place, Patch):
-        fields["place"] = {
-            name: getattr(place, name) for name in ("image", "n_images", "thumbnail", "top", "left", "height", "width")
-        }
+        fields["place"] = {name: getattr(place, name) for name in ("image", "n_images", "thumbnail")}
+        fields["place"] |= dict(zip(("top", "left", "height", "width"), place.cell, strict=True))
         if place.end_seconds is not None:
             fields["place"]["seconds"] = [place.start_seconds, place.end_seconds]
     elif place is not None:

@@ -130,8 +130,9 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: Weig
     if cell.has_weights:
         draw_cells(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2), Normalize(0, 1), "image")
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
-        left, top = first.grid_left + columns.start * first.width, first.grid_top + rows.start * first.height
-        right, bottom = left + len(columns) * first.width, top + len(rows) * first.height
+        top, left, row_height, column_width = first.cell
+        top, left = top + (rows.start - first.row) * row_height, left + (columns.start - first.column) * column_width
+        right, bottom = left + len(columns) * column_width, top + len(rows) * row_height
         shares = np.where(grid > 0, np.vectorize(scale.share)(grid), np.nan)
         extent = left * pixel_width, right * pixel_width, bottom * pixel_height, top * pixel_height
         draw_weights(axes, shares, extent, "weights")
@@ -220,6 +221,8 @@ def query_label(focus: Focus, n_images: int) -> str:
     place = focus.token.place
     if isinstance(place, Patch):
         picture = picture_name(place, n_images)
+        if n_images == 1 and place.end_seconds is not None:  # of a spectrogram
+            picture = f"{place.start_seconds:.2f} to {place.end_seconds:.2f} s"
         return f"the patch in row {place.row}, column {place.column}{f' ({picture})' if picture else ''}"
     if isinstance(place, Frame):
         return f"the recording at {place.start_seconds:.2f} s"
