@@ -20,7 +20,8 @@ import typer
 
 from regard.evaluation.alignment_error import Pairs, ReferenceAlignment, alignment_error_rate
 from regard.text.vocabulary import Vocabulary
-from regard.translation.alignment_choice import measured_rules, needed_words, piece_needs
+from regard.translation.alignment_choice import measured_rules
+from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.translator import Translator
 
 ALIGNMENTS = Path(__file__).with_name("tatoeba_alignment.tsv")
@@ -48,19 +49,10 @@ def main(
     def print_error(name: str, found: Sequence[Pairs]) -> None:
         print(f"AER {100 * alignment_error_rate(zip(found, right.values(), strict=True)):.1f}  {name}")
 
-    chosen = loaded.align(scored)
     print(f"{len(right)} pairs")
-    print_error(f"the rule of the translator: {loaded.alignment_rule}", [one.pairs for one in chosen])
-    for rule in measured_rules(loaded.model, scored, loaded.device):
+    print_error(f"the rule of the translator: {loaded.alignment_rule}", [one.pairs for one in loaded.align(scored)])
+    for rule in (*measured_rules(loaded.model, scored, loaded.device), AlignmentRule(by="erasure")):
         print_error(str(rule), [one.pairs for one in loaded.align(scored, rule)])
-    needed = map(needed_words, piece_needs(loaded.model, scored, loaded.device))
-    print_error(
-        "the source word that a target piece needs most, if removing it costs at least 1 nat",
-        [
-            {(words[piece], one.target_word_of[piece]) for piece in words if piece in one.source_word_of_target_piece}
-            for one, words in zip(chosen, needed, strict=True)
-        ],
-    )
     if eflomal:
         others = [pair for pair in dict.fromkeys(pairs_of(pairs)) if pair not in right]
         for name, found in eflomal_alignments(loaded, [*right, *others]).items():

@@ -342,11 +342,11 @@ def test_alignments_by_hand_are_found_by_the_texts_of_their_pairs(tmp_path, monk
 
     monkeypatch.setattr(hand_alignment.subprocess, "run", align)
     hand_alignment.main(translator_folder, tmp_path / "kor.txt", eflomal=True)
-    first, chosen, *rules, needed, forward, _, _ = capsys.readouterr().out.splitlines()
+    first, chosen, *rules, erasure, forward, _, _ = capsys.readouterr().out.splitlines()
     assert first == "1 pairs"
     assert chosen.split("  ")[1].startswith("the rule of the translator: the last layer but one, mean over heads, the")
     assert len(rules) == 1
-    assert needed.split("  ")[1].startswith("the source word that a target piece needs most")
+    assert erasure.split("  ")[1] == "the loss of probability without each source word"
     assert forward == "AER 66.7  eflomal, forward"  # 0-2 1-2 2-2, and only 2-2 is right: 1 - (1 + 1) / (3 + 3)
 
 

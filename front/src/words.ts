@@ -297,6 +297,8 @@ const texts = {
     (word, other, weight) => `“${word}”에 가장 강하게 정렬된 단어: “${other}” (${weight})`),
   alignedBy: both((layer: number, head: number | null, reads: boolean, agreement: number | null) => `The weights are those of cross-attention in layer ${layer}, ${head === null ? "the mean over heads" : `head ${head}`}, at the decoder step that ${reads ? "reads" : "predicts"} the piece${agreement === null ? "" : `; for ${agreement} % of the pieces measured, the largest weight is on the source word without which the model predicts the piece worst`}.`,
     (layer, head, reads, agreement) => `디코더가 각 서브워드를 ${reads ? "읽는" : "예측하는"} 단계의 크로스 어텐션 ${layer}층 가중치(${head === null ? "헤드 평균" : `헤드 ${head}`})입니다.${agreement === null ? "" : ` 측정한 서브워드의 ${agreement}%에서 가중치가 가장 큰 원문 단어가, 그 단어를 뺐을 때 예측이 가장 나빠지는 단어와 같았습니다.`}`),
+  alignedByErasure: ["The weight of a source word shows how much less probable the piece is when the model reads the source without this word. The model’s attention does not align words well enough.",
+    "가중치는 원문에서 그 단어를 뺐을 때 서브워드의 확률이 얼마나 떨어지는지를 나타냅니다. 이 모델의 어텐션으로는 단어를 충분히 잘 정렬할 수 없습니다."],
   unreliable: ["The alignments are unreliable.", "이 정렬은 신뢰하기 어렵습니다."],
   showHead: ["show these weights in the other views", "이 가중치를 다른 패널에서도 보기"],
 

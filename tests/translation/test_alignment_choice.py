@@ -4,6 +4,7 @@ The model copies a source backwards: piece t of the target is piece n - t of the
 decoder step that reads a piece, attends to the source piece that was copied.
 """
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +16,17 @@ from trained_translator import new_transformer
 from regard import attend
 from regard.attention.masks import Padding
 from regard.text.vocabulary import BOS, EOS
-from regard.translation.alignment_choice import choose_rule, measured_rules, needed_words, piece_needs
+from regard.translation import alignment_choice
+from regard.translation.alignment_choice import (
+    LEAST_NEED,
+    choose_rule,
+    erasure_weights,
+    measured_rules,
+    needed_words,
+    piece_needs,
+)
 from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.forced_decoding import word_alignment
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
@@ -88,6 +98,32 @@ def test_the_head_and_the_step_that_look_at_the_needed_word_are_chosen():
     assert len(rules) == 3 * 2 + 3 * 2 * 2
     assert (rules[0].layer, rules[0].head, rules[0].step) == (1, None, "predicts")
     assert rules[0].agreement == pytest.approx(3 / 10)  # the first source word is the last word of each target
+
+
+@pytest.mark.usefixtures("unhooked")
+def test_if_no_attention_aligns_well_words_are_aligned_by_leaving_out_source_words(monkeypatch):
+    monkeypatch.setattr(alignment_choice, "all_rules", lambda cross: [AlignmentRule(layer=0), AlignmentRule(layer=1)])
+    chosen = choose_rule(Backwards(), PAIRS, CPU)
+    assert (chosen.by, chosen.agreement, chosen.reliable) == ("erasure", pytest.approx(3 / 10), True)
+    for one, weights in zip(PAIRS, erasure_weights(Backwards(), PAIRS, CPU), strict=True):
+        n = len(one.target_ids)
+        assert weights.shape == (n + 1, n + 1)
+        assert word_alignment(one, weights, "</s>").pairs == tuple((n - 1 - target, target) for target in range(n))
+
+
+def test_weights_by_erasure_are_shares_of_the_needs(translator):
+    scored = translator.score(["the cat sat", ""], ["die katze", "der"])
+    by_erasure = replace(translator, alignment_rule=AlignmentRule(by="erasure"))
+    first, empty = by_erasure.align(scored)
+    assert empty.pairs == ()
+    (needs,) = piece_needs(translator.model, scored[:1], CPU)
+    for rows, need in zip(first.piece_weights, needs, strict=False):
+        words = torch.stack(
+            [rows[[i for i, of in enumerate(first.source_word_of) if of == word]].sum() for word in range(3)]
+        )
+        positive = need.clamp(min=0)
+        assert_close(words, positive / positive.sum() if need.max() >= LEAST_NEED else torch.zeros(3))
+    assert (first.piece_weights[-1] == 0).all()
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -52,3 +52,8 @@ def test_a_rule_in_words():
         "; 45 % of the target pieces measured have their largest weight on the source word without "
         "which the model predicts the piece worst; the alignments are unreliable"
     )
+    by_erasure = AlignmentRule(layer=1, agreement=0.45, by="erasure")
+    assert (str(by_erasure), by_erasure.caption) == ("the loss of probability without each source word",) * 2
+    assert (
+        AlignmentRule(layer=1).caption == "cross-attention, layer 1, mean over heads, the step that predicts the piece"
+    )

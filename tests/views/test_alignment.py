@@ -39,10 +39,10 @@ def test_the_words_must_be_as_many_as_the_rows():
 
 
 def test_every_word_and_a_circle_for_each_weight_is_in_the_picture(tmp_path):
-    rule = "layer 2, head 5"
+    rule = "cross-attention, layer 2, head 5"
     drawing = write_alignment(tmp_path / "a.svg", SOURCE, TARGET, WEIGHTS, "the title", rule).read_text()
-    caption = "row: translation · column: source · area of a circle: attention weight"
-    for text in (*SOURCE, *TARGET, "the title", caption, f"cross-attention, {rule}"):
+    caption = "row: translation · column: source · area of a circle: weight"
+    for text in (*SOURCE, *TARGET, "the title", caption, rule):
         assert f"<!-- {text} -->" in drawing
 
 

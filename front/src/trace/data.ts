@@ -127,7 +127,8 @@ export interface Alignment {
   // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the decoder step whose weights
   // count for a target piece, "predicts" = the step that predicts the piece, "reads" = the step that reads it. agreement: the fraction
   // of target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
-  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null; reliable: boolean };
+  // by: "erasure" = the weights are not those of attention, but shares of the losses of probability without each source word.
+  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null; reliable: boolean; by: "attention" | "erasure" };
   candidates: Candidate[];
 }
 

@@ -119,7 +119,7 @@ def train_number_translator(out: Path, console: "Console") -> Path:
     console.print(alignment_table(*labels, alignment.piece_weights))
     console.print(f"\n{longest.source} → {longest.text}")
     remark_on_fonts("".join([*labels[0], *labels[1], longest.text]))
-    rule = longest.translator.alignment_rule.source
+    rule = longest.translator.alignment_rule.caption
     return write_alignment(out / "alignment.png", *labels, alignment.piece_weights, title=longest.text, rule=rule)
 
 

@@ -100,7 +100,7 @@ def translate(
     vocabulary, and about texts unlike the training texts.
 
     --alignments writes "translation ||| pairs". A pair 1-2 aligns source word 1 with target word 2: a piece of target
-    word 2 has its largest attention weight on source word 1. Words are divided at white space and counted from 0.
+    word 2 has its largest weight on source word 1. Words are divided at white space and counted from 0.
     --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does. With --sample, these are
     several samples, in the order drawn.
 

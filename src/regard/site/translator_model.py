@@ -57,6 +57,8 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
     beam = Beam(n_best=Beam().size)
+    # The page in the browser aligns by attention
+    translator = replace(translator, alignment_rule=replace(translator.alignment_rule, by="attention"))
     first = translator.translate([text], search=beam, truncate=True)[0]
     contents = TranslatorContents(
         model=translator.model,

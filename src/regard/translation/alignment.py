@@ -12,6 +12,8 @@ Texts are divided into words at white space, so that "Tom." is one word. A full 
 source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has
 other pieces.
 
+If no attention aligns words well, the piece weights are those of `erasure_weights` instead.
+
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
 
@@ -30,12 +32,12 @@ from regard.text.cleaning import SPACE
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alignment:
-    """The word alignment of a translation: the attention weights of its words on the words of its source.
+    """The word alignment of a translation: the weights of its words on the words of its source.
 
     Attributes:
         source_words, target_words: the words of each text, divided at white space.
         source_pieces, target_pieces: the subword pieces of each text, EOS last.
-        piece_weights: the attention weight of each target piece on each source piece; a row sums to 1.
+        piece_weights: the weight of each target piece on each source piece; a row of attention weights sums to 1.
         source_word_of, target_word_of: for each piece except EOS, the index of the word that it belongs to.
     """
 
@@ -60,12 +62,16 @@ class Alignment:
 
     @cached_property
     def source_word_of_target_piece(self) -> dict[int, int]:
-        """For each target piece, the index of the source word on which it has the largest attention weight.
+        """For each target piece, the index of the source word on which it has the largest weight.
 
-        Pieces of punctuation or white space have no entry if their word has other pieces.
+        Pieces of punctuation or white space have no entry if their word has other pieces. Pieces whose weights are all
+        0 have no entry.
         """
         rows, weights = self._weights_on_words
-        return dict(zip(rows, weights.argmax(dim=1).tolist(), strict=True)) if self.source_word_of else {}
+        if not self.source_word_of:
+            return {}
+        largest, words = weights.max(dim=1)
+        return {row: word for row, weight, word in zip(rows, largest.tolist(), words.tolist(), strict=True) if weight}
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
@@ -93,7 +99,7 @@ class Alignment:
         """Write a picture of the alignment: a row for each target word, a column for each source word; return `path`.
 
         The area of the circle in a cell is proportional to the attention weight. `path` ends in .png, .svg or .pdf.
-        `rule`: the attention whose weights these are, such as "layer 2, head 5", for the caption; empty = not told.
+        `rule`: what the weights are, such as "cross-attention, layer 2, head 5", for the caption; empty = not told.
 
         Raises:
             InputError: the name has another ending, or the file cannot be written.

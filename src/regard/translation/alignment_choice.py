@@ -10,6 +10,10 @@ target piece:
 
 A target piece is left out if it needs no source word, because the target pieces before it suffice to predict it.
 
+If even the best rule has an agreement below `LEAST_AGREEMENT`, words are aligned by the needs themselves:
+
+    weight(piece, word) = need(piece, word) / the sum of the needs of the piece        needs below 0 count as 0
+
 Source: Li, Monroe & Jurafsky 2016, section 3, for the idea of erasing a word to measure how much it matters.
 """
 
@@ -23,6 +27,7 @@ from torch import Tensor
 
 from regard.attention.pattern import Pattern
 from regard.text.vocabulary import EOS
+from regard.translation.alignment import representative_pieces
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.forced_decoding import decoded_batches, token_log_probabilities, word_alignment
 from regard.translation.length_batches import BATCH_TOKENS
@@ -38,14 +43,20 @@ The model reads a pair once for each of its source words: 100 pairs of 10 words 
 CLEAR_NEED = 1.0
 """A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
+LEAST_NEED = 0.5
+"""A target piece whose largest need is below this many nats is aligned with no word."""
+
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
     """Return the alignment rule with the largest agreement; in a tie, the mean over heads comes before single heads.
 
+    If this agreement is below `LEAST_AGREEMENT`, the rule aligns by erasure.
+
     Args:
         translations: such as dev pairs; the first `MOST_PAIRS` that have 2 to `MOST_WORDS` source words are used.
     """
-    return max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
+    best = max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
+    return best if best.reliable else replace(best, by="erasure")
 
 
 def measured_rules(
@@ -107,6 +118,27 @@ def piece_needs(
     for (index, word), without_word in zip(erasures, without, strict=True):
         needs[index][:, word] = (with_all_words[index] - without_word)[: len(needs[index])].float()
     return needs
+
+
+def erasure_weights(
+    model: TranslatingModel, translations: Sequence[Translation], device: torch.device
+) -> list[Float[Tensor, "target_pieces source_pieces"]]:
+    """Return, for each translation, the needs of its target pieces as weights; those of EOS are 0.
+
+    The weight of a source word is divided equally among the pieces that represent it in an alignment.
+    """
+    weights = list[Tensor]()
+    for one, needs in zip(translations, piece_needs(model, translations, device), strict=True):
+        rows = torch.zeros(len(one.target_ids) + 1, len(one.source_ids))
+        if needs.numel():
+            word_of = word_alignment(one, rows, end_piece="").source_word_of
+            pieces = representative_pieces(one.source_pieces, word_of)
+            words = torch.tensor([word_of[piece] for piece in pieces])
+            needs = needs.clamp(min=0) * (needs.amax(dim=1, keepdim=True) >= LEAST_NEED)
+            shares = needs / needs.sum(dim=1, keepdim=True).clamp(min=LEAST_NEED)
+            rows[:-1, pieces] = (shares / torch.bincount(words, minlength=shares.shape[1]))[:, words]
+        weights.append(rows)
+    return weights
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Alignment rules: the decoder layer, the head or heads, and the decoder step whose attention weights align words."""
+"""Alignment rules: words are aligned by attention weights of a layer, head and step, or by leaving out source words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from regard.errors import InputError
 from regard.typed_fields import check_fields
 
 LEAST_AGREEMENT = 0.5
-"""The alignments of a rule whose `agreement` is lower are called unreliable."""
+"""If the `agreement` of the best rule is lower, leaving out source words aligns better than attention weights."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlignmentRule:
-    """A choice of cross-attention weights from which word alignments are read.
+    """What word alignments are computed from: cross-attention weights, or what happens without a source word.
 
     Attributes:
         layer: the decoder layer, counted from 0; -1 = the last; None = the last layer but one, or the only one.
@@ -28,17 +28,19 @@ class AlignmentRule:
             "reads" = the next step, which reads the piece as its input.
         agreement: the fraction of target pieces that the rule aligns with the source word whose removal lowers the
             piece's probability most; None = not measured.
+        by: "attention" = alignments come from these weights; "erasure" = from `erasure_weights` instead.
     """
 
     layer: int | None = None
     head: int | None = None
     step: Literal["predicts", "reads"] = "predicts"
     agreement: float | None = None
+    by: Literal["attention", "erasure"] = "attention"
 
     def weights(
         self, cross: tuple[Pattern, ...], lengths: Sequence[int] | None = None
     ) -> Float[Tensor, "batch target source"]:
-        """Return the attention weights of each target piece on the source pieces, as this rule chooses them.
+        """Return the attention weights of each target piece on the source pieces: those of layer, head and step.
 
         With step="reads", the weights of EOS, which no decoder step reads, are those of the step that predicts EOS.
 
@@ -71,15 +73,22 @@ class AlignmentRule:
 
     @property
     def reliable(self) -> bool:
-        """False if `agreement` is known and below `LEAST_AGREEMENT`."""
-        return self.agreement is None or self.agreement >= LEAST_AGREEMENT
+        """False if alignments come from attention, and `agreement` is known and below `LEAST_AGREEMENT`."""
+        return self.by == "erasure" or self.agreement is None or self.agreement >= LEAST_AGREEMENT
 
     @property
     def source(self) -> str:
-        """The layer, the head or heads, and the step whose weights the rule chooses, as a phrase."""
+        """The layer, the head or heads, and the step whose weights the rule chooses, or the erasure, as a phrase."""
+        if self.by == "erasure":
+            return "the loss of probability without each source word"
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
         head = "mean over heads" if self.head is None else f"head {self.head}"
         return f"{layer}, {head}, the step that {self.step} the piece"
+
+    @property
+    def caption(self) -> str:
+        """What the weights in a picture are."""
+        return self.source if self.by == "erasure" else f"cross-attention, {self.source}"
 
     def __str__(self) -> str:
         """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
@@ -88,7 +97,7 @@ class AlignmentRule:
         layer 2, head 5, the step that reads the piece; 88 % of the target pieces measured have their largest weight on
         the source word without which the model predicts the piece worst
         """
-        if self.agreement is None:
+        if self.agreement is None or self.by == "erasure":
             return self.source
         measured = f"{100 * self.agreement:.0f} % of the target pieces measured have their largest weight on"
         unreliable = "" if self.reliable else "; the alignments are unreliable"

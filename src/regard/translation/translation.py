@@ -167,7 +167,7 @@ class Translation:
         Raises:
             InputError: the name has another ending, or the file cannot be written.
         """
-        return self.alignment.figure(path, title=self.text, rule=self.translator.alignment_rule.source)
+        return self.alignment.figure(path, title=self.text, rule=self.translator.alignment_rule.caption)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
         """Write the trace and the alignments of all `candidates` as one web page that needs no network.
@@ -190,6 +190,7 @@ class Translation:
                 "step": rule.step,
                 "agreement": rule.agreement,
                 "reliable": rule.reliable,
+                "by": rule.by,
             },
             "candidates": [
                 candidate_record(candidate)

@@ -15,7 +15,7 @@ from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.tracing.trace import Trace
 from regard.transformer.int8 import Int8Transformer
 from regard.translation.alignment import Alignment
-from regard.translation.alignment_choice import choose_rule
+from regard.translation.alignment_choice import choose_rule, erasure_weights
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration, sentence_chrf
 from regard.translation.forced_decoding import piece_weights, token_log_probabilities, word_alignment
@@ -224,7 +224,7 @@ class Translator:
         """Return the word alignment of each translation.
 
         The model reads the source and the finished translation in one call; the alignment comes from its attention
-        weights.
+        weights. If the rule aligns by erasure, the model also reads the source without each of its words.
 
         Args:
             translations: results of `translate` or `score` of this translator.
@@ -235,7 +235,11 @@ class Translator:
             ValueError: the layer or the head of the rule does not exist.
         """
         parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read separately
-        weights = piece_weights(self.model, parts, rule or self.alignment_rule, self.device, batch_tokens)
+        rule = rule or self.alignment_rule
+        if rule.by == "erasure":
+            weights = erasure_weights(self.model, parts, self.device)
+        else:
+            weights = piece_weights(self.model, parts, rule, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
         found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
         return [

@@ -21,7 +21,7 @@ caption."""
 LARGEST_FONT_SIZE, TITLE_SIZE, CAPTION_SIZE = 10.0, 12.0, 8.0
 """The largest font size of the words, and the font sizes of the title and the caption, in points."""
 
-CAPTION = "row: translation · column: source · area of a circle: attention weight"
+CAPTION = "row: translation · column: source · area of a circle: weight"
 
 ROTATED_HEIGHT = 0.72
 """The height and width of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
@@ -54,9 +54,10 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
 
     Args:
         title: the text above the grid; empty = no title.
-        rule: where the weights come from, such as "layer 2, head 5", for the caption; empty = the caption names none.
+        rule: what the weights are, such as "cross-attention, layer 2, head 5", for the caption; empty = the caption
+            does not say.
     """
-    captions = [CAPTION, *([f"cross-attention, {rule}"] if rule else [])]
+    captions = [CAPTION, *([rule] if rule else [])]
     fonts = fonts_for(title + "".join([*source, *target]))
     target_width, source_width = (
         max(fonts.width(word, LARGEST_FONT_SIZE) for word in words) for words in (target, source)

@@ -147,3 +147,8 @@ def test_the_page_warns_of_unknown_characters_and_of_an_unreliable_alignment(
     unknown = opened(ruled.translate(["the cat 뷁쀍 sat 뷁"])[0].html(tmp_path / "unknown.html"))
     expect(rule).to_contain_text("The alignments are unreliable.")
     expect(alignment(unknown).locator(".note")).to_contain_text("뷁, 쀍.")
+    by_erasure = replace(translator, alignment_rule=AlignmentRule(layer=2, head=1, agreement=0.45, by="erasure"))
+    opened(by_erasure.translate(["the cat sat"])[0].html(tmp_path / "erasure.html"))
+    expect(rule).to_contain_text("how much less probable the piece is")
+    expect(rule).not_to_contain_text("unreliable")
+    expect(rule.get_by_role("button")).to_have_count(0)

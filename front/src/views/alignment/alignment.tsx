@@ -29,7 +29,7 @@ const hue = computed(() => {
 export function AlignmentView() {
   const say = words();
   if (!trace.value.alignment) return null;
-  const { layer, head, step, agreement, reliable } = trace.value.alignment.rule;
+  const { layer, head, step, agreement, reliable, by } = trace.value.alignment.rule;
   const rare = unknownCharacters(trace.value.source);
   const shown = candidates()[candidate.value];
   const at = chosenUnit.value;
@@ -48,8 +48,8 @@ export function AlignmentView() {
       {drawnAs.value === "lines" ? <Lines key={candidate.value} /> : <Matrix />}
       {rare.length > 0 && <p class="caption note">{say.rareCharacters(rare.join(", "))}</p>}
       <p class="caption rule">
-        {say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{reliable ? "" : ` ${say.unreliable}`}{" "}
-        {!course.value && <button type="button" onClick={showRule}>{say.showHead}</button>}
+        {by === "erasure" ? say.alignedByErasure : say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{reliable ? "" : ` ${say.unreliable}`}{" "}
+        {!course.value && by === "attention" && <button type="button" onClick={showRule}>{say.showHead}</button>}
       </p>
       <Caution />
       <Candidates />
