@@ -315,13 +315,16 @@ def exported_where_gradients_are_on() -> None:
 def recorded(tool: str) -> None:
     """Record a small call, and a call large enough for the C kernel, whose work the tools do not see."""
 
-    def context(x):
-        return attend(x, x, x, mask=Causal()).context
+    def contexts(x, lengths):
+        biased = attend(x, x, x, score=ScaledDot(bias=Alibi()), mask=Causal())
+        return attend(x, x, x, mask=Padding(lengths)).context, biased.context
 
     for n_tokens in (7, 600):
-        given, other = normal(2, 1, 2, n_tokens, 8).float().unbind()
-        program = torch.jit.trace(context, given) if tool == "torch.jit.trace" else make_fx(context)(given)
-        assert_close(program(other), context(other))
+        given, other = normal(2, 2, 2, n_tokens, 8).float().unbind()
+        short, long = torch.tensor([[3, 4], [n_tokens, 5]])
+        by_jit = tool == "torch.jit.trace"
+        program = torch.jit.trace(contexts, (given, short)) if by_jit else make_fx(contexts)(given, short)
+        assert_close(program(other, long), contexts(other, long))
 
 
 TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {

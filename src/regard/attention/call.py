@@ -218,7 +218,8 @@ def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."
         )
-    return Grid(batches[0] if batches else 1, heads, queries, keys)
+    sizes = batches[0] if batches else 1, heads, queries, keys
+    return Grid(*(map(int, sizes) if isinstance(heads, Tensor) else sizes))  # torch.jit.trace makes sizes tensors
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:

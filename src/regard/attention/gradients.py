@@ -96,17 +96,22 @@ def in_forward_mode() -> bool:
     return forward_ad._current_level >= 0 and not torch.compiler.is_compiling()
 
 
+def is_recorded() -> bool:
+    """Return whether torch.jit.trace or make_fx records operations. Numbers read by Python would become constants."""
+    return torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None
+
+
 def are_plain(tensors: Iterable[Tensor]) -> bool:
     """Return whether C code may read the numbers of these tensors from memory.
 
-    False under torch.compile and torch.func, while torch.jit.trace or make_fx records operations (it would record the
-    numbers as constants), for tensor subclasses that redefine operations, and for a tensor with the negative bit (the
-    imaginary part of a conjugate), whose numbers have the opposite sign in memory.
+    False under torch.compile and torch.func, while operations are recorded (see `is_recorded`), for tensor subclasses
+    that redefine operations, and for a tensor with the negative bit (the imaginary part of a conjugate), whose numbers
+    have the opposite sign in memory.
     """
     # in_torch_func() is written out here for speed: every call of attend runs this
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
-    if forward_ad._current_level >= 0 or torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None:
+    if forward_ad._current_level >= 0 or is_recorded():
         return False
     for tensor in tensors:  # noqa: SIM110 (a generator takes three times as long)
         if type(tensor).__torch_dispatch__ is not PLAIN_DISPATCH or tensor.is_neg():

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from regard.attention.gradients import in_torch_func
+from regard.attention.gradients import in_torch_func, is_recorded
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
@@ -16,12 +16,13 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> t
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
-    """Return whether Python may read the numbers of a tensor: True on a CPU, outside of torch.compile and torch.func.
+    """Return whether Python may read the numbers of a tensor: True on a CPU, except where a program is made from them.
 
-    On an accelerator, reading would wait for all queued kernels. Under torch.compile, the numbers would become
-    constants of the compiled program. Under torch.vmap, each element of the tensor stands for several numbers.
+    On an accelerator, reading would wait for all queued kernels. Under torch.compile, torch.jit.trace and make_fx,
+    the numbers would become constants of the program. Under torch.vmap, each element of the tensor stands for several
+    numbers.
     """
-    return lengths.is_cpu and not torch.compiler.is_compiling() and not in_torch_func()
+    return lengths.is_cpu and not (torch.compiler.is_compiling() or in_torch_func() or is_recorded())
 
 
 def check_lengths_not_negative(mask_name: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
