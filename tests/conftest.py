@@ -53,8 +53,8 @@ LONGEST = (
     "test_model_types.py",
     "recurrent/test_model.py",
 )
-"""Files whose tests take the most processor time, in that order, after one that forks its process: a large process
-forks slowly."""
+"""The files whose tests take the most processor time, the longest first. One stands before them: its tests fork their
+process, which is fast only while the process is small."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -34,10 +34,10 @@ def start(model):
 class Laws:
     """The tests; a subclass in a test file with a fixture `model` runs them on its model."""
 
-    def test_it_is_a_translating_model(self, model):
+    def test_the_model_implements_the_protocol(self, model):
         assert isinstance(model, TranslatingModel)
 
-    def test_the_future_never_shows(self, model):
+    def test_later_tokens_never_change_logits(self, model):
         changed = TARGET.clone()
         changed[:, 6:] = (TARGET[:, 6:] + 1) % 31
         before, after = run(model), run(model, target=changed)
@@ -46,7 +46,7 @@ class Laws:
             assert_close(seen[:, :, :6], expected[:, :, :6])
         assert ((after.logits[:, 6:] - before.logits[:, 6:]).abs().amax(dim=-1) > 1e-3).all()
 
-    def test_padding_of_the_source_never_shows(self, model):
+    def test_padding_of_the_source_never_changes_logits(self, model):
         changed = torch.where(SOURCE == 0, 17, SOURCE)
         wider = torch.cat([SOURCE, torch.full((3, 2), 19)], dim=1)
         expected = run(model).logits
@@ -91,20 +91,16 @@ class Laws:
         assert state.n_tokens == 3
         assert_close(model.step(TARGET[:, 3:4], state).logits, first.logits)
 
-    def test_parameters_go_out_and_come_back(self, model):
+    def test_a_state_dict_restores_the_logits(self, model):
         copy = type(model)(model.config).double().eval()
         copy.load_state_dict(model.state_dict())
         assert_close(run(copy).logits, run(model).logits)
 
     @pytest.mark.parametrize(("lengths", "item"), [([12, 11, 7], 0), ([5, 11, 0], 2), ([5, -1, 7], 1)])
     def test_lengths_that_are_not_the_sources_are_refused(self, model, lengths, item):
-        of = torch.tensor(lengths)
-        for read in (
-            lambda: model(SOURCE, of, TARGET),
-            lambda: model.vectors(SOURCE, of, TARGET),
-            lambda: model.start(SOURCE, of),
-        ):
-            assert refusal(ValueError, read) == (
+        source = SOURCE, torch.tensor(lengths)
+        for method, *target in ((model, TARGET), (model.vectors, TARGET), (model.start,)):
+            assert refusal(ValueError, method, *source, *target) == (
                 f"lengths[{item}]={lengths[item]} in a source of 11 tokens; a length counts the tokens before the "
                 "padding, from 1 to 11."
             )

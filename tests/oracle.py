@@ -2,7 +2,9 @@
 
     masks     every mask with the same rule in plain Python
     eager     attention in plain torch, in the data type of its input; its error is due to rounding alone
+    stages    the arguments of `attend` for the options of `eager`
     Largest   records the size of the largest tensor that any operation makes
+    Saved     records the bytes that a forward pass stores for the backward pass
     correct   the check: an error of at most twice that of `eager`
 
 Source of the rule: FlashAttention, tests/test_flash_attn.py ("at most twice the numerical error of a Pytorch
@@ -13,11 +15,13 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard import ScaledDot, Softmax
 from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, Keep, Mask, Padding, Prefix, Window
 
 BATCH, HEADS, KEY_HEADS, D_KEY, D_VALUE = 2, 6, 3, 11, 13
@@ -156,6 +160,17 @@ def eager(
     return weights @ value, weights
 
 
+def stages(
+    scale: float | None = None,
+    softcap: float | None = None,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    sinks: Tensor | None = None,
+) -> dict[str, Any]:
+    """Return the arguments `score` and `normalise` of `attend` for these options of `eager`."""
+    return {"score": ScaledDot(scale, softcap, bias), "normalise": Softmax(temperature, sinks)}
+
+
 def correct(found: Tensor, truth: Tensor, control: Tensor) -> None:
     """Fail unless `found` is at most twice as far from the truth as `control`, which is computed in plain torch.
 
@@ -194,3 +209,24 @@ class Largest(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor):
                 self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.itemsize)
         return result
+
+
+class Saved(torch.autograd.graph.saved_tensors_hooks):
+    """Records the bytes of the tensors that a forward pass stores for the backward pass; shared memory counts once."""
+
+    def __init__(self):
+        self.bytes_at = {}
+        super().__init__(self.save, lambda tensor: tensor)
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+    def save(self, tensor):
+        memory = tensor.untyped_storage()
+        self.bytes_at[memory.data_ptr()] = memory.nbytes()
+        return tensor
+
+    @property
+    def bytes(self):
+        return sum(self.bytes_at.values())

@@ -1,4 +1,4 @@
-"""The message of an expected exception."""
+"""The message of an expected exception, and a message that several files expect."""
 
 from collections.abc import Callable
 
@@ -9,3 +9,9 @@ def refusal(kind: type[BaseException], call: Callable[..., object], /, *argument
     with pytest.raises(kind) as raised:
         call(*arguments, **named)
     return str(raised.value)
+
+
+CHANGED_TENSOR = (
+    "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
+    "computed; clone the tensor before you change it."
+)

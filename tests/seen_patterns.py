@@ -2,15 +2,23 @@
 
 from functools import cache
 
+import pytest
 import torch
 from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, eager, masks, matrix
 
+import regard.attention.weights as weights_module
 from regard import Softmax, attend
 from regard.attention.backends.reference import reference
 
 QUERIES, KEYS = 11, 19
 SINKS = torch.linspace(-2, 3, HEADS, dtype=torch.float64)
 SEEN = ["none", "causal", "causal behind", "window", "padding alone", "keep", "keep nothing", "of all kinds"]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Make blocks of three queries, so that the last block of 11 queries is not full."""
+    monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 3 * BATCH * HEADS * KEYS)
 
 
 def inputs(dtype):

@@ -3,6 +3,7 @@
 import copy
 import signal
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -74,6 +75,21 @@ def normal() -> Callable[..., Tensor]:
         return torch.randn(shape, generator=generator, dtype=dtype)
 
     return draw
+
+
+@pytest.fixture
+def default_type() -> Callable[[torch.dtype], AbstractContextManager[None]]:
+    """default_type(torch.float64) makes this the type of new tensors inside a `with` block."""
+
+    @contextmanager
+    def changed(dtype: torch.dtype) -> Iterator[None]:
+        torch.set_default_dtype(dtype)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    return changed
 
 
 @pytest.fixture

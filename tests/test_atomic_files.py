@@ -8,7 +8,7 @@ import pytest
 from regard.atomic_files import atomic_replace, write_atomically
 
 
-def test_text_and_bytes(tmp_path):
+def test_text_is_written_as_utf_8_and_bytes_as_they_are(tmp_path):
     for content, stored in (("뱀\n", "뱀\n".encode()), (b"\x00\xff", b"\x00\xff")):
         write_atomically(tmp_path / "a", content)
         assert (tmp_path / "a").read_bytes() == stored
@@ -28,7 +28,7 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_fails_half_way_leaves_everything_as_it_was(tmp_path, there):
+def test_an_error_while_writing_leaves_the_old_file_or_none(tmp_path, there):
     path = tmp_path / "a"
     if there:
         path.write_text("old")
@@ -56,14 +56,14 @@ def test_an_existing_file_keeps_its_permissions_and_a_new_one_gets_the_usual_one
     assert new.stat().st_mode == usual.stat().st_mode
 
 
-def test_a_folder_is_in_the_way(tmp_path):
+def test_a_folder_of_that_name_is_refused(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError):
         write_atomically(tmp_path / "a", "new")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
 
 
-def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path):
+def test_the_target_of_a_link_is_written_and_the_link_stays(tmp_path):
     (tmp_path / "far").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
     for content in ("one", "two"):
@@ -81,12 +81,12 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_a_name_as_long_as_names_may_be(tmp_path):
+def test_a_name_of_255_bytes_is_written(tmp_path):
     write_atomically(tmp_path / ("a" * 255), "long")
     assert (tmp_path / ("a" * 255)).read_text() == "long"
 
 
-def test_several_threads_write_the_same_file(tmp_path):
+def test_several_threads_may_write_the_same_file(tmp_path):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda n: write_atomically(tmp_path / "a", str(n)), range(200)))
     assert (tmp_path / "a").read_text() in map(str, range(200))

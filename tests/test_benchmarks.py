@@ -47,7 +47,7 @@ from regard.training.train import train as train_translator
     [calibration, hand_alignment, measure, model_types, number_alignment, recipes, table, sentences],
     ids=lambda module: module.__name__,
 )
-def test_examples_are_true(module):
+def test_doctests_of_the_benchmarks_pass(module):
     found = doctest.testmod(module)
     assert found.attempted > 0
     assert found.failed == 0
@@ -69,7 +69,7 @@ def test_groups_hold_everything_in_order():
         assert {len(group) for group in made} <= {n // 10, n // 10 + 1, 1}
 
 
-def test_everybody_has_as_many_turns_and_the_first_does_not_count():
+def test_functions_take_turns_and_the_first_round_is_not_counted():
     calls = []
 
     def run(name, seconds):
@@ -127,7 +127,7 @@ def test_a_table_is_written_read_and_drawn(tmp_path):
     assert len(before) < 30_000
 
 
-def test_words_are_drawn_as_bars(tmp_path):
+def test_a_picture_over_words_has_bars(tmp_path):
     rows = [{"model": "tiny", "a": 1.0, "b": Spread(2.0, 1.5, 2.5)}, {"model": "small", "a": 3.0, "b": None}]
     picture.draw(picture.Picture(x="model", y=["a", "b"], label="tokens"), "Bars", rows, tmp_path / "bars.svg")
     assert "tiny" in (tmp_path / "bars.svg").read_text()
@@ -146,7 +146,7 @@ def test_the_page_has_the_tables_in_their_order_and_what_was_written_by_hand(tmp
     assert text.index("## By hand") > places[-1]
 
 
-def test_the_command_is_told_without_the_place_that_it_writes_to(monkeypatch):
+def test_the_command_of_a_table_is_without_its_output_folder(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["x", "--quick", "--out", "somewhere", "--length", "8"])
     assert table.command_of("/any/where/attend.py") == "python benchmarks/attend.py --quick --length 8"
 
@@ -193,7 +193,7 @@ def test_a_quick_run_writes_its_table_where_it_is_told_to(script, options, name,
     assert json.loads((tmp_path / f"{name}.json").read_text())["rows"]
 
 
-def test_a_benchmark_of_a_gpu_says_that_there_is_none(monkeypatch):
+def test_a_benchmark_of_a_gpu_is_refused_without_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert refusal(SystemExit, gpu.main, quick=True) == (
         "benchmarks/gpu.py measures a GPU, and PyTorch sees none here; run it where there is one."
@@ -209,7 +209,7 @@ def in_threads(monkeypatch):
         yield
 
 
-def test_a_new_process_is_another_one():
+def test_in_new_process_runs_in_another_process():
     assert measure.in_new_process(os.getpid) != os.getpid()
 
 
@@ -318,7 +318,7 @@ def test_translators_of_a_corpus_are_measured(trained_folder, busy, tmp_path, ca
     assert (row["translator"], row["steps"], row["published"]) == ("en-de Transformer", "2 of 2", None)
 
 
-def test_the_machine_says_how_busy_it_was(busy):
+def test_the_description_of_the_machine_has_its_processor_use(busy):
     assert machine.machine()["busy before"] == "3 %"
 
 

@@ -53,7 +53,7 @@ def test_all_definitions_of_an_inner_function_share_its_checks(test):
 
 
 @pytest.mark.parametrize("later", [1, 0])
-def test_fewer_calls_are_checked_in_later_tests(later):
+def test_after_the_first_tests_fewer_calls_are_checked(later):
     budget, checked = checked_calls.Budget(later), []
     for _ in range(checked_calls.FIRST_TESTS + 2):
         checked_calls.begin_test()

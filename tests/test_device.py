@@ -10,13 +10,13 @@ from regard.errors import InputError
 OTHERS = torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
-def test_devices_that_are_here():
+def test_cpu_is_a_device_by_name_and_number():
     assert device_named("cpu") == device_named(torch.device("cpu")) == torch.device("cpu")
     assert device_named("cpu:0") == torch.device("cpu", 0)
 
 
 @pytest.mark.skipif(OTHERS, reason="PyTorch finds a GPU here, which is faster")
-def test_the_fastest_where_none_is_named():
+def test_without_a_gpu_the_default_device_is_the_cpu():
     assert device_named(None) == torch.device("cpu")
 
 
@@ -34,11 +34,11 @@ def test_the_fastest_where_none_is_named():
         ),
     ],
 )
-def test_devices_that_are_not(name, message):
+def test_devices_that_do_not_exist_are_refused(name, message):
     assert refusal(InputError, device_named, name) == message
 
 
-def test_a_number_that_is_too_large(monkeypatch):
+def test_a_device_number_that_is_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert device_named("cuda:1") == torch.device("cuda", 1)

@@ -67,16 +67,16 @@ def test_the_python_of_a_page_prints_what_it_shows(path, tmp_path, monkeypatch):
     check_sessions(path)
 
 
-SHOWN = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
+BLOCKS = [block for block in blocks("docs/command-line.md", "console") if block not in blocks("README.md", "console")]
 """The console blocks of docs/command-line.md that are not in the README."""
 
 
-@pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0])
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[0])
 def test_commands_print_what_the_page_shows(block, tmp_path):
     check_commands(block, tmp_path)
 
 
-def test_every_block_is_of_a_kind_that_is_run_or_only_read():
+def test_every_block_is_of_a_language_that_is_run_or_only_read():
     for path in PAGES:
         assert set(re.findall(r"^```(\w+)$", (ROOT / path).read_text(), re.M)) <= {"pycon", "console", "bash", "text"}
 
@@ -98,7 +98,7 @@ def test_the_table_of_backends_says_what_runs(path):
                     assert_close(attend(*read, **parts).context, pattern.apply(pattern.value), atol=1e-5, rtol=1e-4)
 
 
-def test_a_table_by_hand():
+def test_a_table_of_backends_by_hand():
     x = torch.zeros(1, 1, 3, 4)
     plain, weighed = attend(x, x, x).pattern, attend(x, x, x, normalise=Sigmoid()).pattern
     lines = table({"Group": {"[A](a.md)": plain, "[B](b.md)": weighed}}).splitlines()
@@ -157,7 +157,7 @@ def test_the_site_has_every_page_with_its_pictures(site):
 
 
 @pytest.mark.slow
-def test_no_mark_and_no_formula_is_left_in_the_site(site):
+def test_the_site_has_no_unreplaced_mark_or_formula(site):
     for path in site.rglob("*.html"):
         assert not re.search(r"<!-- (picture|computed by|reference|kinds|backends)|\$\$", path.read_text()), path
 
@@ -173,7 +173,7 @@ def test_the_site_loads_nothing_from_elsewhere(site):
 
 
 @pytest.mark.slow
-def test_nothing_that_is_made_lies_beside_the_pages(site):
+def test_no_generated_file_is_beside_the_pages(site):
     pictures = (path for path in DOCS.rglob("*") if path.is_file() and path.suffix in (".svg", ".png", ".html"))
     kept = {path.name for path in pictures if path.parent != DOCS / "explorer"}
     assert kept == {"alignment.png", "snake.png", "eye.svg"}

@@ -23,13 +23,8 @@ def run(command: str, folder: Path) -> str:
     """Run a command line in 80 columns without colour."""
     words = shlex.split(command)
     words = [sys.executable, "-m", "regard", *words[1:]] if words[0] == "regard" else words
-    environment = os.environ | {
-        "COLUMNS": "80",
-        "NO_COLOR": "1",
-        "PYTHONPATH": str(ROOT / "src"),
-        "HF_HUB_OFFLINE": "1",
-    }
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    settings = {"COLUMNS": "80", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(words, cwd=folder, env=os.environ | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -62,13 +57,10 @@ def check_commands(block: str, folder: Path) -> None:
             assert printed == shown
 
 
-def test_every_block_is_of_a_kind_that_is_run():
-    kinds = {
-        language
-        for document in ("README.md", "CONTRIBUTING.md")
-        for language, _ in BLOCK.findall((ROOT / document).read_text())
-    }
-    assert kinds <= {"bash", "console", "pycon", "python"}
+def test_every_block_is_of_a_language_that_is_run():
+    for document in ("README.md", "CONTRIBUTING.md"):
+        languages = {language for language, _ in BLOCK.findall((ROOT / document).read_text())}
+        assert languages <= {"bash", "console", "pycon", "python"}
 
 
 def test_python_sessions_of_the_readme_print_what_they_show():
@@ -98,7 +90,7 @@ def test_the_korean_readme_has_the_same_code():
     assert blocks("README.ko.md") == blocks("README.md")
 
 
-def test_the_pictures_and_files_that_the_documents_name_are_there():
+def test_pictures_and_files_that_the_documents_name_exist():
     for document in ("README.md", "README.ko.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)]+)\)", (ROOT / document).read_text()):
             path, _, section = target.partition("#")

@@ -12,7 +12,7 @@ def test_a_missing_package_is_named_with_what_installs_it():
     )
 
 
-def test_a_message_is_one_clean_line_and_not_too_long():
+def test_a_message_is_one_line_of_visible_characters_and_cut_in_the_middle():
     assert str(InputError("a\nb \x1b[31m \u202e\ud800")) == "a⏎b ‹1B›[31m ‹202E›‹D800›"
     line = str(InputError("begin " + "x" * 10_000 + " end."))
     assert line.startswith("begin xxx")

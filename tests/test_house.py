@@ -86,7 +86,7 @@ def imports(tree: ast.AST, module: str, inside: bool = False) -> list[tuple[str,
     return found
 
 
-def wrong_arrows(name: str, text: str) -> list[str]:
+def forbidden_imports(name: str, text: str) -> list[str]:
     module = name.removesuffix(".py").replace("/", ".")
     room = room_of(module.removesuffix(".__init__"))
     wrong = []
@@ -104,8 +104,8 @@ def test_a_room_may_import_only_from_rooms_below_it():
     assert [room for place, room in enumerate(rooms) if not MAY_IMPORT[room] <= set(rooms[: place + 1])] == []
 
 
-def test_imports_point_one_way():
-    assert [wrong for name, text in FILES.items() for wrong in wrong_arrows(name, text)] == []
+def test_every_import_is_of_a_room_that_may_be_imported():
+    assert [wrong for name, text in FILES.items() for wrong in forbidden_imports(name, text)] == []
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_imports_point_one_way():
         ("regard/errors.py", "import torch", []),
     ],
 )  # fmt: skip
-def test_a_wrong_arrow_is_seen(name, text, wrong):
-    assert wrong_arrows(name, text) == [f"{name} imports {module}" for module in wrong]
+def test_a_forbidden_import_is_found(name, text, wrong):
+    assert forbidden_imports(name, text) == [f"{name} imports {module}" for module in wrong]
 
 
 def import_graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
@@ -150,7 +150,7 @@ def test_no_files_import_each_other_in_a_circle():
     TopologicalSorter(import_graph(TREES)).prepare()  # raises CycleError
 
 
-def test_circles_are_seen():
+def test_a_circle_of_imports_is_found():
     files = {
         "regard/a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from regard.b import B",
         "regard/b.py": "def f():\n    from regard.room import c",
@@ -189,7 +189,7 @@ def test_no_scripts_import_each_other_in_a_circle():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def test_circles_of_scripts_are_seen():
+def test_a_circle_of_scripts_is_found():
     scripts = {
         "a.ts": 'import "./page.css";\nimport type {\n  B,\n} from "./views/b";',
         "views/b.tsx": 'import { x } from "npm";\nexport { c } from "../c";',
@@ -237,7 +237,7 @@ def test_scripts_import_only_from_the_rooms_below():
     assert forbidden_imports_of_scripts(script_graph(SCRIPTS)) == []
 
 
-def test_forbidden_imports_of_scripts_are_seen():
+def test_forbidden_imports_of_scripts_are_found():
     graph = {
         "views/heads/a.ts": {"views/heads/b.ts", "views/map/b.ts", "parts/c.ts"},
         "parts/c.ts": {"views/medium.tsx"},
@@ -289,7 +289,7 @@ def meeting_without_a_space(text: str) -> list[str]:
     return [found[0] for segment in raised for found in MEETING.finditer(segment)]
 
 
-def test_what_a_comment_names_on_the_other_side_of_the_page_exists():
+def test_names_and_files_of_the_front_end_in_comments_exist():
     missing = []
     for name, text in FILES.items():
         paths = re.findall(r"()front/src/([\w./-]+)\b", text)  # a path without a word, and below a word in a file
@@ -323,6 +323,6 @@ def test_no_words_of_a_message_run_together():
         ('"one"\n    "two "\n    "three"\n    "four"', 2),
     ],
 )
-def test_words_that_run_together_are_seen(message, wrong):
+def test_words_that_run_together_are_found(message, wrong):
     assert len(meeting_without_a_space(f"def f():\n  raise ValueError(\n    {message}\n  )\n")) == wrong
     assert meeting_without_a_space(f"x = [\n    {message}\n]\n") == []

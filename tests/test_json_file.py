@@ -11,13 +11,17 @@ def test_a_file_is_read(tmp_path):
     assert read_json(tmp_path / "a.json") == {"a": [1, "é"]}
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 200_000, b'{"a":' * 200_000])
-def test_what_is_not_json_is_a_value_error(tmp_path, content):
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff"])
+def test_a_file_that_is_not_json_is_a_value_error(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError):
         read_json(tmp_path / "a.json")
-    if len(content) > 9:
-        assert str(error.value) == "its brackets are nested too deeply"
+
+
+@pytest.mark.parametrize("content", [b"[" * 200_000, b'{"a":' * 200_000])
+def test_brackets_that_are_nested_too_deeply_are_refused(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    assert refusal(ValueError, read_json, tmp_path / "a.json") == "its brackets are nested too deeply"
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

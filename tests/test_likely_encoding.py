@@ -24,7 +24,7 @@ def test_the_encoding_is_named(text, codec, name):
     assert likely_encoding(text.encode(codec)) == name
 
 
-def test_a_text_cut_within_a_character():
+def test_a_text_that_ends_within_a_character_is_recognised():
     for text in ("뱀은 독이 있다", "Das Mädchen aß", "a 😀 and 😀"):
         data = text.encode()
         for size in range(len(data)):
@@ -33,7 +33,7 @@ def test_a_text_cut_within_a_character():
     assert not any(ends_within_character(text.encode(codec)) for text, codec, _ in SENTENCES)
 
 
-def test_any_bytes_have_an_answer():
+def test_any_bytes_have_a_likely_encoding():
     for first in range(256):
         assert likely_encoding(bytes([first, 0xFF, 0x80, first]))
     assert likely_encoding(b"") == "LATIN1"

@@ -22,20 +22,15 @@ from verdict import install_verdict, watching_verdict
 import regard
 
 ROOT = Path(__file__).parent.parent
+PADDING = torch.ones(2, 5)
+"""For each token of two texts: 1, since none is padding."""
 
 
 @pytest.mark.slow
 def test_three_types_get_their_verdicts(tmp_path):
     details = tmp_path / "details.json"
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.model_types",
-        "--types",
-        "bert,falcon,mamba",
-        "--details",
-        str(details),
-    ]
+    options = ["--types", "bert,falcon,mamba", "--details", str(details)]
+    command = [sys.executable, "-m", "benchmarks.model_types", *options]
     page = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "| bert | exact | exact |  |" in page
     assert "| falcon | exact | refused |  |" in page
@@ -45,7 +40,7 @@ def test_three_types_get_their_verdicts(tmp_path):
     assert bert["left"]["eager"]["compare"]["n_equal"] == bert["left"]["n_references"] == 2
 
 
-def test_a_walk_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+def test_types_that_have_been_tried_are_not_tried_again(tmp_path, monkeypatch, capsys):
     details = tmp_path / "details.jsonl"
     details.write_text(json.dumps({"type": "bert", "watching": "exact", "install": "partly", "remark": "seen"}) + "\n")
     asked = []
@@ -63,7 +58,7 @@ def test_a_walk_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     assert page.count("| mamba | no attention | not tried |  |") == 2
 
 
-def test_a_trial_ends_with_its_time_or_its_process(monkeypatch):
+def test_a_trial_that_takes_too_long_or_whose_process_ends_has_a_remark(monkeypatch):
     def forever(name):
         while True:
             pass
@@ -116,9 +111,6 @@ def test_a_configuration_is_shrunk_in_its_parts_and_keeps_a_layer_of_each_kind()
     assert split(16, 3) == [5, 5, 6]
 
 
-PADDING = torch.ones(2, 5)
-
-
 @torch.no_grad()
 def watched(change=0.0):
     """Return the watched steps of a PyTorch attention layer, and its weights plus `change`."""
@@ -130,7 +122,7 @@ def watched(change=0.0):
     return record.steps, [Reference("", weights + change)]
 
 
-def test_equal_weights_are_found_and_other_weights_are_told():
+def test_equal_weights_are_counted_and_differing_and_missing_ones_reported():
     assert compare_steps(*watched(), PADDING).n_equal == 1
     other = compare_steps(*watched(change=1e-3), PADDING)
     assert other.n_equal == 0
@@ -144,7 +136,7 @@ def test_the_last_tokens_of_weights_are_compared_where_the_model_returns_no_othe
     assert part_difference(weights, weights[..., :5, :5], PADDING) > 0.0
 
 
-def test_what_a_model_writes_is_compared():
+def test_generated_texts_and_their_weights_are_compared():
     from transformers import AlbertConfig, LlamaConfig
 
     assert generation(AlbertConfig()) == {}
@@ -155,7 +147,7 @@ def test_what_a_model_writes_is_compared():
         assert (one["written"], one["compared"], one["check"] < 1e-5) == (True, True, True)
 
 
-def test_padding_does_not_count():
+def test_weights_of_padding_are_not_compared():
     steps, (reference,) = watched()
     reference.weights[1, :, 3:] += 1
     assert compare_steps(steps, [reference], PADDING).differing
@@ -164,23 +156,17 @@ def test_padding_does_not_count():
     assert compare_steps(steps, [reference], padding).n_equal == 1
 
 
-def test_weights_are_told_from_other_tensors():
+def test_only_tensors_of_rows_that_sum_to_1_are_taken_for_weights():
     assert seen_attention.is_weights(torch.ones(2, 3, 4).softmax(-1))
     assert not seen_attention.is_weights(torch.ones(2, 3, 4))
     assert not seen_attention.is_weights(torch.ones(3, 4).softmax(-1))
 
 
 def run(**changes):
+    """Return what a trial finds in a run in which all is right, with some entries changed."""
     compare = {"n_equal": 2, "worst": 0.0, "differing": {}, "missing": [], **changes.pop("compare", {})}
-    return {
-        "bits": True,
-        "steps": 2,
-        "unseen": {},
-        "check": 0.0,
-        "compare": compare,
-        "softmax_in_unseen": [],
-        **changes,
-    }
+    usual = {"bits": True, "steps": 2, "unseen": {}, "check": 0.0, "compare": compare, "softmax_in_unseen": []}
+    return usual | changes
 
 
 def details(n_references=2, install=None, **changes):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusals import refusal
 
 import regard
 
@@ -24,34 +25,30 @@ def loaded_by(program):
     return ast.literal_eval(done.stdout.splitlines()[-1])
 
 
-def test_import_brings_nothing_heavy():
+def test_import_regard_imports_nothing_heavy():
     assert loaded_by("import regard") == []
 
 
-def test_the_command_line_brings_nothing_heavy_until_a_verb_runs():
+def test_the_command_line_imports_nothing_heavy_until_a_verb_runs():
     assert loaded_by("import regard.cli.main") == []
 
 
-def test_a_name_brings_torch_but_not_transformers():
+def test_public_names_import_torch_but_not_transformers():
     loaded = loaded_by("import regard; regard.attend; regard.install; regard.trace")
     assert "torch" in loaded
     assert "transformers" not in loaded
 
 
-def test_every_name_of_the_stub_is_there_and_public():
+def test_every_name_of_the_stub_is_public_and_can_be_imported():
     stub = ast.parse((Path(regard.__file__).parent / "__init__.pyi").read_text())
     names = {alias.name for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert names == set(regard.__all__)
     assert all(getattr(regard, name).__module__.startswith("regard.") for name in names)
 
 
-def test_an_unknown_name_is_refused():
-    with pytest.raises(AttributeError) as refusal:
-        _ = regard.atend
-    assert str(refusal.value) == "module 'regard' has no attribute 'atend'; nearest: attend, Pattern, Latents"
-    with pytest.raises(AttributeError) as refusal:
-        _ = regard.zzzz
-    assert str(refusal.value) == "module 'regard' has no attribute 'zzzz'"
+@pytest.mark.parametrize(("name", "nearest"), [("atend", "; nearest: attend, Pattern, Latents"), ("zzzz", "")])
+def test_an_unknown_name_is_refused(name, nearest):
+    assert refusal(AttributeError, getattr, regard, name) == f"module 'regard' has no attribute {name!r}{nearest}"
 
 
 def undocumented(name: str) -> list[str]:

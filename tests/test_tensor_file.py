@@ -8,7 +8,7 @@ from regard import InputError
 from regard.tensor_file import write_tensors
 
 
-def test_what_is_written_is_read(tmp_path, normal):
+def test_written_tensors_are_read_equal(tmp_path, normal):
     tensors = {"turned": normal(3, 5).T, "learned": normal(7).requires_grad_()}
     write_tensors(tmp_path / "a.safetensors", tensors)
     read = load_file(tmp_path / "a.safetensors")
@@ -17,7 +17,7 @@ def test_what_is_written_is_read(tmp_path, normal):
     assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_missing_folder_and_a_folder_as_file_are_refused(tmp_path):
     assert refusal(InputError, write_tensors, tmp_path / "none" / "a", {}) == (
         f"cannot write {tmp_path}/none/a: there is no folder {tmp_path}/none; make it first."
     )

@@ -32,7 +32,7 @@ def run(model, x):
 
 
 def watch(attention):
-    """Return the attention step that `watching` recorded, and the weights that `attention` stored in `KEPT`."""
+    """Return the pattern of the one attention step that `watching` recorded; `keep` stores weights in `KEPT`."""
     model, x = model_of(attention), torch.randn(BATCH, TOKENS, HEADS * WIDTH)
     plain = run(model, x)
     with regard.watching(model) as watched:

@@ -314,9 +314,7 @@ NORMALISERS: Mapping[str, Kind] = {
     "Softmax, cold": Kind(build=lambda grid: Softmax(temperature=0.0), smooth=False),
     "Softmax, sinks": Kind(build=lambda grid: Softmax(sinks=normal(grid.heads, of="sinks")), sum="at most 1"),
     "Softmax, cold, sinks": Kind(
-        build=lambda grid: Softmax(temperature=0.0, sinks=normal(grid.heads, of="sinks")),
-        sum="at most 1",
-        smooth=False,
+        build=lambda grid: Softmax(temperature=0.0, sinks=normal(grid.heads, of="sinks")), sum="at most 1", smooth=False
     ),
     "SoftmaxPlusOne": Kind(build=lambda grid: SoftmaxPlusOne(), sum="at most 1"),
     "Sparsemax": Kind(build=lambda grid: Sparsemax()),
@@ -358,10 +356,7 @@ NORMALISERS: Mapping[str, Kind] = {
 
 def turned(rule: Rotary) -> Kind:
     """Return the kind of rotary positions by this rule; the positions of queries and keys both count from 0."""
-    return Kind(
-        build=lambda grid: lambda x: rule(x, torch.arange(x.shape[2])),
-        by_position=True,
-    )
+    return Kind(build=lambda grid: lambda x: rule(x, torch.arange(x.shape[2])), by_position=True)
 
 
 def added(vectors: Callable[[int], Tensor], parametric: bool = False) -> Kind:
@@ -410,6 +405,8 @@ STAGES: Mapping[str, Mapping[str, Kind]] = {
     "positions": POSITIONS,
 }
 EVERY = [(stage, name) for stage, kinds in STAGES.items() for name in kinds]
+USUAL = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
+"""The kinds of a case that names no others."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -470,16 +467,24 @@ class Case:
 
 
 def built(
-    names: Mapping[str, str], sizes: tuple[int, int], heads: tuple[int, int], batch: tuple[int, int, int], number: int
+    names: Mapping[str, str],
+    sizes: tuple[int, int] = (5, 7),
+    heads: tuple[int, int] = (6, 3),
+    batch: tuple[int, int, int] = (2, 2, 2),
+    number: int = 0,
 ) -> Case:
-    """Return the case of the named kinds with these sizes, and with random numbers seeded by `number`."""
+    """Return a case: `names` of kinds by stage, queries and keys, heads and batch, and a seed of its random numbers.
+
+    The other stages have their usual kinds; `heads` and `batch` are as in HEADS and BATCHES.
+    """
+    names = USUAL | names
     grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # no items where any has none
     with torch.random.fork_rng(devices=[]):  # first parameters are drawn; the same ones whatever ran before
         torch.default_generator.manual_seed(0)
         parts = {stage: STAGES[stage][name].build(grid) for stage, name in names.items()}
-    place = parts.pop("positions")
-    query = place(normal(batch[0], heads[0], sizes[0], WIDTH, of=("query", number)))
-    key = place(normal(batch[1], heads[1], sizes[1], WIDTH, of=("key", number)))
+    add_positions = parts.pop("positions")
+    query = add_positions(normal(batch[0], heads[0], sizes[0], WIDTH, of=("query", number)))
+    key = add_positions(normal(batch[1], heads[1], sizes[1], WIDTH, of=("key", number)))
     value = normal(batch[2], heads[1], sizes[1], D_VALUE, of=("value", number))
     return Case(grid=grid, query=query, key=key, value=value, names=names, **parts)
 

@@ -1,11 +1,11 @@
-"""The attention function: contexts against a loop in float64, the numbers of an article, NaN, gradients, dropout."""
+"""The attention function: contexts against a loop in float64, by hand, NaN, gradients, dropout."""
 
 import math
 from itertools import cycle
 
 import pytest
 import torch
-from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HALF, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix, stages
 from torch.testing import assert_close
 
 import regard.attention.backends.fused as fused_backend
@@ -49,23 +49,20 @@ def test_context_and_weights_are_right_under_every_mask(inputs, monkeypatch, que
 
 
 OPTIONS = {
-    "scale": ({"scale": 0.9}, {}),
-    "negative scale": ({"scale": -0.9}, {}),
-    "no scale": ({"scale": 0.0}, {}),
-    "softcap": ({"softcap": 0.7}, {}),
-    "bias": ({"bias": (BATCH, HEADS, 5, 17)}, {}),
-    "bias for all": ({"bias": (5, 17)}, {}),
-    "bias by head and key": ({"bias": (HEADS, 1, 17)}, {}),
-    "bias by query": ({"bias": (5, 1)}, {}),
-    "temperature": ({}, {"temperature": 0.4}),
-    "sinks": ({}, {"sinks": SINKS}),
-    "all of them": (
-        {"scale": 0.9, "softcap": 2.3, "bias": (HEADS, 5, 17)},
-        {"temperature": 1.9, "sinks": SINKS},
-    ),
-    "bias and temperature": ({"bias": (BATCH, 1, 5, 17)}, {"temperature": 1.9}),
+    "scale": {"scale": 0.9},
+    "negative scale": {"scale": -0.9},
+    "no scale": {"scale": 0.0},
+    "softcap": {"softcap": 0.7},
+    "bias": {"bias": (BATCH, HEADS, 5, 17)},
+    "bias for all": {"bias": (5, 17)},
+    "bias by head and key": {"bias": (HEADS, 1, 17)},
+    "bias by query": {"bias": (5, 1)},
+    "temperature": {"temperature": 0.4},
+    "sinks": {"sinks": SINKS},
+    "all of them": {"scale": 0.9, "softcap": 2.3, "bias": (HEADS, 5, 17), "temperature": 1.9, "sinks": SINKS},
+    "bias and temperature": {"bias": (BATCH, 1, 5, 17), "temperature": 1.9},
 }
-
+"""By name: options of `reference`; of a bias, the shape."""
 
 SOME_MASKS = "none", "causal from the start", "causal behind", "padding", "keep"
 
@@ -76,16 +73,14 @@ SOME_MASKS = "none", "causal from the start", "causal behind", "padding", "keep"
     + [(options, "of all kinds", dtype) for options in OPTIONS for dtype in DTYPES],
 )
 def test_every_option_of_score_and_normaliser_is_right_under_masks(inputs, normal, options, name, dtype):
-    of_score, of_normaliser = (dict(part) for part in OPTIONS[options])
-    query, key, value = inputs(5, 17, dtype)
-    if "bias" in of_score:
-        of_score["bias"] = normal(*of_score["bias"], dtype=dtype)
-    mask, sees = masks(5, 17)[name]
-    seen = attend(query, key, value, mask=mask, score=ScaledDot(**of_score), normalise=Softmax(**of_normaliser))
-    if "bias" in of_score:
-        of_score["bias"] = of_score["bias"].expand(BATCH, HEADS, 5, 17)
-    formula = {"keep": matrix(sees, BATCH, HEADS, 5, 17), **of_score, **of_normaliser}
-    truth, control = reference(query, key, value, **formula), eager(query, key, value, **formula)
+    options, (query, key, value), (mask, sees) = dict(OPTIONS[options]), inputs(5, 17, dtype), masks(5, 17)[name]
+    if "bias" in options:
+        options["bias"] = normal(*options["bias"], dtype=dtype)
+    seen = attend(query, key, value, mask=mask, **stages(**options))
+    if "bias" in options:
+        options["bias"] = options["bias"].expand(BATCH, HEADS, 5, 17)
+    options["keep"] = matrix(sees, BATCH, HEADS, 5, 17)
+    truth, control = reference(query, key, value, **options), eager(query, key, value, **options)
     correct(seen.context, truth[0], control[0])
     correct(seen.pattern.dense(), truth[1], control[1])
 
@@ -111,7 +106,7 @@ def test_the_pattern_has_the_bias_that_the_kernel_used(normal, dtype):
     assert_close(seen.pattern.scores(), bias.to(dtype).float().expand(2, 3, 5, 17))
 
 
-def test_the_weights_do_not_suffer_from_half_precision(inputs):
+def test_weights_of_half_types_are_computed_in_float32(inputs):
     for dtype in HALF:
         query, key, value = inputs(5, 7, dtype)
         truth = reference(query, key, value)[1]
@@ -141,48 +136,47 @@ def test_self_attention_by_hand():
     assert_close(steps.context, seen.context[0, 0])
 
 
-# What a row that sees nothing, a NaN, an empty axis gives
+# Queries that see no key, and NaN
+
+
+FIRST_TWO = torch.arange(5) < 2
 
 
 @pytest.mark.parametrize("softcap", [None, 1.7])
 @pytest.mark.parametrize("temperature", [0.0, 1.0, 0.4])
 @pytest.mark.parametrize("sinks", [None, SINKS])
 @pytest.mark.parametrize(
-    "mask", [Causal(-2), ~Keep(torch.tensor([False, False, True, True, True])[:, None]), "bias"], ids=repr
+    ("mask", "bias", "blind"),
+    [
+        (Causal(-2), None, FIRST_TWO),
+        (Keep(FIRST_TWO[:, None]), None, ~FIRST_TWO),
+        (None, torch.zeros(5, 1).masked_fill(FIRST_TWO[:, None], -math.inf), FIRST_TWO),
+    ],
+    ids=["causal", "keep", "bias"],
 )
-def test_a_query_that_sees_no_key_reads_nothing(inputs, mask, sinks, temperature, softcap):
-    bias = torch.tensor([-math.inf, -math.inf, 0.0, 0.0, 0.0])[:, None] if mask == "bias" else None
-    mask = None if mask == "bias" else mask
-    blind, live = (slice(0, 2), slice(2, 5)) if isinstance(mask, Causal | None) else (slice(2, 5), slice(0, 2))
-    query, key, value = inputs(5, 17)
-    seen = attend(
-        query,
-        key,
-        value,
-        mask=mask,
-        score=ScaledDot(softcap=softcap, bias=bias),
-        normalise=Softmax(temperature=temperature, sinks=sinks),
-    )
+def test_a_query_that_sees_no_key_reads_nothing(inputs, mask, bias, blind, sinks, temperature, softcap):
+    options = {"softcap": softcap, "bias": bias, "temperature": temperature, "sinks": sinks}
+    seen = attend(*inputs(5, 17), mask=mask, **stages(**options))
     top = seen.pattern.top(3)
     for part in (seen.context, seen.pattern.dense(), seen.pattern.entropy(), top.weights):
         assert bool((part[:, :, blind] == 0).all())
         assert not bool(part.isnan().any())
     assert bool((top.keys[:, :, blind] == -1).all())
-    assert bool((top.keys[:, :, live, 0] >= 0).all())
-    assert sinks is not None or bool((seen.context[:, :, live] != 0).all())
+    assert bool((top.keys[:, :, ~blind, 0] >= 0).all())
+    assert sinks is not None or bool((seen.context[:, :, ~blind] != 0).all())
 
 
 @pytest.mark.parametrize("softcap", [None, 1.7])
 @pytest.mark.parametrize("mask", [None, Causal()])
 @pytest.mark.parametrize("keys", [7, 17])
-def test_nan_in_a_query_shows_in_its_row_and_nowhere_else(inputs, keys, mask, softcap):
+def test_nan_in_a_query_shows_in_its_row_and_in_no_others(inputs, keys, mask, softcap):
     query, key, value = inputs(5, keys)
     whole = attend(query, key, value, mask=mask, score=ScaledDot(softcap=softcap))
     query = query.clone()
     query[1, 4, 2, 7] = math.nan
     seen = attend(query, key, value, mask=mask, score=ScaledDot(softcap=softcap))
     assert bool(seen.context[1, 4, 2].isnan().all())
-    visible = slice(None) if mask is None else slice(0, 2 + keys - 5 + 1)
+    visible = slice(None) if mask is None else slice(0, keys - 2)  # the third of five queries
     assert bool(seen.pattern[1, 4, 2, visible].isnan().all())
     assert bool(seen.pattern.entropy()[1, 4, 2].isnan())
     assert bool(seen.pattern.top(3).weights[1, 4, 2].isnan().all())
@@ -226,36 +220,23 @@ MASKS_FOR_GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize("options", ["plain", "bias", "softcap", "sinks", "temperature", "all"])
+@pytest.mark.parametrize("options", ["", "bias", "softcap", "sinks", "temperature", "bias softcap sinks temperature"])
 @pytest.mark.parametrize("mask", MASKS_FOR_GRADIENTS)
 def test_gradients_of_the_context_are_right(normal, monkeypatch, mask, options):
     monkeypatch.setattr(fused_backend, "BLOCK_QUERIES", 2)
     monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 2 * 2 * 17 * 2)
-    tensors = [
-        normal(*shape, dtype=torch.float64) for shape in [(2, 2, 3, 2), (2, 1, 17, 2), (2, 1, 17, 3), (2, 3, 17), (2,)]
-    ]
-    for tensor in tensors:
-        tensor.requires_grad_()
+    shapes = (2, 2, 3, 2), (2, 1, 17, 2), (2, 1, 17, 3), (2, 3, 17), (2,)
+    tensors = [normal(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
 
     def context(query, key, value, bias, sinks):
-        score = ScaledDot(
-            softcap=1.3 if options in ("softcap", "all") else None, bias=bias if options in ("bias", "all") else None
-        )
-        normalise = Softmax(
-            temperature=0.7 if options in ("temperature", "all") else 1.0,
-            sinks=sinks if options in ("sinks", "all") else None,
-        )
-        return attend(query, key, value, mask=MASKS_FOR_GRADIENTS[mask], score=score, normalise=normalise).context
+        every = {"bias": bias, "softcap": 1.3, "sinks": sinks, "temperature": 0.7}
+        chosen = {name: every[name] for name in options.split()}
+        return attend(query, key, value, mask=MASKS_FOR_GRADIENTS[mask], **stages(**chosen)).context
 
-    used = context(*tensors)
-    torch.autograd.backward(used.sum())
-    for tensor in tensors[:3]:
-        assert tensor.grad is not None
-        assert not bool(tensor.grad.isnan().any())
     assert torch.autograd.gradcheck(context, tensors, fast_mode=True)
 
 
-def test_gradients_are_right_in_every_single_number(normal):
+def test_each_number_of_a_gradient_is_right(normal):
     tensors = [normal(*s, dtype=torch.float64).requires_grad_() for s in [(1, 2, 3, 2), (1, 1, 5, 2), (1, 1, 5, 3)]]
     for score in (ScaledDot(), ScaledDot(softcap=1.3)):
         assert torch.autograd.gradcheck(lambda *qkv, s=score: attend(*qkv, mask=Causal(), score=s).context, tensors)
@@ -296,7 +277,7 @@ def test_dropout_drops_weights_and_scales_up_the_rest(normal, mask, score):
     assert abs(int(dropped.sum()) / n - 0.25) < 5 * math.sqrt(0.25 * 0.75 / n)
 
 
-def test_dropout_in_blocks_has_the_gradient_of_what_it_kept(normal):
+def test_dropout_in_blocks_has_the_gradient_of_the_weights_it_kept(normal):
     torch.manual_seed(0)
     value = torch.eye(7).expand(2, 3, 7, 7).clone().requires_grad_()
     context = attend(normal(2, 3, 5, 11), normal(2, 3, 7, 11), value, score=ScaledDot(softcap=2.3), dropout=0.5).context

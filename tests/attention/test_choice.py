@@ -15,22 +15,16 @@ from regard import (
     Ask,
     Causal,
     Distance,
-    Documents,
-    Grid,
-    Keep,
     MultiHeadAttention,
-    Padding,
     RelativeBias,
     ScaledDot,
     Sigmoid,
     Softmax,
     Sparsemax,
-    Window,
     attend,
     explain_backend,
     use_backend,
 )
-from regard.attention.backends.reference import reference
 from regard.attention.pattern import Pattern
 
 
@@ -47,13 +41,13 @@ def test_a_backend_by_name_holds_within_its_block_alone(normal):
     assert_close(tiled.context, fused.context)
 
 
-def test_it_reaches_into_modules(normal):
+def test_a_backend_by_name_is_used_inside_modules(normal):
     module = MultiHeadAttention(6, 2)
     with use_backend("tiled"):
         assert module(normal(1, 5, 6)).attended.backend == "tiled"
 
 
-def test_an_error_within_the_block_ends_it(normal):
+def test_an_error_in_the_block_ends_the_use_of_a_backend(normal):
     with pytest.raises(ZeroDivisionError), use_backend("tiled"):
         _ = 1 / 0
     assert attend(*normal(3, 1, 1, 2, 3)).backend == "fused"
@@ -89,14 +83,14 @@ ONE_PASS = "tiled: it computes the statistics that `ask` names and the context i
     ],
     ids=str,
 )
-def test_what_is_asked_of_the_pattern_counts_in_the_choice(normal, options, explained):
+def test_asking_for_statistics_changes_the_choice(normal, options, explained):
     x = normal(1, 2, 19, 3)
     assert explain_backend(x, x, x, ask=Ask(top=2), **options) == explained
     assert attend(x, x, x, ask=Ask(top=2), **options).backend == explained.split(":")[0]
 
 
 @pytest.mark.parametrize("name", ["fused", "tiled"])
-def test_what_is_asked_of_the_pattern_changes_no_name(normal, name):
+def test_asking_for_statistics_does_not_change_a_backend_set_by_name(normal, name):
     x = normal(1, 2, 19, 3)
     with use_backend(name):
         assert explain_backend(x, x, x, ask=Ask()) == f"{name}: set by use_backend"
@@ -118,7 +112,7 @@ def test_what_is_asked_of_the_pattern_changes_no_name(normal, name):
     ],
     ids=["dropout", "trained bias", "trained rule"],
 )
-def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, options, reason):
+def test_few_weights_are_computed_by_math_and_many_by_tiles(normal, monkeypatch, options, reason):
     x = normal(1, 2, 31, 5)
     assert attend(x, x, x, **options).backend == "math"
     assert explain_backend(x, x, x, **options) == f"math: {reason}"
@@ -138,47 +132,14 @@ def test_many_weights_are_never_built_and_few_are_by_name(normal, monkeypatch, o
     )
 
 
-def test_a_bias_that_no_backward_pass_comes_to_is_fused(normal):
+def test_a_bias_without_gradients_is_fused(normal):
     x = normal(1, 2, 31, 5)
     with torch.no_grad():
         assert attend(x, x, x, score=ScaledDot(bias=RelativeBias(2))).backend == "fused"
     assert attend(x, x, x, score=ScaledDot(bias=torch.zeros(1))).backend == "fused"
 
 
-# Every backend against the loop (flex: test_flex.py)
-
-
-MASKS = {
-    "none": None,
-    "causal": Causal(),
-    "window or padding": Window(5, 1) | Padding(torch.tensor([3, 0])),
-    "documents": Documents(torch.arange(47) // 13),
-    "keep by head": Keep(torch.rand(2, 4, 41, 47, generator=torch.Generator().manual_seed(3)) < 0.3),
-}
-
-
-@pytest.fixture(scope="module")
-def call():
-    """Return query, key and value: two batch items, four query heads, two key heads, more keys than queries."""
-    random = torch.Generator().manual_seed(5)
-    return [torch.randn(2, h, n, 8, generator=random) for h, n in ((4, 41), (2, 47), (2, 47))]
-
-
-@pytest.mark.parametrize("mask", MASKS)
-def test_every_backend_gives_what_the_definition_gives(call, mask):
-    query, key, value = call
-    grid = Grid(2, 4, 41, 47)
-    keep = None if MASKS[mask] is None else MASKS[mask].keep(grid.whole(), torch.device("cpu")).expand(grid.shape)
-    expected, weights = reference(query, key, value, keep=keep, scale=0.9)
-    for name in ("fused", "math", "tiled"):
-        with use_backend(name):
-            seen = attend(query, key, value, mask=MASKS[mask], score=ScaledDot(scale=0.9))
-        assert seen.backend == name
-        assert_close(seen.context.double(), expected, rtol=1e-5, atol=1e-5)
-        assert_close(seen.pattern.dense().double(), weights, rtol=1e-4, atol=1e-6)
-
-
-def test_the_reference_does_what_it_says(normal):
+def test_the_reference_backend_computes_contexts_in_the_type_of_the_call(normal):
     query, key, value = normal(1, 4, 7, 5), normal(2, 2, 11, 5), normal(1, 2, 11, 3)
     options = {
         "score": ScaledDot(softcap=2.0, bias=Alibi()),

@@ -45,6 +45,6 @@ def test_parts_with_other_fields_are_not_equal():
     assert set(again) == set(parts)
 
 
-def test_the_default_stages_of_a_pattern_can_be_recognised(normal):
+def test_the_stages_of_a_default_call_equal_new_default_objects(normal):
     call = attend(*normal(3, 1, 2, 5, 7).unbind(), mask=Causal()).pattern.call
     assert (call.score, call.mask, call.normalise) == (ScaledDot(), Causal(), Softmax())

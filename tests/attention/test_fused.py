@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.nn.functional as F
-from oracle import HALF, Largest, correct, eager, matrix
+from oracle import HALF, Largest, Saved, correct, eager, matrix
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
@@ -20,6 +20,15 @@ from regard.attention.backends.reference import reference
 from regard.attention.call import Call
 from regard.attention.scores.biases.bias import Bias
 from regard.attention.scores.score import Score
+
+
+@pytest.fixture
+def kernel_calls(monkeypatch):
+    """Return the list of the arguments (query, key, value, mask, …) that PyTorch's kernel was given."""
+    calls, kernel = [], fused_backend.kernel
+    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: calls.append(call) or kernel(*call, **more))
+    return calls
+
 
 LONG = 4099
 RULES = {
@@ -81,25 +90,22 @@ def kept(name, queries):
 
 
 @pytest.mark.parametrize("mask", [Causal(), Window(5, 0), Causal() & Padding(torch.tensor([25, 25]))], ids=repr)
-def test_the_newest_token_needs_no_mask_and_only_the_keys_it_reaches(normal, monkeypatch, mask):
-    given, kernel = [], fused_backend.kernel
-    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call) or kernel(*call, **more))
+def test_one_query_is_computed_without_a_mask_over_the_keys_that_it_sees(normal, kernel_calls, mask):
     query, key = normal(2, 3, 1, 5), normal(2, 3, 29, 5)
     seen = attend(query, key, key, mask=mask)
-    [(_, keys, _, attn_mask, *_)] = given
+    [(_, keys, _, attn_mask, *_)] = kernel_calls
     assert attn_mask is None
     assert keys.shape[2] == int((seen.pattern.dense() > 0)[0, 0, 0].sum()) <= 29
     assert_close(seen.context, seen.pattern.dense() @ key)
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_vectors_that_lie_apart_build_no_matrix_either(normal, which):
+def test_the_matrix_is_not_built_for_vectors_whose_numbers_lie_apart_in_memory(normal, which):
     tensors = [normal(1, 2, 300, 8) for _ in range(3)]
     expected = attend(*tensors).context
     tensors[which] = tensors[which].mT.contiguous().mT
-    with Largest() as forward:
+    with Largest() as forward, use_backend("fused"):
         seen = attend(*tensors)
-    assert seen.backend == "fused"
     assert forward.numbers < 300 * 300
     assert_close(seen.context, expected)
 
@@ -118,7 +124,7 @@ def in_many_threads(work):
         sys.setswitchinterval(before)
 
 
-def test_which_kernels_other_calls_may_have_is_left_alone(normal):
+def test_torchs_switches_of_kernels_are_left_alone_in_every_thread(normal):
     few = normal(1, 2, 5, 8)  # fewer keys than fill a register
 
     def enabled():
@@ -135,12 +141,10 @@ def test_which_kernels_other_calls_may_have_is_left_alone(normal):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_a_bias_is_copied_for_a_temperature_alone(normal, monkeypatch, temperature):
-    given, kernel = [], fused_backend.kernel
-    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call[3]) or kernel(*call, **more))
+def test_a_bias_is_copied_for_a_temperature_alone(normal, kernel_calls, temperature):
     query, bias = normal(1, 2, 17, 8), normal(2, 17, 17)
     attend(query, query, query, score=ScaledDot(bias=bias), normalise=Softmax(temperature=temperature))
-    [attn_mask] = given
+    [(_, _, _, attn_mask, *_)] = kernel_calls
     assert (attn_mask.data_ptr() == bias.data_ptr()) is (temperature == 1)
 
 
@@ -154,45 +158,37 @@ def test_a_bias_is_copied_for_a_temperature_alone(normal, monkeypatch, temperatu
     ],
     ids=["causal and padding", "causal and keep", "padding and a bias", "keep and a bias"],
 )
-def test_what_is_built_for_blocks_is_kept_for_no_backward_pass(normal, monkeypatch, mask, bias):
+def test_masks_of_blocks_are_not_stored_for_the_backward_pass(normal, monkeypatch, mask, bias):
     query, key, value = (normal(2, 3, 1009, 8).requires_grad_() for _ in range(3))
     score = ScaledDot(bias=None if bias is None else normal(*bias))
 
     def run():
-        kept = {}  # bytes, by where they are; those of the input are among them
-
-        def keep(tensor):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with Saved() as saved:
             context = attend(query, key, value, mask=mask, score=score).context
-        return context, torch.autograd.grad(context.square().sum(), (query, key, value)), sum(kept.values())
+        return context, torch.autograd.grad(context.square().sum(), (query, key, value)), saved.bytes
 
-    few, few_gradients, _ = run()
+    whole, whole_gradients, _ = run()
     monkeypatch.setattr(fused_backend, "BLOCK_WEIGHTS", 1009 * 1009)
     with Largest() as largest:
-        many, many_gradients, n_bytes = run()
+        in_blocks, gradients_in_blocks, n_bytes = run()
     assert largest.numbers <= 2 * 3 * fused_backend.BLOCK_QUERIES * 1009
     assert n_bytes <= 4 * 4 * query.numel()  # query, key, value and context
-    assert_close(many, few)
-    assert_close(many_gradients, few_gradients)
+    assert_close(in_blocks, whole)
+    assert_close(gradients_in_blocks, whole_gradients)
 
 
 @pytest.mark.parametrize(
     "mask", [None, Keep(torch.arange(1009) % 3 > 0)], ids=["bias alone", "no larger than the bias"]
 )
-def test_a_bias_that_lies_there_is_handed_over_as_it_is(normal, monkeypatch, mask):
-    given, kernel = [], fused_backend.kernel
-    monkeypatch.setattr(fused_backend, "kernel", lambda *call, **more: given.append(call[3]) or kernel(*call, **more))
+def test_a_bias_tensor_is_not_cut_into_blocks(normal, monkeypatch, kernel_calls, mask):
     monkeypatch.setattr(fused_backend, "BLOCK_WEIGHTS", 1009)
     query = normal(2, 3, 1009, 8)
     with use_backend("fused"):
         attend(query, query, query, mask=mask, score=ScaledDot(bias=normal(3, 1009, 1009)))
-    assert [attn_mask.shape for attn_mask in given] == [(1, 3, 1009, 1009)]
+    assert [attn_mask.shape for _, _, _, attn_mask, *_ in kernel_calls] == [(1, 3, 1009, 1009)]
 
 
-def test_queries_that_see_nothing_read_0_whatever_they_hold(normal):
+def test_queries_that_see_no_key_read_0_even_if_they_are_infinite(normal):
     query, key = normal(1, 1, 2, 3), normal(1, 1, 7, 3)
     query[:, :, 0] = math.inf
     query.requires_grad_()
@@ -204,7 +200,7 @@ def test_queries_that_see_nothing_read_0_whatever_they_hold(normal):
 
 
 @pytest.mark.parametrize("mask", [Keep(torch.zeros(2, 1, 1, 29).bool()), Window(3, 2, offset=40)], ids=repr)
-def test_who_sees_nothing_reads_0_though_a_kernel_takes_false_for_a_number(normal, monkeypatch, mask):
+def test_queries_that_see_no_key_read_0_even_by_a_kernel_whose_masks_are_finite_numbers(normal, monkeypatch, mask):
     torchs = F.scaled_dot_product_attention
 
     def cudnns(query, key, value, attn_mask, **options):  # on an H100, of half types
@@ -233,7 +229,9 @@ def test_who_sees_nothing_reads_0_though_a_kernel_takes_false_for_a_number(norma
         (torch.bfloat16, 8, False, True, 6),
     ],
 )
-def test_grouped_heads_come_to_cuda_as_its_kernels_take_them(normal, monkeypatch, dtype, width, causal, masked, heads):
+def test_cuda_kernels_get_grouped_heads_in_a_form_they_support(
+    normal, monkeypatch, dtype, width, causal, masked, heads
+):
     query, key = normal(2, 6, 17, width).to(dtype), normal(2, 2, 17, width).to(dtype)
     value, mask = normal(2, 2, 17, width).to(dtype), torch.zeros(1, 1, 17, 1, dtype=dtype) if masked else None
     given, torchs = [], F.scaled_dot_product_attention
@@ -254,7 +252,7 @@ def test_grouped_heads_come_to_cuda_as_its_kernels_take_them(normal, monkeypatch
     correct(context, truth, eager(query, key, value, keep=keep, scale=0.3)[0])
 
 
-def test_on_cuda_no_float64_is_said_to_be_fused():
+def test_on_cuda_float64_is_not_fused():
     with FakeTensorMode():
         few, many = (torch.empty(1, 2, n, 8, dtype=torch.float64, device="cuda") for n in (5, 4099))
         assert explain_backend(few, few, few) == "math: on CUDA the fused kernels have no float64"
@@ -262,14 +260,14 @@ def test_on_cuda_no_float64_is_said_to_be_fused():
         assert explain_backend(many.float(), many.float(), many.float()).startswith("fused: ")
 
 
-def test_what_builds_the_matrix_is_seen_to_build_it(normal):
+def test_the_largest_tensor_of_plain_torch_is_the_matrix(normal):
     query = normal(1, 1, 211, 5)
     with Largest() as plain:
         eager(query, query, query)
     assert plain.numbers >= 211 * 211
 
 
-def test_attending_computes_no_weights(normal, monkeypatch):
+def test_attend_computes_no_weights_of_the_pattern(normal, monkeypatch):
     looked = []
     for name in ("scores_of", "rows_of", "block_tiles"):
         monkeypatch.setattr(weights, name, lambda *_, name=name: looked.append(name))
@@ -322,7 +320,7 @@ class Distance(Score):
         return -torch.cdist(query, key).square()
 
 
-def test_another_score_needs_no_change_of_ours(normal):
+def test_a_score_of_the_users_own_is_computed_by_the_tiled_backend(normal):
     query, key, value = normal(2, 6, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
     reason = unsupported_reason(Call.of(query, key, value, Distance(), None, Softmax()), 0.0)
     assert reason == "the fused kernel computes dot products, not Distance"

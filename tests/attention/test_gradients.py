@@ -9,18 +9,7 @@ from torch.testing import assert_close
 import regard.attention.backends.fused as fused_backend
 import regard.attention.gradients as gradients
 import regard.attention.weights as weights_module
-from regard import (
-    Additive,
-    Alibi,
-    Causal,
-    Entmax,
-    Hard,
-    ScaledDot,
-    Softmax,
-    Sparsemax,
-    StraightThrough,
-    attend,
-)
+from regard import Additive, Alibi, Causal, Entmax, Hard, ScaledDot, Softmax, Sparsemax, StraightThrough, attend
 from regard.attention.call import Call
 from regard.attention.gradients import are_plain, checkpointed
 
@@ -53,7 +42,7 @@ def loss(request, normal, monkeypatch):
     return lambda query: attend(query, key, value, mask=Causal(), **KINDS[request.param]).context.square().sum()
 
 
-def test_torch_func_has_the_gradient_of_a_backward_pass(normal, loss):
+def test_the_gradient_by_torch_func_is_that_of_a_backward_pass(normal, loss):
     query = normal(1, 2, 7, 4, dtype=torch.float64).requires_grad_()
     (expected,) = torch.autograd.grad(loss(query), query)
     assert_close(grad(loss)(query.detach()), expected)
@@ -71,7 +60,7 @@ def test_forward_derivatives_are_those_of_a_backward_pass(normal, loss):
         assert_close(forward_ad.unpack_dual(loss(forward_ad.make_dual(query, direction))).tangent, derivative)
 
 
-def test_a_batch_of_its_own(normal, loss):
+def test_vmap_of_a_loss_and_of_its_gradient_equals_a_loop(normal, loss):
     queries = normal(3, 1, 2, 7, 4, dtype=torch.float64)
     assert_close(vmap(loss)(queries), torch.stack([loss(query) for query in queries]))
     assert_close(vmap(grad(loss))(queries), torch.stack([grad(loss)(query) for query in queries]))
@@ -91,14 +80,12 @@ def test_gradients_of_a_network_by_torch_func(normal):
         def forward(self):
             return attend(query, key, value, score=self.score).context.sum()
 
-    reader = Reader()
-    found = grad(lambda given: functional_call(reader, given))(
-        {f"score.{n}": p.detach() for n, p in parameters.items()}
-    )
+    reader, detached = Reader(), {f"score.{name}": parameter.detach() for name, parameter in parameters.items()}
+    found = grad(lambda given: functional_call(reader, given))(detached)
     assert_close(tuple(found.values()), expected)
 
 
-def test_what_is_recomputed_is_not_kept(normal):
+def test_a_checkpointed_function_is_called_again_in_the_backward_pass_alone(normal):
     calls = []
 
     def square(x):
@@ -150,15 +137,14 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
 
     monkeypatch.setattr(gradients, "checkpoint", kept)
     query = normal(1, 2, 19, 4).requires_grad_()
-    backend = (
-        fused_backend.fused_context if options else weights_module.context_of
-    )  # as on a GPU, where fused kernels have dropout
+    # attend chooses the fused backend with dropout only on a GPU
+    backend = fused_backend.fused_context if options else weights_module.context_of
     call = Call.of(query, query, query, options.get("score", ScaledDot()), None, Softmax())
     backend(call, 0.5).sum().backward()
     assert given == [{query.device}]
 
 
-def test_plain_tensors_are_just_numbers():
+def test_tensors_of_a_transformation_of_torch_are_not_plain():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     assert are_plain([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])

@@ -59,7 +59,7 @@ def test_statistics_need_no_float64(normal, on_mps, reduce):
 def test_weights_need_no_float64(normal, on_mps, normalise):
     query, key = normal(2, 3, 17, 5), normal(2, 3, 23, 5)
     pattern = attend(query, key, key, normalise=normalise).pattern
-    # what alpha 3 leaves of the digits of a small weight, and 23 bits of those of noise
+    # a small weight of alpha 3 is the square root of a difference; the noise has 23 bits in float32
     assert_close(on_mps(pattern.dense), pattern.dense(), rtol=1e-5, atol=1e-3)
 
 

@@ -43,27 +43,25 @@ def pooled(weights: Tensor, keep: Tensor, level: int, pool: str) -> Tensor:
     return squares.masked_fill(~allowed, math.nan).float()
 
 
-def allowed(pattern: Pattern, head: int | None) -> Tensor:
+def exact(pattern: Pattern) -> tuple[Tensor, Tensor]:
+    """Return the softmax of every head in float64, and which keys it may attend to [heads queries keys]."""
     keep = pattern.keep(pattern.grid.whole())
-    if keep is None:
-        return torch.ones(QUERIES, KEYS, dtype=torch.bool)
-    by_head = keep.expand(pattern.shape)[0]
-    return by_head.any(dim=0) if head is None else by_head[head]
+    keep = torch.ones(HEADS, QUERIES, KEYS).bool() if keep is None else keep.expand(pattern.shape)[0]
+    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
+    scores = (query @ key.mT / math.sqrt(WIDTH))[0].masked_fill(~keep, -math.inf)
+    return scores.softmax(dim=-1).nan_to_num(0.0), keep
 
 
-def check(pattern: Pattern, weights: Tensor, head: int | None, tolerance: float = 2e-6) -> None:
+def check(pyramid: Pyramid, weights: Tensor, keep: Tensor) -> None:
     """Fail unless every level, by mean and by maximum, equals the pooled float64 weights."""
-    pyramid = Pyramid(pattern, head)
     for level in range(8):
         if level == STORED_LEVEL:
             for row in range(len(pyramid.row_is_stored)):
                 pyramid.compute(row)
         rows, columns = map(range, pyramid.shape(level))
         for pool in ("mean", "max"):
-            wanted = pooled(weights, allowed(pattern, head), level, pool)
-            seen = pyramid.read(level, rows, columns, pool)
-            assert seen.dtype == torch.float32
-            torch.testing.assert_close(seen, wanted, rtol=0, atol=tolerance, equal_nan=True)
+            seen, wanted = pyramid.read(level, rows, columns, pool), pooled(weights, keep, level, pool)
+            torch.testing.assert_close(seen, wanted, rtol=0, atol=2e-6, equal_nan=True)
 
 
 MASKS = {
@@ -73,71 +71,39 @@ MASKS = {
     "window": Window(before=20, after=5),
     "causal and padding": Causal() & Padding(torch.tensor([59])),
     "two ranges": Window(before=3, after=0) | Keep(torch.arange(KEYS) < 2),
+    "by head": Keep(torch.rand(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(3)) < 0.02),
 }
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_softmax_of_float64_is_pooled(mask):
-    pattern = made(mask=mask)
-    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
-    scores = (query @ key.mT / math.sqrt(WIDTH))[0, 3].masked_fill(~allowed(pattern, 3), -math.inf)
-    check(pattern, torch.softmax(scores, dim=-1).nan_to_num(0.0), head=3)
-
-
-@pytest.mark.parametrize(
-    "stages",
-    [
-        {"normalise": Softmax(temperature=0.5, sinks=torch.tensor([0.0, 1.0, 2.0, 3.0]))},
-        {"score": ScaledDot(scale=0.3, softcap=2.0, bias=Alibi()), "mask": Causal()},
-        {"normalise": Softmax(temperature=0.0)},
-        {"normalise": Sparsemax(), "mask": Causal(offset=-10)},
-    ],
-)
-def test_other_formulas_equal_the_dense_pattern(stages):
-    pattern = made(**stages)
-    check(pattern, made(torch.float64, **stages).dense()[0, 2], head=2)
-
-
-OWN_MASKS = Keep(torch.rand(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(3)) < 0.02)
-
-
-@pytest.mark.parametrize("mask", [None, Causal(), Window(before=20, after=5), OWN_MASKS], ids=repr)
-def test_the_mean_over_heads_is_pooled(mask):
-    pattern = made(mask=mask)
-    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
-    masked = [~allowed(pattern, head) for head in range(HEADS)]
-    scores = (query @ key.mT / math.sqrt(WIDTH))[0].masked_fill(torch.stack(masked), -math.inf)
-    check(pattern, torch.softmax(scores, dim=-1).nan_to_num(0.0).mean(dim=0), head=None)
-
-
-def test_the_mean_over_heads_of_another_normaliser_is_pooled():
-    pattern = made(mask=Causal(), normalise=Sparsemax())
-    check(pattern, pattern.dense()[0].double().mean(dim=0), head=None)
-
-
-SHOWN = [[0, 3, *range(5, 40), *range(43, 71)], [1, *range(4, 31), *range(34, 80), 82]]
+OTHERS = {
+    "temperature and sinks": {"normalise": Softmax(temperature=0.5, sinks=torch.tensor([0.0, 1.0, 2.0, 3.0]))},
+    "softcap and bias": {"score": ScaledDot(scale=0.3, softcap=2.0, bias=Alibi()), "mask": Causal()},
+    "temperature 0": {"normalise": Softmax(temperature=0.0)},
+    "sparsemax": {"normalise": Sparsemax(), "mask": Causal(offset=-10)},
+}
+SHOWN = [0, 3, *range(5, 40), *range(43, 71)], [1, *range(4, 31), *range(34, 80), 82]
 """Positions of queries and keys, of which some at both ends and in the middle are left out."""
 
 
-@pytest.mark.parametrize("mask", [None, Causal(), Causal(offset=-40), Window(before=20, after=5), OWN_MASKS], ids=repr)
-@pytest.mark.parametrize("head", [2, None])
-def test_tokens_that_are_not_shown_are_left_out_of_every_level(mask, head):
+@pytest.mark.parametrize("shown", [None, SHOWN], ids=["all tokens", "some tokens"])
+@pytest.mark.parametrize("head", [3, None])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_levels_are_pooled_from_the_softmax_of_a_head_or_the_mean_over_heads(mask, head, shown):
     pattern = made(mask=mask)
-    query, key = pattern.query.double(), pattern.key.double().repeat_interleave(2, dim=1)
-    keep = torch.stack([allowed(pattern, one) for one in range(HEADS)])
-    weights = torch.softmax((query @ key.mT / math.sqrt(WIDTH))[0].masked_fill(~keep, -math.inf), dim=-1).nan_to_num(
-        0.0
-    )
+    weights, keep = exact(pattern)
     weights, keep = (weights.mean(dim=0), keep.any(dim=0)) if head is None else (weights[head], keep[head])
-    weights, keep = (full[SHOWN[0]][:, SHOWN[1]] for full in (weights, keep))
-    pyramid = Pyramid(pattern, head, (SHOWN[0], SHOWN[1]))
-    for level in range(8):
-        if level == STORED_LEVEL:
-            for row in range(len(pyramid.row_is_stored)):
-                pyramid.compute(row)
-        for pool in ("mean", "max"):
-            seen = pyramid.read(level, *map(range, pyramid.shape(level)), pool)
-            torch.testing.assert_close(seen, pooled(weights, keep, level, pool), rtol=0, atol=2e-6, equal_nan=True)
+    if shown is not None:
+        weights, keep = (full[shown[0]][:, shown[1]] for full in (weights, keep))
+    check(Pyramid(pattern, head, shown), weights, keep)
+
+
+@pytest.mark.parametrize("head", [2, None])
+@pytest.mark.parametrize("stages", OTHERS.values(), ids=OTHERS)
+def test_levels_of_other_formulas_are_pooled_from_the_dense_pattern(stages, head):
+    pattern = made(**stages)
+    weights, (_, keep) = made(torch.float64, **stages).dense()[0], exact(pattern)
+    weights, keep = (weights.mean(dim=0), keep.any(dim=0)) if head is None else (weights[head], keep[head])
+    check(Pyramid(pattern, head), weights, keep)
 
 
 def test_a_part_equals_that_part_of_the_level():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, MASKS, SIZES, eager, masks, matrix, near
+from oracle import BATCH, D_KEY, D_VALUE, HEADS, KEY_HEADS, MASKS, SIZES, eager, masks, matrix, near, row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -22,7 +22,7 @@ def inputs(normal):
 
 
 @pytest.mark.parametrize(("queries", "keys", "name"), MASKS)
-def test_the_oracle_is_torchs_math(inputs, queries, keys, name):
+def test_context_and_weights_under_every_mask_are_torchs(inputs, queries, keys, name):
     query, key, value = inputs(queries, keys)
     keep = matrix(masks(queries, keys)[name][1], BATCH, HEADS, queries, keys)
     context, weights = reference(query, key, value, keep=keep)
@@ -45,12 +45,9 @@ def test_bias_and_scale_are_torchs(inputs, normal, queries, keys, scale):
 @pytest.mark.parametrize(
     "options", [{"softcap": 0.7}, {"temperature": 0.3}, {"sinks": torch.linspace(-2, 2, HEADS, dtype=torch.float64)}]
 )
-def test_what_torch_has_not_is_the_formula_in_plain_torch(inputs, options):
+def test_options_that_torch_lacks_are_the_formula_in_plain_torch(inputs, options):
     query, key, value = inputs(5, 17)
-    for found, expected in zip(
-        reference(query, key, value, **options), eager(query, key, value, **options), strict=True
-    ):
-        near(found, expected)
+    near(reference(query, key, value, **options), eager(query, key, value, **options))
 
 
 def test_by_hand():
@@ -58,19 +55,10 @@ def test_by_hand():
     key = torch.tensor([0.0, math.log(3.0)], dtype=torch.float64).reshape(1, 1, 2, 1)
     value = torch.tensor([8.0, 4.0]).reshape(1, 1, 2, 1)
     context, weights = reference(one, key, value)
-    near(weights.flatten(), torch.tensor([1 / 4, 3 / 4], dtype=torch.float64))
-    near(context.flatten(), torch.tensor([5.0], dtype=torch.float64))
-    near(
-        reference(one, key, value, sinks=torch.zeros(1))[1].flatten(),
-        torch.tensor([1 / 5, 3 / 5], dtype=torch.float64),
-    )
-    near(
-        reference(one, key, value, temperature=0.5)[1].flatten(),
-        torch.tensor([1 / 10, 9 / 10], dtype=torch.float64),
-    )
+    near(weights, row(1 / 4, 3 / 4))
+    near(context, row(5.0))
+    near(reference(one, key, value, sinks=torch.zeros(1))[1], row(1 / 5, 3 / 5))
+    near(reference(one, key, value, temperature=0.5)[1], row(1 / 10, 9 / 10))
     assert reference(one, key, value, temperature=0.0)[1].flatten().tolist() == [0.0, 1.0]
-    assert reference(one, key[:, :, [1, 0, 1]], value[:, :, [1, 0, 1]], temperature=0.0)[1].flatten().tolist() == [
-        0.5,
-        0,
-        0.5,
-    ]
+    tied = reference(one, key[:, :, [1, 0, 1]], value[:, :, [1, 0, 1]], temperature=0.0)
+    assert tied[1].flatten().tolist() == [0.5, 0, 0.5]

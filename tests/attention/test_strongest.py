@@ -9,7 +9,7 @@ from regard.attention.strongest import strongest_first
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 4, 11])
-def test_it_is_a_stable_sort(dtype, n):
+def test_the_largest_weights_come_first_and_of_equal_ones_the_lower_key(dtype, n):
     generator = torch.Generator().manual_seed(0)
     weights = torch.randint(-3, 4, (5, 7, 11), generator=generator).to(dtype) / 7
     weights[0, 0, 3], weights[0, 1, 2] = -torch.inf, torch.inf
@@ -31,7 +31,7 @@ def sorted_rows(weights, n):
 @pytest.mark.parametrize("keys", [7, 40, 300])
 @pytest.mark.parametrize("normalise", [Softmax(), Sigmoid(), Entmax(), Hard(), TalkingHeads(2)], ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_equal_weights_are_named_from_the_first_key_on(normal, keys, normalise, dtype):
+def test_of_equal_weights_the_first_keys_are_the_top_keys(normal, keys, normalise, dtype):
     key = normal(1, 2, keys, 8).to(dtype)
     query = torch.zeros(1, 2, 3, 8, dtype=dtype)
     normalise = normalise.to(dtype) if isinstance(normalise, torch.nn.Module) else normalise

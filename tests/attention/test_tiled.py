@@ -7,7 +7,7 @@ from itertools import cycle
 
 import pytest
 import torch
-from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix
+from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix, stages
 from torch.testing import assert_close
 
 from regard import (
@@ -38,7 +38,7 @@ OPTIONS = {
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Return the list of the patterns that the C kernel processed."""
+    """Return the list of the calls that the C kernel has computed."""
     assert engine.c_function("regard_attention") is not None, "these tests need a C compiler"
     monkeypatch.setattr(choose, "has_avx2", lambda: True)  # the same choices on every processor
     seen, read = [], engine.read
@@ -46,15 +46,11 @@ def passes(monkeypatch):
     return seen
 
 
-def call(sinks=None, temperature=1.0, **score):
-    return {"score": ScaledDot(**score), "normalise": Softmax(temperature, sinks)}
-
-
 @pytest.mark.parametrize(
     ("queries", "keys", "name", "dtype", "options"),
     [(*case, dtype, options) for case, dtype, options in zip(MASKS, cycle(DTYPES), cycle(OPTIONS))],
 )
-def test_the_compiled_pass_is_right(normal, passes, queries, keys, name, dtype, options):
+def test_contexts_of_the_c_kernel_are_right(normal, passes, queries, keys, name, dtype, options):
     mask, sees = masks(queries, keys)[name]
     options = OPTIONS[options]
     query = normal(BATCH, HEADS, queries, D_KEY, dtype=dtype)
@@ -64,7 +60,7 @@ def test_the_compiled_pass_is_right(normal, passes, queries, keys, name, dtype, 
         eager(*(x.to(wide).expand(BATCH, -1, -1, -1) for x in (query, key, value)), keep=keep, **options)[0]
         for wide in (torch.float64, dtype)
     )
-    seen = attend(query, key, value, mask=mask, **call(**options))
+    seen = attend(query, key, value, mask=mask, **stages(**options))
     assert seen.backend == "tiled"
     assert len(passes) == 1
     assert seen.context.dtype == dtype
@@ -80,7 +76,7 @@ SCORES = {
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_any_score_will_do(normal, passes, score):
+def test_the_c_kernel_takes_any_score(normal, passes, score):
     query, key, value = normal(3, 2, 2, 23, 4).unbind()
     mask = Causal() & Padding(torch.tensor([23, 17]))
     with torch.no_grad():
@@ -91,59 +87,59 @@ def test_any_score_will_do(normal, passes, score):
 
 @pytest.mark.parametrize("softcap", [1e-44, 1e30])
 @pytest.mark.parametrize("temperature", [1.0, 1e-38])
-def test_factors_that_float32_cannot_hold(normal, passes, softcap, temperature):
+def test_a_softcap_and_a_temperature_may_be_out_of_the_range_of_float32(normal, passes, softcap, temperature):
     """Scores whose product is 0 stay 0, and all other scores keep their sign."""
     query, value = torch.tensor([0.0, 1.0]).view(1, 1, 2, 1), normal(1, 1, 3, 5)
     key = torch.tensor([-1.0, 0.0, 2.0]).view(1, 1, 3, 1)
-    seen = attend(query, key, value, **call(softcap=softcap, temperature=temperature))
+    seen = attend(query, key, value, **stages(softcap=softcap, temperature=temperature))
     assert len(passes) == 1
     assert_close(seen.context[0, 0, 0], value[0, 0].mean(0))
     assert_close(seen.context, (seen.pattern.dense().double() @ value.double()).float())
 
 
-PER_QUERY = {
+UNEQUAL_ROWS = {
     "causal": {"mask": Causal()},
     "a window": {"mask": Window(9, 0)},
     "a matrix": {"mask": Keep(torch.rand(1, 1, 300, 300, generator=torch.Generator().manual_seed(3)) < 0.5)},
     "a bias": {"score": ScaledDot(bias=torch.linspace(-1, 1, 300)[:, None] * torch.linspace(-2, 2, 300))},
     "a rule": {"score": ScaledDot(bias=Alibi())},
 }
-OTHER = {
+EQUAL_ROWS = {
     "none": {},
     "padding": {"mask": Padding(torch.tensor([217]))},
     "a bias": {"score": ScaledDot(bias=torch.ones(300))},
 }
 
 
-@pytest.mark.parametrize("kind", PER_QUERY)
-def test_where_it_is_faster_than_the_fused_kernel_it_is_taken_instead(normal, passes, kind):
+@pytest.mark.parametrize("kind", UNEQUAL_ROWS)
+def test_a_call_whose_queries_see_different_keys_is_left_to_the_c_kernel(normal, passes, kind):
     many = normal(1, 6, 300, 4)
     with use_backend("fused"):
-        expected = attend(many, many, many, **PER_QUERY[kind])
+        expected = attend(many, many, many, **UNEQUAL_ROWS[kind])
     assert passes == []
-    seen = attend(many, many, many, **PER_QUERY[kind])
+    seen = attend(many, many, many, **UNEQUAL_ROWS[kind])
     assert (seen.backend, expected.backend, len(passes)) == ("tiled", "fused", 1)
     assert_close(seen.context, expected.context, rtol=1e-5, atol=1e-5)
-    assert explain_backend(many, many, many, **PER_QUERY[kind]) == (
+    assert explain_backend(many, many, many, **UNEQUAL_ROWS[kind]) == (
         "tiled: exact, and faster than the fused kernel for this call"
     )
 
 
-@pytest.mark.parametrize("kind", OTHER)
-def test_where_every_query_sees_the_same_keys_it_is_faster_in_float32_alone(normal, passes, kind):
+@pytest.mark.parametrize("kind", EQUAL_ROWS)
+def test_a_call_whose_queries_see_the_same_keys_is_left_to_the_c_kernel_in_float32_alone(normal, passes, kind):
     many = normal(1, 6, 300, 4)
     with use_backend("fused"):
-        expected = attend(many, many, many, **OTHER[kind])
-    seen = attend(many, many, many, **OTHER[kind])
+        expected = attend(many, many, many, **EQUAL_ROWS[kind])
+    seen = attend(many, many, many, **EQUAL_ROWS[kind])
     assert (seen.backend, expected.backend, len(passes)) == ("tiled", "fused", 1)
     assert_close(seen.context, expected.context, rtol=1e-5, atol=1e-5)
     half = many.bfloat16()
-    assert attend(half, half, half, **OTHER[kind]).backend == "fused"
+    assert attend(half, half, half, **EQUAL_ROWS[kind]).backend == "fused"
     assert attend(half, half, half, mask=Causal()).backend == "tiled"
 
 
 @pytest.mark.parametrize("mask", [None, Causal()])
-def test_for_few_weights_gradients_and_narrow_registers_the_fused_kernel_is_taken(normal, passes, monkeypatch, mask):
+def test_the_fused_kernel_computes_few_weights_gradients_and_without_avx2(normal, passes, monkeypatch, mask):
     many, few = normal(1, 6, 74, 4), normal(1, 6, 73, 4)
     assert attend(many, many, many, mask=mask).backend == "tiled"
     assert attend(few, few, few, mask=mask).backend == "fused"
@@ -156,7 +152,7 @@ def test_for_few_weights_gradients_and_narrow_registers_the_fused_kernel_is_take
     assert len(passes) == 1
 
 
-def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
+def test_torchs_operations_compute_what_the_c_kernel_does_not_support(normal, passes, monkeypatch):
     x, score = normal(1, 2, 9, 4), ScaledDot(softcap=2.0)
     found = [attend(x, x, x, normalise=normalise).context for normalise in (Sigmoid(), Softmax(0.0))]
     found += [attend(x.double(), x.double(), x.double(), score=score).context]
@@ -173,7 +169,7 @@ def test_what_it_cannot_do_is_done_otherwise(normal, passes, monkeypatch):
     assert passes == []
 
 
-def test_a_program_of_made_up_tensors_goes_by_torchs_operations(passes):
+def test_torchs_operations_compute_fake_tensors(passes):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Mapping
 from itertools import chain, cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from kinds import D_MODEL, EVERY, MODULES, NORMALISERS, SCORES, built, normal, products, title
+from kinds import D_MODEL, EVERY, MODULES, STAGES, USUAL, built, normal, products, title
 from safetensors.torch import load, save
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -44,30 +45,21 @@ from regard import (
 )
 from regard.attention.stages import found_in
 
-PLAIN = {"score": "ScaledDot", "mask": "none", "normalise": "Softmax", "positions": "none"}
 KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
-PARAMETRIC = [
-    ("score" if kinds is SCORES else "normalise", name)
-    for kinds in (SCORES, NORMALISERS)
-    for name, kind in kinds.items()
-    if kind.parametric
-]
-CALLS = [
-    *products("compiled", stages=("score", "mask", "normalise")),
-    *[PLAIN | {"mask": name} for name in ("none", "Keep", "Both", "Either")],  # to the fused kernel
-    *[PLAIN | {"score": name} for name in ("ScaledDot, bias", "ScaledDot, Alibi", "ScaledDot, RelativeBias")],
-]
+PARAMETRIC = [(stage, name) for stage, name in KINDS if STAGES[stage][name].parametric]
+CALLS = {
+    title(names): names
+    for names in (
+        *products("compiled", stages=("score", "mask", "normalise")),
+        *(USUAL | {"mask": name} for name in ("none", "Keep", "Both", "Either")),  # which the fused kernel computes
+        *(USUAL | {"score": name} for name in ("ScaledDot, bias", "ScaledDot, Alibi", "ScaledDot, RelativeBias")),
+    )
+}
 """Calls to compile, in which every kind comes at least once."""
 
 LENGTHS = (17, 1, 2, 300)
 
-every_call = pytest.mark.parametrize("call", CALLS, ids=title)
 every_module = pytest.mark.parametrize("name", MODULES)
-
-
-def case_of(stage, name):
-    """Return a call with one kind, and the default kinds of the other stages."""
-    return built(PLAIN | {stage: name}, (5, 7), (6, 3), (2, 2, 2), 0)
 
 
 def tokens(length=17):
@@ -80,7 +72,7 @@ def tokens(length=17):
 
 def compiled(*calls: Mapping[str, str]) -> None:
     """Compile attend to one graph, forward and backward; several calls compile faster in one program."""
-    cases = [built(call | {"positions": "none"}, (5, 7), (6, 3), (2, 2, 2), 0) for call in calls]
+    cases = [built(call | {"positions": "none"}) for call in calls]
 
     def contexts(inputs):
         return [
@@ -103,16 +95,16 @@ def compiled(*calls: Mapping[str, str]) -> None:
             assert_close(one.grad, other.grad)
 
 
-def outcomes_of_calls(size: int = 9) -> dict[str, str]:
+def errors_of_calls(size: int = 9) -> dict[str, str]:
     """Return the error of each call, empty if it compiles; the calls of a group that fails are compiled one by one."""
-    outcomes = {}
-    for group in (CALLS[start : start + size] for start in range(0, len(CALLS), size)):
-        together = error_of(compiled, *group)
-        for call in group:
-            outcomes[title(call)] = error_of(compiled, call) if together else ""
-        if together and not any(outcomes[title(call)] for call in group):
-            outcomes[title(group[0])] = f"with others of its group: {together}"
-    return outcomes
+    errors, every = {}, list(CALLS)
+    for group in (every[start : start + size] for start in range(0, len(every), size)):
+        together = error_of(compiled, *(CALLS[name] for name in group))
+        for name in group:
+            errors[name] = error_of(compiled, CALLS[name]) if together else ""
+        if together and not any(errors[name] for name in group):
+            errors[group[0]] = f"with others of its group: {together}"
+    return errors
 
 
 def compiled_module(name: str) -> None:
@@ -148,12 +140,13 @@ def compiled_without_a_backward_pass() -> None:
             assert_close(tiled_program(tokens(300)[None]), tiled(tokens(300)[None]))
 
 
-def compiled_in_grad_mode(requires_grad: str) -> None:
+def compiled_in_grad_mode(requires_grad: bool) -> None:
     """Compile calls that run in blocks, in grad mode, with and without tensors that require gradients.
 
-    Inductor compiles those without, and `compiled_to_machine_code` with: g++ takes two seconds for each of its kernels.
+    Inductor compiles only the calls without, since g++ takes two seconds for each of its kernels;
+    `compiled_to_machine_code` has gradients.
     """
-    x = normal(1, 2, 600, 8).float().requires_grad_(requires_grad == "True")
+    x = normal(1, 2, 600, 8).float().requires_grad_(requires_grad)
 
     def contexts(x):
         scores = ScaledDot(bias=Alibi()), ScaledDot(softcap=5.0)
@@ -242,27 +235,27 @@ EXPORTED_MASKS: dict[str, Callable[[torch.Tensor], Mask | None]] = {
 }
 
 
-def exported(name: str, strict: str, masked: str) -> None:
+def exported(name: str, strict: bool, mask: str) -> None:
     """Export a layer, for any number of texts of any length unless its mask fixes the length."""
-    layer = Output(MODULES[name]().eval(), EXPORTED_MASKS[masked])
+    layer = Output(MODULES[name]().eval(), EXPORTED_MASKS[mask])
     items, length = torch.export.Dim("items", max=64), torch.export.Dim("tokens", max=4096)
-    dynamic = masked != "rows"
+    dynamic = mask != "rows"
     shapes = {"x": {0: items, 1: length}, "lengths": {0: items}} if dynamic else None
     with torch.no_grad():
         given = tokens(), torch.tensor([17, 5])
-        program = torch.export.export(layer, given, strict=strict == "strict", dynamic_shapes=shapes)
+        program = torch.export.export(layer, given, strict=strict, dynamic_shapes=shapes)
         for n_tokens in LENGTHS if dynamic else (17,):
             x = normal(3 if dynamic else 2, n_tokens, D_MODEL).float()
             lengths = torch.arange(len(x)) * n_tokens // 2
             assert_close(program.module()(x, lengths), layer(x, lengths), rtol=1e-4, atol=1e-5)
-        if masked == "causal":
+        if mask == "causal":
             there = io.BytesIO()
             torch.export.save(program, there)
             there.seek(0)
             assert_close(torch.export.load(there).module()(*given), layer(*given))
 
 
-class Newest(nn.Module):
+class OneQuery(nn.Module):
     """Attention of one query, the newest token, to all keys."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -270,12 +263,12 @@ class Newest(nn.Module):
         return attend(query, key, value, mask=Causal()).context
 
 
-def exported_for_any_past() -> None:
+def exported_for_any_number_of_keys() -> None:
     """Export attention of one query to any number of keys, as in incremental decoding."""
-    past = {2: torch.export.Dim("keys", max=4096)}
+    keys = {2: torch.export.Dim("keys", max=4096)}
     query = normal(2, 3, 1, 5)
     given = query, normal(2, 3, 11, 5), normal(2, 3, 11, 7)
-    program = torch.export.export(Newest(), given, dynamic_shapes=({}, past, past), strict=False).module()
+    program = torch.export.export(OneQuery(), given, dynamic_shapes=({}, keys, keys), strict=False).module()
     for n_keys in LENGTHS:
         key, value = normal(2, 3, n_keys, 5), normal(2, 3, n_keys, 7)
         assert_close(program(query, key, value), attend(query, key, value).context)
@@ -305,7 +298,7 @@ def exported_for_any_batch() -> None:
         assert_close(program(x, lengths, keep), Biased()(x, lengths, keep))
 
 
-def exported_where_gradients_are_on() -> None:
+def exported_with_gradients() -> None:
     """Export a layer that recomputes weights in the backward pass."""
     layer, given = Output(MODULES["MultiHeadAttention"](), lambda lengths: Causal()), (tokens(), torch.tensor([17, 5]))
     layer.module.normalise = Sparsemax()  # type: ignore[assignment]
@@ -327,31 +320,30 @@ def recorded(tool: str) -> None:
         assert_close(program(other, long), contexts(other, long))
 
 
-TRACED: dict[str, tuple[Callable[..., None], list[tuple[str, ...]]]] = {
-    "compiled_module": (compiled_module, [(name,) for name in MODULES if not name.endswith(("Cosine", "Distance"))]),
-    "compiled_without_a_backward_pass": (compiled_without_a_backward_pass, [()]),
-    "compiled_in_grad_mode": (compiled_in_grad_mode, [("False",), ("True",)]),
-    "compiled_for_any_length": (compiled_for_any_length, [()]),
-    "compiled_to_machine_code": (compiled_to_machine_code, [()]),
-    "compiled_backend_by_name": (compiled_backend_by_name, [()]),
-    "compiled_flex_attention": (compiled_flex_attention, [()]),
-    "exported_for_any_past": (exported_for_any_past, [()]),
-    "exported_for_any_batch": (exported_for_any_batch, [()]),
-    "exported_where_gradients_are_on": (exported_where_gradients_are_on, [()]),
-    "recorded": (recorded, [("torch.jit.trace",), ("make_fx",)]),
-    "exported": (
-        exported,
-        [
-            *[(name, "not strict", masked) for name, masked in zip(MODULES, cycle(EXPORTED_MASKS), strict=False)],
-            *[("MultiHeadAttention", "strict", masked) for masked in ("causal", "rows")],
-        ],
-    ),
-}
+EVERY_CHECK: list[tuple[Any, ...]] = [
+    *((compiled_module, name) for name in MODULES if not name.endswith(("Cosine", "Distance"))),
+    (compiled_without_a_backward_pass,),
+    (compiled_in_grad_mode, False),
+    (compiled_in_grad_mode, True),
+    (compiled_for_any_length,),
+    (compiled_to_machine_code,),
+    (compiled_backend_by_name,),
+    (compiled_flex_attention,),
+    (exported_for_any_number_of_keys,),
+    (exported_for_any_batch,),
+    (exported_with_gradients,),
+    (recorded, "torch.jit.trace"),
+    (recorded, "make_fx"),
+    *((exported, name, False, mask) for name, mask in zip(MODULES, cycle(EXPORTED_MASKS), strict=False)),
+    *((exported, "MultiHeadAttention", True, mask) for mask in ("causal", "rows")),
+]
+CHECKS = {" ".join([check.__name__, *map(str, given)]): (check, given) for check, *given in EVERY_CHECK}
+"""By the name of a test: a function that compiles, exports or records, and its arguments."""
 
 
 @pytest.fixture(scope="module")
-def outcomes():
-    """The error of everything that the other process compiles and exports; empty = no error."""
+def errors():
+    """The error of everything that the other process compiles, exports and records; empty = no error."""
     here = Path(__file__).parent
     paths = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"JAXTYPING_DISABLE": "1", "PYTHONPATH": paths}
@@ -360,25 +352,10 @@ def outcomes():
     return json.loads(run.stdout.splitlines()[-1])
 
 
-@every_call
+@pytest.mark.parametrize("name", [*CALLS, *CHECKS])
 @pytest.mark.slow
-def test_a_call_compiles(outcomes, call):
-    assert outcomes["compiled"][title(call)] == ""
-
-
-@pytest.mark.parametrize(("tool", "what"), [(tool, what) for tool in TRACED for what in TRACED[tool][1]], ids=str)
-@pytest.mark.slow
-def test_it_can_be_traced(outcomes, tool, what):
-    assert outcomes[tool][", ".join(what)] == ""
-
-
-def trace_all() -> dict[str, dict[str, str]]:
-    """Compile and export everything; return the error of each, empty = no error."""
-    torch.set_num_threads(1)
-    outcomes = {
-        tool: {", ".join(what): error_of(check, *what) for what in cases} for tool, (check, cases) in TRACED.items()
-    }
-    return outcomes | {"compiled": outcomes_of_calls()}
+def test_compiling_exporting_and_recording_raise_no_error(errors, name):
+    assert errors[name] == ""
 
 
 def error_of(check: Callable[..., None], *what: object) -> str:
@@ -398,8 +375,8 @@ def error_of(check: Callable[..., None], *what: object) -> str:
     ("stage", "name", "dtype"),
     [(*kind, torch.float32) for kind in KINDS] + [(*kind, torch.bfloat16) for kind in PARAMETRIC],
 )
-def test_autocast_rounds_nothing_inside_attention(stage, name, dtype):
-    case = case_of(stage, name)
+def test_autocast_changes_nothing_inside_attention(stage, name, dtype):
+    case = built({stage: name})
     query, key, value = (x.to(dtype) for x in (case.query, case.key, case.value))
     vector = query[..., 0]
 
@@ -420,7 +397,7 @@ def test_autocast_rounds_nothing_inside_attention(stage, name, dtype):
 
 
 @every_module
-def test_a_layer_under_autocast_shows_the_weights_that_it_read_with(name):
+def test_a_layer_under_autocast_has_the_pattern_of_its_context(name):
     module, x = MODULES[name](), tokens()
     with torch.autocast("cpu", torch.bfloat16):
         read = module(x, mask=Causal())
@@ -450,7 +427,7 @@ def test_the_default_device_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ["ScaledDot, Alibi", "ScaledDot, RelativeBias"])
 def test_weights_with_a_bias_rule_do_not_depend_on_the_default_device(name):
-    pattern = case_of("score", name).attend().pattern
+    pattern = built({"score": name}).attend().pattern
     here = pattern.dense()
     with torch.device("meta"):
         assert_close(pattern.dense(), here)
@@ -461,7 +438,7 @@ def test_weights_with_a_bias_rule_do_not_depend_on_the_default_device(name):
 
 @pytest.mark.parametrize(("stage", "name"), PARAMETRIC, ids=lambda word: word)
 def test_parameters_are_saved_copied_and_moved(stage, name):
-    case = case_of(stage, name)
+    case = built({stage: name})
     part = case.score if stage == "score" else case.normalise
     twin = copy.deepcopy(part)
     (module,), (other,) = found_in(part, torch.nn.Module), found_in(twin, torch.nn.Module)
@@ -503,7 +480,7 @@ def test_a_layer_is_saved_copied_and_moved(name):
     assert_close(fresh(x, mask=Causal()).output, before)
 
 
-def test_a_bias_that_is_a_parameter_is_its_owners():
+def test_a_bias_that_is_a_parameter_gets_its_gradient():
     bias = nn.Parameter(normal(3, 5, 7))
     seen = attend(*(normal(1, 3, n, 5) for n in (5, 7, 7)), score=ScaledDot(bias=bias))
     seen.context.sum().backward()
@@ -511,4 +488,5 @@ def test_a_bias_that_is_a_parameter_is_its_owners():
 
 
 if __name__ == "__main__":
-    print(json.dumps(trace_all()))
+    torch.set_num_threads(1)
+    print(json.dumps({name: error_of(check, *given) for name, (check, given) in CHECKS.items()} | errors_of_calls()))

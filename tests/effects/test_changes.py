@@ -20,12 +20,12 @@ from regard.effects.changes import HeadSet, changed_call
         ("encoderL1", HeadSet("encoder", 1, None)),
     ],
 )
-def test_names_of_heads(name, heads):
+def test_a_name_is_a_kind_a_layer_and_a_head(name, heads):
     assert HeadSet.of(name) == heads
 
 
 @pytest.mark.parametrize("name", ["", " ", "H3", "L", "LxH1", "L-1H0", "head 3", "cross H1"])
-def test_what_is_no_name_of_heads_is_refused(name):
+def test_other_names_of_heads_are_refused(name):
     assert refusal(InputError, HeadSet.of, name) == (
         f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'."
     )
@@ -38,7 +38,7 @@ def test_a_temperature_that_cannot_divide_is_refused(temperature):
     )
 
 
-def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
+def test_changes_of_a_layer_are_masks_and_temperatures_of_its_heads(normal):
     query, key, value = normal(2, 3, 5, 7), normal(2, 3, 5, 7), normal(2, 3, 5, 11)
     sinks = normal(3)
     changes = [
@@ -52,14 +52,14 @@ def test_changes_of_a_layer_are_the_kernels_own_masks_and_temperatures(normal):
     scores = query.double() @ key.double().mT / 7**0.5 / torch.tensor([2.0, 2.0, 1.0]).double()[:, None, None]
     scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
     scores[:, 0, 3, 1] = scores[:, :, 4, 0] = scores[:, 0, :, 2] = -torch.inf
-    extra = (sinks.double() / torch.tensor([2.0, 2.0, 1.0]))[None, :, None, None].expand(2, 3, 5, 1)
-    weights = torch.cat([scores, extra], -1).softmax(-1)[..., :-1]
+    sink_scores = (sinks.double() / torch.tensor([2.0, 2.0, 1.0]))[None, :, None, None].expand(2, 3, 5, 1)
+    weights = torch.cat([scores, sink_scores], -1).softmax(-1)[..., :-1]
     weights[:, 1] = 0.0
     assert_close(seen.pattern.dense().double(), weights, rtol=1e-5, atol=1e-6)
     assert_close(seen.context.double(), weights @ value.double(), rtol=1e-5, atol=1e-6)
 
 
-def test_queries_are_counted_in_the_whole_text(normal):
+def test_positions_of_a_cut_are_counted_in_the_whole_text(normal):
     query, key = normal(1, 2, 1, 7), normal(1, 2, 6, 7)
     call = attend(query, key, key).pattern.call
     mask = changed_call(call, [Cut(5, 2)], "decoder", 0, first_query=call.grid.offset).mask

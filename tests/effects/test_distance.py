@@ -24,13 +24,13 @@ def test_distances_are_those_of_the_whole_matrices(normal, monkeypatch, block):
     assert 0 < float(seen.total_variation.max()) <= 1 + 1e-6
 
 
-def test_patterns_that_look_at_different_keys_are_one_apart():
+def test_patterns_over_different_keys_have_distance_1():
     query, key = torch.tensor([[[[100.0, 0.0]]]]), torch.eye(2)[None, None]
     apart = pattern_distance(attend(query, key, key).pattern, attend(-query, key, key).pattern)
     assert float(apart.total_variation) == pytest.approx(1.0)
 
 
-def test_a_query_that_attends_to_no_key_any_more_has_moved_all_its_attention():
+def test_the_weight_that_no_key_gets_counts_in_the_distance():
     x = torch.zeros(1, 1, 4, 2)
     silenced = attend(x, x, x, mask=torch.zeros(1, 1, 4, 4, dtype=torch.bool)).pattern
     assert_close(pattern_distance(attend(x, x, x).pattern, silenced).total_variation, torch.ones(1, 1, 4))

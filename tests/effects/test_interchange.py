@@ -56,18 +56,18 @@ def test_a_head_interchanged_with_its_own_run_changes_nothing(head, tokenizer):
 
 
 @pytest.mark.parametrize("installs", [False, True])
-def test_recorded_outputs_are_the_other_runs_in_any_order_of_blocks(installs, tokenizer):
+def test_watching_inside_or_outside_of_changed_records_the_outputs_of_the_other_run(installs, tokenizer):
     model = gpt2()
     if installs:
         regard.install(model)
     clean = traced(model, tokenizer, CLEAN, TARGET)
     other, change = clean.attended["decoder"][1].context[0, 2], Interchange("L1H2", clean)
     expected = by_hooks(gpt2(), tokenizer, "L1H2", MODELS["L1H2"][1], None)
-    for inner in (False, True):
+    for order in (0, 1):
         blocks = [regard.changed(model, [change]), regard.watching(model)]
-        with blocks[inner] as first, blocks[not inner] as second:
+        with blocks[order] as outer, blocks[1 - order] as inner:
             output = output_of(model, tokenizer, CORRUPTED, OTHER_TARGET)
-        watched = second if first is None else first
+        watched = (inner, outer)[order]
         assert_close(output, expected, **EXACT)
         assert [torch.equal(step.attended.context[0, 2], other) for step in watched.steps] == [False, True, False]
         assert watched.check().max_error < 1e-12
@@ -84,7 +84,7 @@ def test_a_run_with_an_interchange_can_be_interchanged_with(tokenizer):
     assert_close(found.output, expected.output, **EXACT)
 
 
-def test_another_change_of_the_head_is_overwritten_and_of_another_head_stays(tokenizer):
+def test_an_interchange_overwrites_other_changes_of_its_head_alone(tokenizer):
     model = gpt2()
     clean = traced(model, tokenizer, CLEAN, TARGET)
     both = [Interchange("L1H2", clean), Silence("L1H2")]
@@ -134,7 +134,7 @@ def test_a_translator_of_regard_is_interchanged_in_its_own_calls(translator):
     assert changed != plain
 
 
-def test_what_cannot_be_interchanged_is_refused(tokenizer, tmp_path):
+def test_traces_heads_and_tokens_that_do_not_fit_are_refused(tokenizer, tmp_path):
     model, encoder, wide = gpt2(), bert(), gpt2(n_head=3)
     clean, other, shallow = (traced(one, tokenizer, CLEAN, "") for one in (model, encoder, wide))
     longer = traced(model, tokenizer, "the black snake has a venom", "")

@@ -9,7 +9,7 @@ from regard import InputError
 from regard.effects.plane import Plane
 
 
-def test_it_keeps_most_of_the_variance(normal):
+def test_its_axes_are_the_first_two_principal_components(normal):
     vectors = normal(29, 7) * torch.arange(1, 8) + 3
     plane = Plane.through(vectors)
     variances, directions = np.linalg.eigh(np.cov(vectors.double().numpy(), rowvar=False))
@@ -22,7 +22,7 @@ def test_it_keeps_most_of_the_variance(normal):
     assert_close(points[3] - points[5], plane.directions(vectors[3] - vectors[5]))
 
 
-def test_a_vector_that_is_much_longer_does_not_turn_it(normal):
+def test_a_vector_that_is_much_longer_is_left_out(normal):
     vectors = normal(29, 7) + 2
     longer = torch.cat([vectors, 1000 * torch.eye(7)[:1]])
     plane, alone = Plane.through(longer), Plane.through(vectors)
@@ -31,7 +31,7 @@ def test_a_vector_that_is_much_longer_does_not_turn_it(normal):
     assert_close(plane.middle, alone.middle)
 
 
-def test_vectors_without_two_directions():
+def test_vectors_of_fewer_than_two_dimensions_have_a_plane():
     plane = Plane.through(torch.tensor([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]))
     assert plane.shares == (1.0, 0.0)
     assert_close(plane.points(torch.tensor([[4.0, 0.0, 0.0]])).abs()[0], torch.tensor([2.0, 0.0]))
@@ -40,7 +40,7 @@ def test_vectors_without_two_directions():
     assert_close(still.points(torch.ones(3, 5)), torch.zeros(3, 2))
 
 
-def test_vectors_that_overflow_have_no_plane(normal):
+def test_vectors_that_overflow_are_refused(normal):
     vectors = normal(5, 7)
     vectors[2, 3] = torch.inf
     assert refusal(InputError, Plane.through, vectors) == (

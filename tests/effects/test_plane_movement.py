@@ -13,37 +13,43 @@ from regard.effects.plane_movement import angle_between, layer_arrows, nearest_t
 TEXT = "The snake is very dangerous because it has a venom."
 
 
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+
+
 @pytest.fixture(scope="module")
-def kept(minilm):
+def traced(minilm):
     """A trace with hidden vectors, and the plane of its vectors."""
     trace = regard.trace(minilm.model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",))
     return trace, Plane.through(torch.cat([state.after for state in trace.states["encoder"].values()]))
 
 
-def test_arrows_are_the_vectors_of_movement_and_lead_from_before_to_after(kept):
-    trace, plane = kept
-    for layer in (0, 3):
-        found = layer_arrows(trace.encoder[layer], trace.states["encoder"][layer], plane, n_longest=4)
-        for token in (0, 7):
-            wanted = trace.movement(token)
-            change = wanted.after[layer] - wanted.before[layer]
-            for group, vectors in ((found.heads, wanted.by_head[layer]), (found.sources, wanted.by_source[layer])):
-                names = group.indices[token].tolist()
-                own = vectors[names[:4]]
-                assert names[4] == -1
-                assert names[:4] == vectors.norm(dim=-1).argsort(descending=True)[:4].tolist()
-                whole = torch.cat([own, (vectors.sum(dim=0) - own.sum(dim=0))[None]])
-                assert_close(group.places[token, :, :2], plane.directions(whole), atol=1e-4, rtol=1e-4)
-                assert_close(group.places[token, :, 2], whole.norm(dim=-1), atol=1e-4, rtol=1e-4)
-                cosines = torch.nn.functional.cosine_similarity(whole, change[None])
-                assert_close(group.angles[token], cosines.acos().rad2deg(), atol=0.02, rtol=1e-4)
-            parts = found.parts.places[token, :, :2]
-            bias = wanted.attention[layer] - wanted.by_head[layer].sum(dim=0)
-            assert_close(parts[1], plane.directions(bias), atol=1e-4, rtol=1e-4)
-            moved = found.before[token, :2] + parts[0] + parts[2] + parts[3]
-            assert_close(moved, found.after[token, :2], atol=1e-4, rtol=1e-4)
-            by_head = found.heads.places[token, :, :2].sum(dim=0) + parts[1]
-            assert_close(by_head, parts[0], atol=1e-4, rtol=1e-4)
+@pytest.fixture(params=[(0, 0), (0, 7), (3, 0), (3, 7)], ids=str)
+def step(request, traced):
+    """Return the layer, the token, the arrows of the layer, the movement of the token, and the plane."""
+    (layer, token), (trace, plane) = request.param, traced
+    arrows = layer_arrows(trace.encoder[layer], trace.states["encoder"][layer], plane, n_longest=4)
+    return layer, token, arrows, trace.movement(token), plane
+
+
+def test_arrows_of_heads_and_sources_are_the_longest_vectors_of_movement_and_the_sum_of_the_rest(step):
+    layer, token, arrows, movement, plane = step
+    change = movement.after[layer] - movement.before[layer]
+    for group, vectors in ((arrows.heads, movement.by_head[layer]), (arrows.sources, movement.by_source[layer])):
+        longest = vectors.norm(dim=-1).argsort(descending=True)[:4]
+        assert group.indices[token].tolist() == [*longest.tolist(), -1]
+        expected = torch.cat([vectors[longest], (vectors.sum(dim=0) - vectors[longest].sum(dim=0))[None]])
+        assert_close(group.places[token, :, :2], plane.directions(expected), **CLOSE)
+        assert_close(group.places[token, :, 2], expected.norm(dim=-1), **CLOSE)
+        cosines = torch.nn.functional.cosine_similarity(expected, change[None])
+        assert_close(group.angles[token], cosines.acos().rad2deg(), atol=0.02, rtol=1e-4)
+
+
+def test_arrows_of_the_parts_add_up_to_the_movement_from_before_to_after(step):
+    layer, token, arrows, movement, plane = step
+    attention, bias, feed_forward, rest = arrows.parts.places[token, :, :2]
+    assert_close(bias, plane.directions(movement.attention[layer] - movement.by_head[layer].sum(dim=0)), **CLOSE)
+    assert_close(arrows.heads.places[token, :, :2].sum(dim=0) + bias, attention, **CLOSE)
+    assert_close(arrows.before[token, :2] + attention + feed_forward + rest, arrows.after[token, :2], **CLOSE)
 
 
 def test_angles_by_hand():

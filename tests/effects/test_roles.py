@@ -54,7 +54,7 @@ def test_a_head_made_for_a_role_has_it_alone(role):
     assert float(means[KEY_ROLES.index(role)]) == pytest.approx(1.0)
 
 
-def test_sums_of_texts_are_added_and_a_role_without_queries_has_no_mean(normal):
+def test_sums_of_texts_are_added_and_a_role_without_queries_has_a_mean_of_nan(normal):
     pattern = attend(*[normal(1, 2, 3, 5)] * 3).pattern
     one = role_sums(pattern, ["x", "y", "z"], [False] * 3)
     means = (one + one).means()
@@ -67,7 +67,7 @@ def test_tokens_with_the_same_text_have_the_same_number():
     assert token_numbers(["a", "b", "a"]).tolist() == [0, 1, 0]
 
 
-def test_a_repeated_token_is_no_induction_to_itself(normal):
+def test_induction_does_not_count_the_query_itself(normal):
     """The key after an earlier token with the query's text may be the query itself, which does not count."""
     pattern = attend(*[normal(1, 2, 3, 5)] * 3).pattern
     seen, row = role_sums(pattern, ["a", "a", "a"], [False] * 3), KEY_ROLES.index("induction")

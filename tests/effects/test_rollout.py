@@ -25,7 +25,7 @@ def test_a_rollout_is_a_row_of_the_product_of_the_flows(normal):
         assert_close(float(found.sum()), 1.0)
 
 
-def test_a_flow_by_lengths_is_that_of_the_vectors_added(normal):
+def test_a_flow_by_lengths_is_that_of_the_added_vectors(normal):
     """Each token's vector is written out: the sum over heads of weight · value · W_O, and the token's own vector."""
     query, key, value = normal(1, 4, 7, 5), normal(1, 2, 7, 5), normal(1, 2, 7, 3)
     pattern = attend(query, key, value, mask=Causal()).pattern

@@ -5,24 +5,23 @@ from collections.abc import Callable
 
 import pytest
 from refusals import refusal
+from spoilt_arguments import spoil_arguments
 
 from regard import Ask, Causal, attend
 from regard.attention.statistics.cpu import engine
 from regard.kernels.attention import Arguments
-from regard.kernels.library import check_arguments
 
+TOP = "top is below 0, or top_weights or top_keys is a null pointer"
 HEADS = "batch is below 0, heads or group is below 1, or heads is not a multiple of group"
+NO_SUCH_HEAD = "a block has a batch item or a head that does not exist"
 
 WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
     "queries": (lambda a: setattr(a.statistics, "queries", -1), "queries or keys_of_head is below 0"),
     "fewer queries": (lambda a: setattr(a.statistics, "queries", 3), "a block goes past the last query"),
     "fewer keys": (lambda a: setattr(a.statistics, "keys_of_head", 3), "first_key_of_column goes past the last key"),
     "inverse": (lambda a: setattr(a.statistics, "inverse", None), "inverse is a null pointer"),
-    "top": (lambda a: setattr(a.statistics, "top", -2), "top is below 0, or top_weights or top_keys is a null pointer"),
-    "top keys": (
-        lambda a: setattr(a.statistics, "top_keys", None),
-        "top is below 0, or top_weights or top_keys is a null pointer",
-    ),
+    "top": (lambda a: setattr(a.statistics, "top", -2), TOP),
+    "top keys": (lambda a: setattr(a.statistics, "top_keys", None), TOP),
     "received": (
         lambda a: setattr(a.statistics.received, "error", None),
         "received has only one of the pointers rounded and error",
@@ -39,7 +38,7 @@ WRONG: dict[str, tuple[Callable[[Arguments], None], str]] = {
         lambda a: setattr(a.statistics, "map_rows", 1),
         "map_row_of_query has a row that the map does not have",
     ),
-    "batch": (lambda a: setattr(a, "batch", 1), "a block has a batch item or a head that does not exist"),
+    "batch": (lambda a: setattr(a, "batch", 1), NO_SUCH_HEAD),
     "heads": (lambda a: setattr(a, "heads", 3), HEADS),
     "group": (lambda a: setattr(a, "group", 0), HEADS),
     "query": (lambda a: setattr(a.query, "numbers", None), "query or key is a null pointer"),
@@ -66,8 +65,8 @@ def with_bound(place, number):
 
 
 WRONG |= {
-    "bound 0": (with_bound(0, 2), "a block has a batch item or a head that does not exist"),
-    "bound 1": (with_bound(1, -1), "a block has a batch item or a head that does not exist"),
+    "bound 0": (with_bound(0, 2), NO_SUCH_HEAD),
+    "bound 1": (with_bound(1, -1), NO_SUCH_HEAD),
     "bound 2": (with_bound(2, 6), "a block goes past the last query"),
     "bound 3": (with_bound(3, 2**40), "a block goes past the last query"),
     "bound 4": (with_bound(4, 5), "a block goes past the last key"),
@@ -82,13 +81,8 @@ WRONG |= {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_arguments_are_refused(normal, monkeypatch, name):
     spoil, reason = WRONG[name]
-
-    def spoilt(function, arguments):
-        spoil(arguments)
-        check_arguments(function, arguments)
-
+    spoil_arguments(monkeypatch, engine, spoil)
     call = attend(normal(2, 4, 7, 5), normal(2, 2, 7, 5), normal(2, 2, 7, 5), mask=Causal()).pattern.call
-    monkeypatch.setattr(engine, "check_arguments", spoilt)
     message = f"regard_attention refuses its arguments: {reason}; please report this."
     ask = Ask(received=True, top=2, pooled=(3, 2))
     assert refusal(RuntimeError, engine.compute, call, ask, contexts=True) == message

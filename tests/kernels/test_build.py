@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from refusals import refusal
 
 from regard.kernels import build as builder
 from regard.kernels.build import FOLDER, LEVELS, MANIFEST, BuildError, build, checksum, levels, main, sources_checksum
@@ -51,22 +52,20 @@ def test_every_level_is_built_and_stands_in_the_manifest_with_its_checksum(folde
     }
 
 
-def test_the_sum_of_the_sources_changes_with_each_of_them_and_with_its_name(folder):
+def test_the_checksum_of_the_sources_depends_on_contents_and_names(folder):
     first = sources_checksum(folder)
     (folder / "lanes.h").write_bytes((folder / "lanes.h").read_bytes() + b"\n")
     second = sources_checksum(folder)
-    (folder / "lanes.h").rename(folder / "lanes2.h")  # stands at the same place in the order
+    (folder / "lanes.h").rename(folder / "lanes2.h")  # also the next after lanes.h in alphabetical order
     assert len({first, second, sources_checksum(folder)}) == 3
 
 
-def test_where_every_compiler_fails_each_failure_is_told_and_an_earlier_build_is_gone(folder, tmp_path, monkeypatch):
+def test_if_every_compiler_fails_the_message_names_it_and_an_earlier_build_is_removed(folder, tmp_path, monkeypatch):
     (folder / MANIFEST).write_text("{}")
     command = compiler(tmp_path, "echo attention.c:1: error: no such thing; exit 3")
     monkeypatch.setenv("CC", f"{command} -pipe")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(BuildError) as refusal:
-        build(folder)
-    assert str(refusal.value) == f"{command} failed with status 3: attention.c:1: error: no such thing"
+    assert refusal(BuildError, build, folder) == f"{command} failed with status 3: attention.c:1: error: no such thing"
     assert not (folder / MANIFEST).exists()
     assert not list(folder.glob("building-*"))
 
@@ -86,7 +85,7 @@ def test_a_compiler_that_hangs_is_stopped_with_the_processes_it_started(folder, 
         time.sleep(0.01)
 
 
-def test_without_a_compiler_one_line_says_so_and_what_it_costs(folder, monkeypatch, capsys):
+def test_without_a_compiler_one_line_says_what_is_slower(folder, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     assert main(folder) == 1
@@ -96,14 +95,12 @@ def test_without_a_compiler_one_line_says_so_and_what_it_costs(folder, monkeypat
     )
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(folder, capsys):
+def test_a_folder_that_cannot_be_written_gives_a_message_of_one_line(folder, capsys):
     assert main(folder / "missing") == 1
     assert capsys.readouterr().err.startswith("regard: the C kernels were not built: [Errno 2]")
 
 
-def test_flags_are_given_and_never_of_the_environment_and_a_failing_compiler_is_passed_over(
-    folder, tmp_path, monkeypatch, one_level
-):
+def test_only_the_given_flags_are_used_and_a_failing_compiler_is_passed_over(folder, tmp_path, monkeypatch, one_level):
     said = tmp_path / "said"
     monkeypatch.setenv("CC", compiler(tmp_path, f'echo "$@" >> {said}; exit 1'))
     monkeypatch.setenv("CFLAGS", "-march=native")
@@ -112,7 +109,7 @@ def test_flags_are_given_and_never_of_the_environment_and_a_failing_compiler_is_
     assert "native" not in said.read_text()
 
 
-def test_the_processor_is_asked_for_every_instruction_set_of_a_level():
+def test_processor_c_asks_for_every_instruction_set_of_a_level():
     text = (FOLDER / "processor.c").read_text()
     tests = text.split("return")
     lower: tuple[str, ...] = ()

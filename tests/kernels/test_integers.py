@@ -49,7 +49,7 @@ def by_numpy(layer: nn.Linear, x: Tensor) -> NDArray[np.float32]:
 @pytest.mark.parametrize(
     ("rows", "n_in", "n_out"), [(1, 16, 1), (1, 96, 37), (2, 48, 128), (5, 528, 131), (7, 80, 259), (37, 4112, 17)]
 )
-def test_a_layer_to_the_last_bit(level, normal, rows, n_in, n_out):
+def test_a_layer_has_the_bits_of_numpy(level, normal, rows, n_in, n_out):
     layer, x = nn.Linear(n_in, n_out), normal(rows, n_in) * normal(rows, 1)
     nn.init.normal_(layer.bias)
     assert np.array_equal(by_kernel(level, layer, x), by_numpy(layer, x))
@@ -96,5 +96,5 @@ def test_more_inputs_than_an_int32_can_add_up_are_refused():
     )
 
 
-def test_as_many_inputs_as_the_source_says():
+def test_most_inputs_is_that_of_the_c_source():
     assert f"#define MOST_INPUTS {MOST_INPUTS} " in (FOLDER / "integers.h").read_text()

@@ -31,7 +31,7 @@ def level(request, monkeypatch):
 
 
 @pytest.mark.parametrize("keys", [5, 37, 64])
-def test_the_statistics_of_a_pattern(normal, keys):
+def test_statistics_equal_float64(normal, keys):
     query, key = normal(2, 4, 37, 16), normal(2, 4, keys, 16)
     ask = Ask(own=True, previous=True, top=5, pooled=(7, 3))
     found = attend(query, key, key, mask=Causal(), ask=ask).pattern.statistics
@@ -43,7 +43,7 @@ def test_the_statistics_of_a_pattern(normal, keys):
 
 
 @pytest.mark.parametrize("widths", [(16, 16), (7, 21), (64, 100)])
-def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths):
+def test_contexts_with_softcap_bias_and_mask_equal_float64(normal, widths):
     d_key, d_value = widths
     query, key, value = normal(2, 4, 37, d_key), normal(2, 2, 53, d_key), normal(2, 2, 53, d_value)
     call, bias = {"mask": normal(2, 1, 37, 53) > -0.5}, normal(4, 37, 53)
@@ -56,7 +56,7 @@ def test_the_products_before_and_after_and_what_is_done_to_scores(normal, widths
 
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_encoder_and_the_steps_of_a_decoder(norm, positions):
+def test_encoded_sources_and_decoding_steps_equal_float64(norm, positions):
     model = loud(Transformer(small(d_model=96, d_ff=48, n_key_heads=2, positions=positions, norm=norm))).float()
     source, lengths, target = texts([7, 5, 3], 31), torch.tensor([7, 5, 3]), texts([21] * 3, 37, seed=1)
     with torch.inference_mode():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from refusals import refusal
 
 from regard.errors import InputError
 from regard.kernels import library
@@ -36,9 +37,7 @@ def refused(folder: Path, why: str) -> None:
     message = (
         f"the compiled kernels in {folder} cannot be used: {why}; build them again with python -m regard.kernels.build."
     )
-    with pytest.raises(InputError) as refusal:
-        c_function("regard_attention")
-    assert str(refusal.value) == message
+    assert refusal(InputError, c_function, "regard_attention") == message
     assert description() == f"kernels: none: {message}"
 
 
@@ -80,12 +79,10 @@ def test_a_library_that_the_system_cannot_load_is_refused(folder):
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["libraries"][LOWEST] = library.checksum(folder / LOWEST)
     (folder / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(InputError) as refusal:
-        load(LOWEST)
-    assert str(refusal.value).endswith("build them again with python -m regard.kernels.build.")
+    assert refusal(InputError, load, LOWEST).endswith("build them again with python -m regard.kernels.build.")
 
 
-def test_where_none_was_built_there_is_no_function_and_the_version_says_what_that_costs(folder):
+def test_without_built_kernels_there_is_no_function_and_the_version_says_what_is_slower(folder):
     (folder / MANIFEST).unlink()
     assert c_function("regard_attention") is None
     assert description() == (
@@ -114,13 +111,8 @@ def test_at_run_time_nothing_is_compiled_and_nothing_is_written(tmp_path):
     )
     home = tmp_path / "home"
     home.mkdir()
-    places = {
-        "HOME": str(home),
-        "XDG_CACHE_HOME": str(home / "cache"),
-        "TMPDIR": str(home),
-        "PATH": "",
-        "CC": "/bin/false",
-    }
-    run = subprocess.run([sys.executable, "-c", program], env={**os.environ, **places}, capture_output=True, text=True)
+    places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "TMPDIR": home, "PATH": "", "CC": "/bin/false"}
+    environment = os.environ | {name: str(place) for name, place in places.items()}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert run.stdout.strip() == "regard.attention.statistics.cpu.engine", run.stderr
     assert [path for path in home.rglob("*") if "matplotlib" not in str(path)] == []

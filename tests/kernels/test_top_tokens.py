@@ -3,6 +3,7 @@
 import pytest
 import torch
 from refusals import refusal
+from spoilt_arguments import spoil_arguments
 from torch.testing import assert_close
 
 from regard.kernels import top_tokens as module
@@ -11,7 +12,7 @@ from regard.kernels.top_tokens import kernel_reads, top_tokens
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("rows", "columns", "n"), [(1, 7, 3), (4, 64, 1), (3, 131, 5), (5, 9001, 17), (2, 3, 3)])
-def test_they_are_those_of_torch(normal, rows, columns, n, threads, monkeypatch):
+def test_top_tokens_and_their_probabilities_are_those_of_torch(normal, rows, columns, n, threads, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(module, "LOGITS_OF_A_THREAD", 1)
     logits = 5 * normal(rows, columns).float()
@@ -22,7 +23,7 @@ def test_they_are_those_of_torch(normal, rows, columns, n, threads, monkeypatch)
     assert_close(torch.tensor(log_probabilities).double(), expected.values, rtol=1e-6, atol=1e-5)
 
 
-def test_forbidden_tokens_are_passed_over_but_keep_their_probability(normal):
+def test_forbidden_tokens_are_left_out_but_count_in_the_softmax(normal):
     logits = normal(2, 70).float()
     logits[:, [5, 69]] = 3.0
     expected = logits.double().log_softmax(dim=1)
@@ -46,7 +47,7 @@ def test_a_row_with_nan_or_infinity_is_nan(normal, at, bad):
     assert torch.tensor(log_probabilities).isnan().tolist() == [[False] * 3, [True] * 3]
 
 
-def test_it_reads_only_contiguous_float32(normal):
+def test_the_kernel_reads_only_contiguous_float32(normal):
     logits = normal(4, 6).float()
     assert kernel_reads(logits)
     assert not kernel_reads(logits.double())
@@ -54,7 +55,7 @@ def test_it_reads_only_contiguous_float32(normal):
     assert not kernel_reads(logits.to("meta"))
 
 
-def test_without_kernels_it_reads_nothing(normal, monkeypatch):
+def test_without_compiled_kernels_nothing_is_read(normal, monkeypatch):
     monkeypatch.setattr(module, "c_function", lambda name: None)
     assert not kernel_reads(normal(4, 6).float())
 
@@ -64,12 +65,6 @@ def test_without_kernels_it_reads_nothing(normal, monkeypatch):
     [("n", 0, "vocabulary and n must be above 0"), ("logits", None, "an array is a null pointer")],
 )
 def test_wrong_arguments_are_refused(normal, name, value, reason, monkeypatch):
-    check = module.check_arguments
-
-    def spoilt(function, arguments):
-        setattr(arguments, name, value)
-        check(function, arguments)
-
-    monkeypatch.setattr(module, "check_arguments", spoilt)
+    spoil_arguments(monkeypatch, module, lambda arguments: setattr(arguments, name, value))
     message = f"regard_top_tokens refuses its arguments: {reason}; please report this."
     assert refusal(RuntimeError, top_tokens, normal(2, 7).float(), 1, [0]) == message

@@ -20,7 +20,7 @@ def test_presets_build_and_go_to_json_and_back(name):
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_what_is_not_a_default_can_be_said_of_a_preset(cell):
+def test_fields_of_a_preset_can_be_replaced(cell):
     model = Recurrent(RecurrentConfig.preset("tiny", **BOTH, cell=cell))
     assert type(model.decoder.cells.layers).__name__ == cell.upper()
 
@@ -31,9 +31,7 @@ def test_presets_cannot_be_changed():
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(ValueError) as error:
-        RecurrentConfig.preset("smal", **BOTH)
-    assert str(error.value) == (
+    assert refusal(ValueError, RecurrentConfig.preset, "smal", **BOTH) == (
         "preset='smal' is unknown; did you mean 'small'? There are 'tiny', 'small', 'base', 'big'."
     )
 

@@ -8,11 +8,7 @@ from regard import Recurrent, RecurrentConfig
 
 BOS, N_TOKENS, LENGTH, ROWS = 2, 15, 8, 32
 
-KINDS = {
-    "luong": {},
-    "bahdanau": {"form": "bahdanau", "cell": "gru"},
-    "hard": {"attention": "hard"},
-}
+KINDS = {"luong": {}, "bahdanau": {"form": "bahdanau", "cell": "gru"}, "hard": {"attention": "hard"}}
 
 
 def learned(model: Recurrent, n_steps: int = 125) -> tuple[float, float]:
@@ -39,13 +35,13 @@ def built(**given: object) -> Recurrent:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_is_reversed_by_attention(kind):
+def test_models_learn_to_reverse_a_text_by_attention(kind):
     right, aligned = learned(built(**KINDS[kind]))
     assert right > 0.85
     assert aligned > 0.85
 
 
-def test_without_attention_it_takes_longer(monkeypatch):
+def test_without_attention_a_model_has_not_learned_in_as_many_steps(monkeypatch):
     """The same model with queries of 0, so that every state attends equally."""
     model = built()
     arguments = model.decoder.reader.arguments

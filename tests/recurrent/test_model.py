@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from model_laws import LENGTHS, SOURCE, TARGET, Laws, run, start
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import Recurrent, RecurrentConfig
@@ -39,7 +40,7 @@ def test_a_gradient_reaches_every_parameter(model):
     assert all(p.grad is not None and p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
 
 
-def test_select_selects_what_patterns_are_made_of(model):
+def test_patterns_of_selected_rows_are_those_of_the_rows(model):
     state, rows = model.step(TARGET[:, :4], start(model)).state, torch.tensor([2, 0, 0, 1, 2])
     step, expected = model.step(TARGET[rows, 4:6], state.select(rows)), model.step(TARGET[:, 4:6], state)
     after, expected_after = model.step(TARGET[rows, 6:7], step.state), model.step(TARGET[:, 6:7], expected.state)
@@ -59,7 +60,7 @@ def test_a_state_without_gradients_may_be_continued_with_gradients_or_autocast(l
         assert model.step(TARGET[:, :3], state).logits.dtype == torch.bfloat16
 
 
-def test_a_state_introduces_itself(model):
+def test_the_repr_of_a_state_has_its_sizes(model):
     state = start(model).select(torch.tensor([1, 1]))
     assert repr(state) == f"State(n_tokens=0, rows=2, source=11, layers={model.config.n_layers})"
 
@@ -88,7 +89,7 @@ def test_rows_of_the_pattern_sum_to_one(model):
         assert_close(sums, torch.ones_like(sums))
 
 
-def test_the_pattern_times_the_states_is_what_was_read(model, monkeypatch):
+def test_the_pattern_times_the_states_is_the_context_of_the_decoder(model, monkeypatch):
     contexts, attention_vector = [], type(model.decoder).attention_vector
 
     def spy(decoder, context, states, embedded):
@@ -101,15 +102,14 @@ def test_the_pattern_times_the_states_is_what_was_read(model, monkeypatch):
     assert_close(seen.apply(states[:, None])[:, 0], torch.cat(contexts, dim=1))
 
 
-def test_where_a_model_looks_matters(model):
+def test_attention_changes_the_logits(model):
     """Encoder states in another order give other logits."""
     state = start(model)
-    states = state.memory.states.flip(1)
-    object.__setattr__(state.memory, "states", states)
+    object.__setattr__(state.memory, "states", state.memory.states.flip(1))  # of a frozen dataclass
     assert (model.step(TARGET, state).logits - run(model).logits).abs().max() > 1e-3
 
 
-def test_what_is_shared_is_one_matrix(loud):
+def test_shared_embeddings_are_one_parameter(loud):
     sizes = {}
     for share in ("none", "target"):
         model = loud(share=share)
@@ -135,7 +135,7 @@ def test_dropout_is_for_training_alone(loud, name):
 
 
 @pytest.mark.parametrize("kind", ["luong", "bahdanau"])
-def test_what_becomes_logits_is_dropped_from_and_what_is_fed_is_not(loud, kind):
+def test_dropout_changes_what_becomes_logits_and_not_what_the_next_step_is_fed(loud, kind):
     model, seen = loud(**KINDS[kind], dropout=0.5).train(), []
     model.decoder.to_logits.register_forward_pre_hook(lambda layer, given: seen.append(given[0]))
     state = model.step(TARGET, start(model)).state
@@ -162,21 +162,19 @@ def test_the_loss_of_a_fresh_model_is_that_of_guessing():
 
 
 def test_a_text_longer_than_a_location_score_allows_is_refused(loud):
-    with pytest.raises(ValueError) as error:
-        run(loud(score="location", max_tokens=7))
-    assert str(error.value) == (
+    assert refusal(ValueError, run, loud(score="location", max_tokens=7)) == (
         "there are 11 keys and this Location has scores for 7 positions; build it with max_keys=11 or more, or give "
         "fewer keys."
     )
 
 
 @pytest.mark.parametrize("kind", ["luong", "feeding", "bahdanau", "aware, bahdanau"])
-def test_texts_may_be_longer_than_foreseen(loud, kind):
+def test_texts_may_be_longer_than_max_tokens(loud, kind):
     assert_close(run(loud(**KINDS[kind], max_tokens=3)).logits, run(loud(**KINDS[kind], max_tokens=64)).logits)
 
 
 @pytest.mark.parametrize("kind", ["luong", "bahdanau", "aware, bahdanau"])
-def test_half_precision_is_near(loud, kind):
+def test_logits_under_autocast_are_near_those_of_float32(loud, kind):
     model = loud(**KINDS[kind]).float()
     with torch.no_grad():
         expected = run(model).logits

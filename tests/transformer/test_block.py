@@ -3,6 +3,7 @@
 import pytest
 import torch
 from loud import loud, small
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard.attention.masks import Causal
@@ -19,7 +20,7 @@ def test_a_decoder_block_without_a_source_is_an_encoder_block(normal):
     assert encoder(x).cross_attention is None
 
 
-def test_only_self_attention_knows_rotary_positions():
+def test_cross_attention_has_no_rotary_positions():
     block = DecoderBlock(small(positions="rotary", n_key_heads=3))
     assert block.self_attention.positions is not None
     assert block.cross_attention.positions is None
@@ -27,7 +28,7 @@ def test_only_self_attention_knows_rotary_positions():
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_dropout_is_on_the_output_of_each_sublayer(normal, norm):
+def test_dropout_drops_the_output_of_each_sublayer(normal, norm):
     """With every output dropped, a pre-norm block returns its input, and a post-norm one its input normalised."""
     block = loud(DecoderBlock(small(norm=norm, dropout=0.999999))).train()
     x, memory = normal(2, 7, 24, dtype=torch.float64), normal(2, 5, 24, dtype=torch.float64)
@@ -48,18 +49,14 @@ def test_projections_start_as_small_as_torchs():
     assert_close(joined.std(), expected.std(), rtol=0.02, atol=0.0)
 
 
-def test_a_block_with_a_source_takes_no_target_for_it(normal):
+def test_a_block_with_a_source_needs_a_memory_and_one_without_refuses_it(normal):
     block, alone = DecoderBlock(small()), DecoderBlock(small(n_source_tokens=0))
     x = normal(2, 5, 24)
-    with pytest.raises(ValueError) as refusal:
-        block(x, mask=Causal())
-    assert str(refusal.value) == (
+    assert refusal(ValueError, block, x, mask=Causal()) == (
         "this block was built with cross-attention to a source and got no memory; give the source's keys and values, "
         "block.prepare(source)."
     )
-    with pytest.raises(ValueError) as refusal:
-        alone(x, block.prepare(x), mask=Causal())
-    assert str(refusal.value) == (
+    assert refusal(ValueError, alone, x, block.prepare(x), mask=Causal()) == (
         "this block was built without a source (n_source_tokens=0) and got a memory; leave the memory out."
     )
     assert alone(x, mask=Causal()).cross_attention is None

@@ -25,7 +25,7 @@ def assert_binomial(count: int, n: int, chance: float) -> None:
 
 
 @pytest.mark.parametrize("p", [2**-16, 0.1, 0.3, 0.5, 0.9, 1 - 2**-16])
-def test_so_many_are_dropped(p):
+def test_numbers_are_dropped_with_probability_p(p):
     """If the integer bound were wrong by one, the smallest and largest p would drop nothing or twice as many."""
     kept = draw_kept(torch.empty(N), p)
     assert_binomial(int((kept == 0).sum()), N, p)
@@ -35,16 +35,17 @@ def test_so_many_are_dropped(p):
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
 def test_numbers_of_one_draw_are_independent(apart):
     kept = draw_kept(torch.empty(N), 0.3)
-    assert_binomial(int((kept[:-apart] * kept[apart:])[:: 2 * apart].sum()), len(kept[:-apart:][:: 2 * apart]), 0.49)
+    both = (kept[:-apart] * kept[apart:])[:: 2 * apart]  # pairs that share no number
+    assert_binomial(int(both.sum()), len(both), 0.7**2)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_each_quarter_of_a_draw_is_as_likely(place):
+def test_each_quarter_of_a_draw_has_the_same_probability(place):
     assert_binomial(int(draw_kept(torch.empty(N), 0.3)[place::4].sum()), N // 4, 0.7)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 1 / 3])
-def test_the_chance_is_exact_though_16_bits_are_not(p):
+def test_the_mean_of_the_16_bit_thresholds_is_p(p):
     n, share = 10_000, p * 2**16 % 1
     thresholds = torch.tensor([draw_threshold(p) for _ in range(n)])
     assert set(thresholds.tolist()) == {math.floor(p * 2**16), math.ceil(p * 2**16)}
@@ -53,7 +54,7 @@ def test_the_chance_is_exact_though_16_bits_are_not(p):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(2, 5, 7), (3,), (), (0, 3)])
-def test_what_is_kept_grows_and_the_gradient_is_the_same(normal, shape, dtype):
+def test_kept_numbers_and_their_gradients_are_divided_by_1_minus_p(normal, shape, dtype):
     x, added = (normal(*shape, dtype=dtype).requires_grad_() for _ in range(2))
     for output, other in ((Dropout(0.3)(x), 0.0), (Residual(0.3)(added, x), added)):
         kept = (output - other).abs() > 1e-6
@@ -63,7 +64,7 @@ def test_what_is_kept_grows_and_the_gradient_is_the_same(normal, shape, dtype):
     assert_close(torch.autograd.grad(output.sum(), added)[0], torch.ones_like(added))
 
 
-def test_a_tensor_in_another_order_and_the_same_seed(normal):
+def test_equal_seeds_drop_the_same_numbers_in_any_memory_layout(normal):
     x = normal(3, 5, 7).transpose(0, 2)
     torch.manual_seed(3)
     first = Dropout(0.5)(x)
@@ -73,21 +74,20 @@ def test_a_tensor_in_another_order_and_the_same_seed(normal):
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.3, False), (0.0, True)])
-def test_nothing_is_dropped_out_of_training_and_where_p_is_0(normal, p, training):
+def test_nothing_is_dropped_outside_of_training_or_for_p_of_0(normal, p, training):
     x, output = normal(2, 3), normal(2, 3)
     assert Dropout(p).train(training)(x) is x
     assert torch.equal(Residual(p).train(training)(x, output), x + output)
 
 
-@pytest.mark.parametrize("why", ["half precision", "too rare for 16 bits", "compiled"])
-def test_torchs_own_where_ours_is_not_for_it(normal, monkeypatch, why):
-    x, added, p = normal(100, 7), normal(100, 7), 0.3
-    if why == "half precision":
-        x = x.bfloat16()
-    if why == "too rare for 16 bits":
-        p = 2**-17
-    if why == "compiled":
-        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+@pytest.mark.parametrize(
+    ("dtype", "p", "compiled"),
+    [(torch.bfloat16, 0.3, False), (torch.float32, 2**-17, False), (torch.float32, 0.3, True)],
+    ids=["half precision", "too rare for 16 bits", "compiled"],
+)
+def test_torchs_dropout_is_used_where_ours_is_not_supported(normal, monkeypatch, dtype, p, compiled):
+    x, added = normal(100, 7).to(dtype), normal(100, 7)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
     monkeypatch.setattr(dropout, "draw_kept", None)
     torch.manual_seed(3)
     expected = F.dropout(x, p)
@@ -97,7 +97,7 @@ def test_torchs_own_where_ours_is_not_for_it(normal, monkeypatch, why):
     assert torch.equal(Residual(p)(added, x), added + expected)
 
 
-def test_computed_again_for_the_backward_pass_it_drops_the_same(normal):
+def test_under_checkpointing_the_backward_pass_drops_the_same_numbers(normal):
     x, layer = normal(11, 13).requires_grad_(), Residual(0.5)
     output = checkpoint(lambda x: layer(x, x).square(), x, use_reentrant=False)
     (by_x,) = torch.autograd.grad(output.sum(), x)

@@ -24,13 +24,13 @@ def test_tokens_are_scaled_and_positions_added():
 @pytest.mark.parametrize(
     ("positions", "max_tokens"), [("sinusoidal", 41), ("sinusoidal", 4), ("learned", 41), ("rotary", 4)]
 )
-def test_a_text_goes_on_where_it_was_left(positions, max_tokens):
+def test_the_second_part_of_a_text_continues_its_positions(positions, max_tokens):
     embedding = loud(Embedding(17, small(positions=positions, max_tokens=max_tokens)))
     text = torch.randint(17, (2, 11), generator=torch.Generator().manual_seed(0))
     assert_close(torch.cat([embedding(text[:, :3]), embedding(text[:, 3:], first=3)], dim=1), embedding(text))
 
 
-def test_vectors_start_of_size_one_and_waves_are_no_parameters():
+def test_untrained_vectors_have_standard_deviation_1_and_waves_are_no_parameters():
     torch.manual_seed(0)
     embedding = Embedding(997, small(d_model=48))
     assert float((embedding.by_token.weight.detach() * math.sqrt(48)).std()) == pytest.approx(1, rel=0.02)
@@ -44,7 +44,7 @@ def test_half_of_the_numbers_are_dropped_in_training_and_the_others_doubled():
     assert_close(dropped[dropped != 0], 2 * whole[dropped != 0])
 
 
-def test_waves_follow_the_model_to_its_type():
+def test_a_converted_embedding_returns_its_own_type():
     embedding = Embedding(17, small(dropout=0.0)).bfloat16()
     assert embedding(TOKENS).dtype == torch.bfloat16
 

@@ -81,15 +81,10 @@ def assert_agree(found: Tensor, expected: Tensor, model: Transformer) -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {},
-        {"norm": "post", "n_key_heads": 2},
-        {"activation": "swiglu", "d_ff": 112},
-        {"d_model": 192, "share": "none"},
-    ],
+    [{}, {"norm": "post", "n_key_heads": 2}, {"activation": "swiglu", "d_ff": 112}, {"d_model": 192, "share": "none"}],
     ids=repr,
 )
-def test_the_kernels_compute_with_rounded_weights_and_inputs(fields):
+def test_logits_of_int8_are_those_of_torch_with_rounded_weights_and_inputs(fields):
     model = new_model(**fields)
     by_torch = copy.deepcopy(model).double()
     by_torch.encoder, by_torch.decoder = with_rounded_layers(model.encoder), with_rounded_layers(model.decoder)
@@ -107,7 +102,7 @@ def test_an_encoder_that_the_kernels_do_not_support_is_computed_in_float32(reaso
     assert_agree(last_logits(Int8Transformer(model)), last_logits_of_torch(by_torch), model)
 
 
-def test_all_but_the_search_for_translations_is_computed_in_float32():
+def test_forward_and_step_compute_in_float32():
     model = new_model()
     int8 = Int8Transformer(model)
     with torch.inference_mode():
@@ -120,7 +115,7 @@ def test_all_but_the_search_for_translations_is_computed_in_float32():
         assert torch.equal(int8(SOURCE, LENGTHS, TARGET).logits, model(SOURCE, LENGTHS, TARGET).logits)
 
 
-def test_the_integers_are_those_of_the_weights_when_the_model_was_made():
+def test_later_changes_of_the_weights_do_not_change_the_integers():
     model = new_model()
     int8 = Int8Transformer(model)
     expected = last_logits(int8)

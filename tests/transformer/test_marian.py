@@ -4,6 +4,7 @@ import pytest
 import torch
 from loud import loud, small
 from model_laws import texts
+from refusals import refusal
 from torch.testing import assert_close
 from transformers import BartConfig, BartForConditionalGeneration, MarianConfig, MarianMTModel
 
@@ -19,24 +20,21 @@ SIZES = {
     "vocab_size": 31, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 6,
     "decoder_attention_heads": 6, "encoder_ffn_dim": 29, "decoder_ffn_dim": 29, "max_position_embeddings": 41,
     "pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0, "forced_eos_token_id": 3,
+    "scale_embedding": True,
 }  # fmt: skip
 
 KINDS = {
-    "as OPUS-MT": {"scale_embedding": True, "activation_function": "swish"},
-    "two vocabularies": {"scale_embedding": True, "share_encoder_decoder_embeddings": False, "decoder_vocab_size": 37},
-    "nothing shared": {
-        "scale_embedding": True,
-        "share_encoder_decoder_embeddings": False,
-        "tie_word_embeddings": False,
-    },
-    "not scaled": {"scale_embedding": False, "activation_function": "relu"},
+    "as OPUS-MT": ("all", {"activation_function": "swish"}),
+    "two vocabularies": ("target", {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 37}),
+    "nothing shared": ("none", {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}),
+    "not scaled": ("none", {"scale_embedding": False, "activation_function": "relu"}),
 }
-SHARES = {"as OPUS-MT": "all", "two vocabularies": "target", "nothing shared": "none", "not scaled": "none"}
+"""By name: `share` of the Transformer that a Marian model becomes, and the model's options."""
 
 
 def marian(kind: str, **given: object) -> MarianMTModel:
     """Return a Marian model with large random parameters, also the output bias; sinusoidal positions are unchanged."""
-    model = MarianMTModel(MarianConfig(**{**SIZES, **KINDS[kind], **given}))
+    model = MarianMTModel(MarianConfig(**{**SIZES, **KINDS[kind][1], **given}))
     sides = model.model.encoder, model.model.decoder
     waves = [side.embed_positions.weight.clone() for side in sides]
     loud(model)
@@ -56,7 +54,7 @@ def logits(model: MarianMTModel) -> torch.Tensor:
 def test_a_marian_model_gives_the_same_logits(kind):
     model = marian(kind)
     copy = from_marian(model)
-    assert copy.config.share == SHARES[kind]
+    assert copy.config.share == KINDS[kind][0]
     assert logits(model).std() > 0.5
     assert_close(copy(SOURCE, LENGTHS, TARGET).logits, logits(model), rtol=1e-6, atol=1e-6)
 
@@ -74,12 +72,12 @@ def test_patterns_are_the_attentions_that_transformers_gives():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_there_and_back(kind):
+def test_a_marian_model_converted_and_converted_back_has_the_same_logits(kind):
     model = marian(kind)
     again = to_marian(from_marian(model))
     assert_close(logits(again), logits(model), rtol=1e-6, atol=1e-6)
-    assert again.config.tie_word_embeddings == (SHARES[kind] != "none")
-    assert again.config.share_encoder_decoder_embeddings == (SHARES[kind] == "all")
+    assert again.config.tie_word_embeddings == (KINDS[kind][0] != "none")
+    assert again.config.share_encoder_decoder_embeddings == (KINDS[kind][0] == "all")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +97,7 @@ def test_a_transformer_becomes_a_marian_model_that_is_saved_and_read(given, tmp_
     assert_close(from_marian(tmp_path)(SOURCE, LENGTHS, TARGET).logits, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_generate_ends_and_starts_as_our_decoder_does():
-    """Greedy search by transformers' generate and by hand give the same ids."""
+def test_generate_of_transformers_gives_the_ids_of_our_greedy_search():
     model = loud(Transformer(small(norm="post", n_target_tokens=31, share="all")))
     seen = torch.arange(SOURCE.shape[1]) < LENGTHS[:, None]
     ids = to_marian(model).generate(
@@ -128,10 +125,9 @@ def test_generate_ends_and_starts_as_our_decoder_does():
         ),
     ],
 )
-def test_what_marian_cannot_express_is_refused(given, reason):
-    with pytest.raises(InputError) as error:
-        to_marian(Transformer(small(**{"norm": "post", **given})))
-    assert str(error.value) == f"this Transformer cannot become a Marian model: {reason}."
+def test_a_transformer_that_marian_cannot_express_is_refused(given, reason):
+    model = Transformer(small(**{"norm": "post", **given}))
+    assert refusal(InputError, to_marian, model) == f"this Transformer cannot become a Marian model: {reason}."
 
 
 @pytest.mark.parametrize(
@@ -154,18 +150,15 @@ def test_what_marian_cannot_express_is_refused(given, reason):
     ],
 )
 def test_a_marian_model_that_is_no_transformer_is_refused(given, message):
-    with pytest.raises(ValueError) as error:
-        from_marian(marian("as OPUS-MT", **given))
-    assert str(error.value) == message
+    assert refusal(ValueError, from_marian, marian("as OPUS-MT", **given)) == message
 
 
 def test_a_folder_without_a_marian_model_is_refused(tmp_path):
-    with pytest.raises(InputError) as error:
-        from_marian(tmp_path / "none")
-    assert str(error.value) == (f"{tmp_path / 'none'} has no config.json; give the folder of a saved Marian model.")
+    missing = tmp_path / "none"
+    message = f"{missing} has no config.json; give the folder of a saved Marian model."
+    assert refusal(InputError, from_marian, missing) == message
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 2, "decoder_ffn_dim": 2}
     heads = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
     BartForConditionalGeneration(BartConfig(vocab_size=7, d_model=2, **sizes, **heads)).save_pretrained(tmp_path)
-    with pytest.raises(InputError) as error:
-        from_marian(tmp_path)
-    assert str(error.value) == f"{tmp_path} contains a model of type 'bart'; only 'marian' can become a Transformer."
+    message = f"{tmp_path} contains a model of type 'bart'; only 'marian' can become a Transformer."
+    assert refusal(InputError, from_marian, tmp_path) == message

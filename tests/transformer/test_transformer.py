@@ -4,6 +4,7 @@ import pytest
 import torch
 from loud import loud, small
 from model_laws import LENGTHS, SOURCE, TARGET, Laws, run, start
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard.transformer.config import TransformerConfig
@@ -29,7 +30,7 @@ class TestLaws(Laws):
     """The tests of model_laws.py, which every translating model must pass."""
 
 
-def test_every_token_before_shows(model):
+def test_every_earlier_token_changes_the_logits(model):
     logits = run(model).logits
     for place in range(6):
         changed = TARGET.clone()
@@ -46,7 +47,7 @@ def test_padding_takes_no_gradient_of_the_source(model):
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_a_state_introduces_itself(model):
+def test_the_repr_of_a_state_has_its_sizes(model):
     state = start(model).select(torch.tensor([1, 1]))
     assert repr(state) == "DecodingState(n_tokens=0, rows=2, source=11, layers=3)"
 
@@ -71,7 +72,7 @@ def test_patterns_are_those_of_every_block(model):
     assert (predicted.decoder[1].dense().triu(1) == 0).all()
 
 
-def test_patterns_are_what_the_logits_were_made_with(model):
+def test_patterns_times_values_are_the_contexts_of_the_model(model):
     seen, block = run(model).cross[0], model.decoder.blocks[0]
     reads = []
     block.cross_attention.register_forward_hook(lambda module, given, read: reads.append(read))
@@ -79,7 +80,7 @@ def test_patterns_are_what_the_logits_were_made_with(model):
     assert_close(seen.apply(seen.value), reads[0].attended.context)
 
 
-def test_what_is_shared_is_one_matrix():
+def test_shared_embeddings_are_one_parameter():
     sizes = {}
     for share in ("none", "target", "all"):
         model = Transformer(small(n_source_tokens=37, share=share))
@@ -140,13 +141,11 @@ def test_a_decoder_without_a_source_is_a_language_model():
     assert_close(after.logits, decoded.logits[rows, 5:])
 
 
-def test_texts_may_be_longer_than_foreseen_unless_positions_are_learned():
+def test_texts_may_be_longer_than_max_tokens_unless_positions_are_learned():
     model = loud(Transformer(small(max_tokens=7)))
     longer = loud(Transformer(small(max_tokens=64)))
     assert_close(run(model).logits, run(longer).logits)
-    with pytest.raises(ValueError) as error:
-        run(Transformer(small(max_tokens=7, positions="learned")))
-    assert str(error.value) == (
+    assert refusal(ValueError, run, Transformer(small(max_tokens=7, positions="learned"))) == (
         "a text of 11 tokens is longer than the max_tokens=7 that have a learned position; shorten it, or build and "
         "train LearnedPositions with more."
     )
@@ -175,7 +174,5 @@ def test_texts_may_be_longer_than_foreseen_unless_positions_are_learned():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(build, message):
-    with pytest.raises(ValueError) as error:
-        build()
-    assert str(error.value) == message
+def test_a_missing_vocabulary_or_memory_is_refused(build, message):
+    assert refusal(ValueError, lambda: build()) == message

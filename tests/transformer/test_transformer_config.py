@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+from refusals import refusal
 
 from regard.transformer.config import PRESETS, TransformerConfig
 
@@ -34,9 +35,7 @@ def test_presets_cannot_be_changed():
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(ValueError) as error:
-        TransformerConfig.preset("bas", **BOTH)
-    assert str(error.value) == (
+    assert refusal(ValueError, TransformerConfig.preset, "bas", **BOTH) == (
         "preset='bas' is unknown; did you mean 'base'? There are 'tiny', 'small', 'base', 'big'."
     )
 
@@ -88,6 +87,4 @@ def test_an_unknown_preset_is_refused():
     ],
 )
 def test_what_does_not_fit_is_refused(unhooked, given, message):
-    with pytest.raises(ValueError) as error:
-        TransformerConfig(**{**BOTH, **given})
-    assert str(error.value) == message
+    assert refusal(ValueError, TransformerConfig, **{**BOTH, **given}) == message

@@ -30,10 +30,9 @@ def deepseek(d_query_latent):
         if d_query_latent is None:
             ours.to_query.weight.copy_(theirs.q_proj.weight)
         else:
-            for into, given in zip(
-                ours.to_query, (theirs.q_a_proj, theirs.q_a_layernorm, theirs.q_b_proj), strict=True
-            ):
-                into.weight.copy_(given.weight)
+            parts = theirs.q_a_proj, theirs.q_a_layernorm, theirs.q_b_proj
+            for part, given in zip(ours.to_query, parts, strict=True):
+                part.weight.copy_(given.weight)
         latent, turned = theirs.kv_a_proj_with_mqa.weight.split([7, 4])
         ours.to_latent.weight.copy_(latent)
         ours.to_rotary_key.weight.copy_(turned)
@@ -71,7 +70,7 @@ def test_with_a_cache_tokens_read_as_they_do_all_at_once(normal, steps):
     assert_close(cache.latent, whole.cache.latent)
 
 
-def test_with_a_cache_keys_and_values_are_never_made(normal, monkeypatch):
+def test_with_a_cache_keys_and_values_of_heads_are_never_computed(normal, monkeypatch):
     module, x = LatentAttention(**SIZES), normal(2, 11, 22)
     first = module(x[:, :10], mask=Causal())
     monkeypatch.setattr(module.to_key, "forward", None)
@@ -92,10 +91,10 @@ def test_with_a_cache_padding_on_the_left_changes_nothing(normal):
 def test_a_call_may_bring_its_own_score_and_normaliser(normal):
     module, x = LatentAttention(**SIZES).double(), normal(2, 11, 22, dtype=torch.float64)
     plain, normalise = module(x).pattern, Softmax(sinks=torch.tensor([0.5, -1.0, 2.0]).double())
-    for scale, biased in ((3.0, ScaledDot(3.0, bias=Alibi())), (None, ScaledDot(9**-0.5, bias=Alibi()))):
-        score = ScaledDot(scale, bias=Alibi())  # without a scale, the layer's own: keys have 5 + 4 numbers
+    for scale, used in ((3.0, 3.0), (None, 9**-0.5)):  # without a scale, that of keys of 5 + 4 numbers
+        score, expected_score = ScaledDot(scale, bias=Alibi()), ScaledDot(used, bias=Alibi())
         whole = module(x, score=score, normalise=normalise)
-        expected = attend(plain.query, plain.key, plain.value, score=biased, normalise=normalise)
+        expected = attend(plain.query, plain.key, plain.value, score=expected_score, normalise=normalise)
         assert_close(whole.attended.context, expected.context)
         first = module(x[:, :9], score=score, normalise=normalise)
         step = module(x[:, 9:], cache=first.cache, score=score, normalise=normalise)

@@ -61,11 +61,11 @@ def test_causal_equals_torchs(normal):
 
 def test_gradients_equal_torchs(normal):
     module, x = torchs(14, 2), normal(2, 5, 14)
-    copy = MultiHeadAttention.from_torch(module)
+    copied = MultiHeadAttention.from_torch(module)
     module(x, x, x)[0].square().sum().backward()
-    copy(x).output.square().sum().backward()
+    copied(x).output.square().sum().backward()
     expected = module.in_proj_weight.grad.chunk(3)
-    for projection, gradient in zip((copy.to_query, copy.to_key, copy.to_value), expected, strict=True):
+    for projection, gradient in zip((copied.to_query, copied.to_key, copied.to_value), expected, strict=True):
         assert_close(projection.weight.grad, gradient, rtol=1e-4, atol=1e-4)
 
 
@@ -82,7 +82,7 @@ def test_grouped_heads_equal_keys_and_values_repeated(normal):
     assert_close(read.pattern.dense(), full(x).pattern.dense())
 
 
-def test_with_rotary_the_last_tokens_alone_read_as_they_do_among_all(normal):
+def test_with_rotary_positions_the_last_tokens_alone_read_as_they_do_among_all(normal):
     module, x = MultiHeadAttention(d_model=12, n_heads=2, positions=Rotary()), normal(2, 7, 12)
     whole = module(x, mask=Causal())
     last = module(x[:, 5:], x, mask=Causal())
@@ -133,8 +133,8 @@ def test_queries_before_the_first_key_stand_at_negative_positions(normal):
     assert_close(read.pattern.dense(), (query @ key.mT / math.sqrt(8)).softmax(dim=-1))
 
 
-def test_one_articles_variant_is_had_by_configuration(normal):
-    """It shares one head-wide projection among all heads and divides by √d_model."""
+def test_one_projection_shared_by_all_heads_is_a_matter_of_parameters(normal):
+    """As in some tutorials, which also divide by √d_model."""
     d_model, n_heads, d_head, x = 12, 3, 4, normal(2, 5, 12)
     shared = {role: normal(d_head, d_model) for role in ("query", "key", "value")}
     module = MultiHeadAttention(d_model, n_heads, score=ScaledDot(scale=d_model**-0.5))
@@ -163,7 +163,7 @@ def test_dropout_is_for_training_only_and_the_pattern_shows_weights_before_it(no
     assert torch.equal(trained.pattern.dense(), looked.pattern.dense())
 
 
-def test_it_introduces_itself():
+def test_its_repr_has_the_arguments_that_are_no_defaults():
     module = MultiHeadAttention(12, 6, n_key_heads=2, positions=Rotary(), score=ScaledDot(scale=1.0))
     given = "n_heads=6, d_head=2, n_key_heads=2, score=ScaledDot(scale=1.0), positions=Rotary()"
     assert module.extra_repr() == given
@@ -222,7 +222,7 @@ def test_refusals(unhooked):
     )
 
 
-def test_parameters_within_its_parts_are_its_own(normal):
+def test_parameters_of_its_score_and_normaliser_are_its_own(normal):
     sinks, rule = nn.Parameter(torch.zeros(2)), RelativeBias(2)
     module = MultiHeadAttention(8, 2, normalise=Softmax(sinks=sinks), score=ScaledDot(bias=rule))
     assert sum(parameter is sinks for parameter in module.parameters()) == 1
@@ -243,7 +243,7 @@ def with_parts(normalise):
 @pytest.mark.parametrize(
     "normalise", [lambda softmax: softmax, lambda softmax: TalkingHeads(2, softmax)], ids=["", "talking"]
 )
-def test_whatever_its_parameters_become_it_reads_with_them(normal, normalise):
+def test_replaced_loaded_and_assigned_parameters_are_used(normal, normalise):
     x, module, other = normal(1, 3, 8), with_parts(normalise), with_parts(normalise)
     with torch.no_grad():
         for parameter in other.parameters():

@@ -23,7 +23,7 @@ def test_causal_is_what_torch_calls_causal(normal, mask, bias, queries, keys):
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(7, 19), (17, 17)])
-def test_without_its_own_position_a_query_reads_the_keys_before_it(normal, queries, keys):
+def test_with_own_false_a_query_reads_the_keys_before_its_own_position(normal, queries, keys):
     query, key, value = normal(2, 3, queries, 5), normal(2, 3, keys, 5), normal(2, 3, keys, 7)
     seen, before = attend(query, key, value, mask=Causal(own=False)), torch.ones(queries, keys).bool()
     expected = attend(query, key, value, mask=before.tril(keys - queries - 1))

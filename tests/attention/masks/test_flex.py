@@ -25,7 +25,7 @@ def test_flex_attention_makes_the_same_mask(name):
             assert torch.equal(made, matrix(sees, *grid.shape))
 
 
-def test_a_block_mask_skips_what_nobody_sees():
+def test_a_block_mask_leaves_out_blocks_that_no_query_sees():
     grid = Grid(1, 1, 512, 512)
     block_mask = create_block_mask(mask_mod(Causal(), grid), 1, 1, 512, 512, device="cpu", BLOCK_SIZE=128)
     assert block_mask.kv_num_blocks.tolist() == [[[1, 1, 1, 1]]]  # of blocks that are seen in part: the diagonal
@@ -42,7 +42,7 @@ def test_tensors_move_to_the_device_before_they_are_needed():
     assert moved.right.left == Causal(3)
 
 
-def test_a_mask_of_ones_own_needs_nothing_more():
+def test_mask_mod_takes_masks_of_the_users_own():
     class Odd(Mask):
         def keep(self, tile, device):
             return (tile.along(2, device) + tile.along(3, device)) % 2 == 1

@@ -37,7 +37,7 @@ def kept(mask, grid):
 
 
 @pytest.mark.parametrize("name", [name for name in masks(11, 19) if name != "none"])
-def test_a_mask_keeps_what_its_rule_says_in_every_form(name):
+def test_blocks_ranges_and_reach_of_a_mask_follow_its_rule_in_plain_python(name):
     for queries, keys in SIZES:
         grid = Grid(BATCH, HEADS, queries, keys)
         mask, sees = masks(queries, keys).get(name, (None, None))
@@ -117,7 +117,7 @@ grids_and_masks = st.sampled_from(GRIDS).flatmap(lambda grid: st.tuples(st.just(
 
 
 @given(grids_and_masks, st.data())
-def test_a_reach_leaves_out_no_kept_key_and_a_filled_one_holds_no_other(grid_and_mask, data):
+def test_a_reach_contains_every_allowed_key_and_a_filled_reach_only_these(grid_and_mask, data):
     grid, mask = grid_and_mask
     start = data.draw(st.integers(0, grid.queries))
     queries = range(start, min(start + data.draw(st.sampled_from([0, 1, 2, grid.queries])), grid.queries))
@@ -217,7 +217,7 @@ def test_masks_obey_the_laws_of_logic(drawn):
     assert torch.equal(kept(left & (left | right), grid), kept(left, grid))
 
 
-def test_queries_are_the_last_tokens_by_hand():
+def test_masks_by_hand_whose_queries_are_the_last_tokens():
     assert kept(Causal(), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
     assert kept(Causal(0), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0]]
     assert kept(Causal(own=False), Grid(1, 1, 2, 4))[0, 0].int().tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
@@ -260,10 +260,13 @@ def test_the_demo_draws_every_kind(capsys):
 
 
 SIDES = "has a negative number of tokens before or after the query; use 0 for none."
+AXES = "lengths of shape [1, 2]; with a batch of 2 it takes [2], one for each item."
+POSITIONS = "names tokens by their position, counted from 0; give at least one, and none below 0."
 
 
-def test_numbers_that_make_no_mask_are_refused(unhooked):
-    cases = [
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
         (lambda: Window(-1, 0), f"Window(before=-1, after=0) {SIDES}"),
         (lambda: Window(2, -3), f"Window(before=2, after=-3) {SIDES}"),
         (lambda: Prefix(-1), "Prefix(length=-1) counts keys from the first, so it must be at least 0."),
@@ -273,146 +276,121 @@ def test_numbers_that_make_no_mask_are_refused(unhooked):
             "Dilated(step=0): step is the distance between allowed keys, so it must be at least 1.",
         ),
         (lambda: Chunked(0), "Chunked(size=0): size is the length of a chunk, so it must be at least 1."),
-        (
-            lambda: Global([]),
-            "Global(positions=[]) names tokens by their position, counted from 0; give at least one, and none below 0.",
-        ),
-        (
-            lambda: Global([3, -1]),
-            "Global(positions=[3, -1]) names tokens by their position, counted from 0; "
-            "give at least one, and none below 0.",
-        ),
+        (lambda: Global([]), f"Global(positions=[]) {POSITIONS}"),
+        (lambda: Global([3, -1]), f"Global(positions=[3, -1]) {POSITIONS}"),
         (
             lambda: Padding(torch.tensor([3]), side="both"),
             'Padding(side=\'both\') says on which side of the tokens the padding is; it must be "right" or "left".',
         ),
-    ]
-    assert [refusal(ValueError, make) for make, _ in cases] == [message for _, message in cases]
-
-
-def test_lengths_of_several_axes_are_refused(unhooked):
-    for make, name in ((Padding, "Padding"), (Prefix, "Prefix")):
-        assert refusal(ValueError, lambda make=make: make(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7))) == (
-            f"{name} was given lengths of shape [1, 2]; with a batch of 2 it takes [2], one for each item."
-        )
+        (lambda: Padding(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7)), f"Padding was given {AXES}"),
+        (lambda: Prefix(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7)), f"Prefix was given {AXES}"),
+    ],
+)
+def test_numbers_that_make_no_mask_are_refused(unhooked, make, message):
+    assert refusal(ValueError, make) == message
 
 
 def test_and_or_not_of_python_are_refused():
     """Without the refusal, Python would return one of the two masks, or False."""
     for use in (lambda: Causal() and Window(1, 0), lambda: Causal() or Window(1, 0), lambda: not Causal()):
-        assert (
-            refusal(TypeError, use) == "Causal() is neither true nor false; join masks with & (and), | (or), ~ (not)."
-        )
+        message = "Causal() is neither true nor false; join masks with & (and), | (or), ~ (not)."
+        assert refusal(TypeError, use) == message
 
 
 @pytest.mark.parametrize("joined", [lambda m: m, lambda m: ~m, lambda m: m & Causal(), lambda m: Causal() | m])
 def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
-    grid = Grid(2, 3, 5, 7)
-    assert refusal(ValueError, lambda: joined(Padding(torch.tensor([1, 2, 3]))).check(grid)) == (
-        "Padding was given 3 lengths for a batch of 2; give one for each item."
-    )
-    assert refusal(ValueError, lambda: joined(Prefix(torch.tensor([1, 2, 3]))).check(grid)) == (
-        "Prefix was given 3 lengths for a batch of 2; give one for each item."
-    )
-    assert refusal(ValueError, lambda: joined(Global([2, 7, 4])).check(grid)) == (
+    def message(mask, queries=5, keys=7):
+        return refusal(ValueError, joined(mask).check, Grid(2, 3, queries, keys))
+
+    for kind in (Padding, Prefix):
+        assert message(kind(torch.tensor([1, 2, 3]))) == (
+            f"{kind.__name__} was given 3 lengths for a batch of 2; give one for each item."
+        )
+    assert message(Global([2, 7, 4])) == (
         "Global was given position 7, but there are 7 keys; positions count from 0, so they must be below 7."
     )
     for shape in [(5,), (3, 7), (1, 1, 7)]:
-        assert refusal(ValueError, lambda shape=shape: joined(Documents(torch.zeros(shape).long())).check(grid)) == (
+        assert message(Documents(torch.zeros(shape).long())) == (
             f"Documents was given ids of shape {list(shape)}; with batch=2, heads=3, queries=5, keys=7 it takes [7] "
             "or [2, 7], the document of each key."
         )
-    assert refusal(ValueError, lambda: joined(Documents(torch.zeros(5).long())).check(Grid(2, 3, 7, 5))) == (
+    assert message(Documents(torch.zeros(5).long()), queries=7, keys=5) == (
         "Documents takes the queries to be the last of the tokens, but there are 7 queries and only 5 keys; "
         "use Keep with a boolean tensor instead."
     )
     for shape in [(5,), (7, 5), (2, 1, 7), (1, 2, 1, 5, 7)]:
-        assert refusal(ValueError, lambda shape=shape: joined(Keep(torch.ones(shape).bool())).check(grid)) == (
+        assert message(Keep(torch.ones(shape).bool())) == (
             f"mask of shape {list(shape)} does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); "
             "every axis must have that size or 1."
         )
 
 
-def test_what_is_no_mask_is_refused(unhooked):
+def test_a_boolean_tensor_is_a_mask_and_numbers_are_refused(unhooked):
     assert as_mask(None) is None
     assert as_mask(causal := Causal()) is causal
     assert isinstance(as_mask(torch.ones(3).bool()), Keep)
     for dtype, kind in itertools.product((torch.float32, torch.int64), (as_mask, Keep)):
-        assert refusal(TypeError, lambda dtype=dtype, kind=kind: kind(torch.ones(3, dtype=dtype))) == (
+        assert refusal(TypeError, kind, torch.ones(3, dtype=dtype)) == (
             f"mask has dtype {dtype}; a mask is boolean, True = may attend. "
             "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…)."
         )
 
 
-def test_what_is_no_tensor_is_refused(unhooked):
-    for mask, kind in [(True, "bool"), ([[True]], "list"), ("causal", "str")]:
-        assert refusal(TypeError, lambda mask=mask: attend(*torch.zeros(3, 1, 1, 2, 3), mask=mask)) == (
-            f"mask is a {kind}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
-        )
-
-
-WHOLE = "it takes a tensor of whole numbers, such as torch.tensor([5, 3])."
+TENSOR = "it takes a tensor of whole numbers, such as torch.tensor([5, 3])."
+WHOLE = "it takes a whole number, such as 3"
+JOINED = "a mask can be joined only with another mask, not with {}; give a boolean tensor as Keep(tensor)."
+MASK = "mask is {}; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None."
 FLAGS = torch.ones(2, 7, dtype=torch.bool)
 
 
-def test_what_masks_are_not_made_of_is_refused(unhooked):
-    cases = [
-        (lambda: Padding([5, 3]), f"Padding was given lengths=[5, 3]; {WHOLE}"),
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Padding([5, 3]), f"Padding was given lengths=[5, 3]; {TENSOR}"),
         (
             lambda: Padding(FLAGS),
-            f"Padding was given lengths=<bool [2, 7]>; {WHOLE} A boolean tensor is a mask itself: mask=….",
+            f"Padding was given lengths=<bool [2, 7]>; {TENSOR} A boolean tensor is a mask itself: mask=….",
         ),
-        (lambda: Prefix(torch.ones(2)), f"Prefix was given length=<float32 [2]>; {WHOLE}"),
-        (lambda: Documents((0, 0, 1)), f"Documents was given ids=(0, 0, 1); {WHOLE}"),
-        (lambda: Window(1.5, 0), "Window was given before=1.5; it takes a whole number, such as 3."),
-        (lambda: Window(1, "0"), "Window was given after='0'; it takes a whole number, such as 3."),
-        (lambda: Window(True, 0), "Window was given before=True; it takes a whole number, such as 3."),
-        (lambda: Window(1, None), "Window was given after=None; it takes a whole number, such as 3."),
-        (lambda: Window(1, 0, 1.5), "Window was given offset=1.5; it takes a whole number, such as 3, or None."),
-        (lambda: Dilated(6, 2.5, 2), "Dilated was given after=2.5; it takes a whole number, such as 3."),
-        (lambda: Dilated(6, 2, 1.5), "Dilated was given step=1.5; it takes a whole number, such as 3."),
-        (
-            lambda: Dilated(6, 2, 1, torch.tensor(1.0)),
-            "Dilated was given offset=<float32 []>; it takes a whole number, such as 3, or None.",
-        ),
-        (lambda: Chunked(2.0), "Chunked was given size=2.0; it takes a whole number, such as 3."),
-        (lambda: Chunked(2, 0.5), "Chunked was given offset=0.5; it takes a whole number, such as 3, or None."),
-        (lambda: Causal(offset=1.5), "Causal was given offset=1.5; it takes a whole number, such as 3, or None."),
-        (lambda: Prefix(3, 1.5), "Prefix was given offset=1.5; it takes a whole number, such as 3, or None."),
-        (lambda: Prefix(1.5), "Prefix was given length=1.5; it takes a whole number, such as 3."),
-        (lambda: Global([0, 1.5]), "Global was given position=1.5; it takes a whole number, such as 3."),
-        (lambda: Global([0], 1.5), "Global was given offset=1.5; it takes a whole number, such as 3, or None."),
+        (lambda: Prefix(torch.ones(2)), f"Prefix was given length=<float32 [2]>; {TENSOR}"),
+        (lambda: Documents((0, 0, 1)), f"Documents was given ids=(0, 0, 1); {TENSOR}"),
+        (lambda: Window(1.5, 0), f"Window was given before=1.5; {WHOLE}."),
+        (lambda: Window(1, "0"), f"Window was given after='0'; {WHOLE}."),
+        (lambda: Window(True, 0), f"Window was given before=True; {WHOLE}."),
+        (lambda: Window(1, None), f"Window was given after=None; {WHOLE}."),
+        (lambda: Window(1, 0, 1.5), f"Window was given offset=1.5; {WHOLE}, or None."),
+        (lambda: Dilated(6, 2.5, 2), f"Dilated was given after=2.5; {WHOLE}."),
+        (lambda: Dilated(6, 2, 1.5), f"Dilated was given step=1.5; {WHOLE}."),
+        (lambda: Dilated(6, 2, 1, torch.tensor(1.0)), f"Dilated was given offset=<float32 []>; {WHOLE}, or None."),
+        (lambda: Chunked(2.0), f"Chunked was given size=2.0; {WHOLE}."),
+        (lambda: Chunked(2, 0.5), f"Chunked was given offset=0.5; {WHOLE}, or None."),
+        (lambda: Causal(offset=1.5), f"Causal was given offset=1.5; {WHOLE}, or None."),
+        (lambda: Prefix(3, 1.5), f"Prefix was given offset=1.5; {WHOLE}, or None."),
+        (lambda: Prefix(1.5), f"Prefix was given length=1.5; {WHOLE}."),
+        (lambda: Global([0, 1.5]), f"Global was given position=1.5; {WHOLE}."),
+        (lambda: Global([0], 1.5), f"Global was given offset=1.5; {WHOLE}, or None."),
         (lambda: Global(1.5), "Global(1.5) is given a number; it takes a list of positions: Global([1.5])."),
         (lambda: Global(3), "Global(3) is given a number; it takes a list of positions: Global([3])."),
-        (
-            lambda: Causal() & FLAGS,
-            "a mask can be joined only with another mask, not with a Tensor; give a boolean tensor as Keep(tensor).",
-        ),
-        (
-            lambda: FLAGS | Causal(),
-            "a mask can be joined only with another mask, not with a Tensor; give a boolean tensor as Keep(tensor).",
-        ),
-        (
-            lambda: Causal | Padding(torch.tensor([3])),
-            "a mask can be joined only with another mask, not with the class Causal; "
-            "give a boolean tensor as Keep(tensor).",
-        ),
-        (
-            lambda: as_mask(Causal),
-            "mask is the class Causal; it takes a Mask such as Causal(), a boolean tensor (True = may attend) or None.",
-        ),
-    ]
-    assert [refusal(TypeError, build) for build, _ in cases] == [message for _, message in cases]
+        (lambda: Causal() & FLAGS, JOINED.format("a Tensor")),
+        (lambda: FLAGS | Causal(), JOINED.format("a Tensor")),
+        (lambda: Causal | Padding(torch.tensor([3])), JOINED.format("the class Causal")),
+        (lambda: as_mask(Causal), MASK.format("the class Causal")),
+        (lambda: as_mask(True), MASK.format("a bool")),
+        (lambda: as_mask([[True]]), MASK.format("a list")),
+        (lambda: as_mask("causal"), MASK.format("a str")),
+    ],
+)
+def test_arguments_of_another_type_are_refused(unhooked, make, message):
+    assert refusal(TypeError, make) == message
 
 
-def test_flags_of_the_keys_of_each_item_are_told_where_they_go():
+def test_the_message_for_a_mask_of_batch_and_keys_says_where_to_add_axes():
     assert refusal(ValueError, Keep(FLAGS).check, Grid(2, 3, 5, 7)) == (
         "mask of shape [2, 7] does not broadcast to [2, 3, 5, 7] (batch, heads, queries, keys); every axis must have "
         "that size or 1. A mask of shape [batch keys] is given as mask[:, None, None]."
     )
 
 
-def test_whole_numbers_of_numpy_and_torch_are_numbers_of_tokens(unhooked):
+def test_arguments_may_be_whole_numbers_of_numpy_and_torch(unhooked):
     grid = Grid(1, 1, 5, 7)
     for whole in (np.int64, torch.tensor):
         for of in (lambda n: Window(n(2), n(1)), lambda n: Chunked(n(3)), lambda n: Causal(offset=n(1))):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from refusals import refusal
 from torch.testing import assert_close
 
@@ -12,22 +11,20 @@ from regard import Causal, Grid, Padding, Prefix, Window, attend
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("mask", [None, Causal(), Window(2, 1)])
 def test_a_padded_sequence_reads_as_it_does_alone(normal, mask, side):
-    lengths, longest = (3, 7, 5), 7
-    items = [[normal(1, 2, length, 5) for _ in range(3)] for length in lengths]
-    room = [(0, longest - length) if side == "right" else (longest - length, 0) for length in lengths]
-    query, key, value = (
-        torch.cat([F.pad(item[part], (0, 0, *pad), value=9.0) for item, pad in zip(items, room, strict=True)])
-        for part in range(3)
-    )
+    lengths, n_tokens = (3, 7, 5), 7
+    items = [normal(3, 1, 2, length, 5) for length in lengths]
+    padded = torch.full((3, 3, 2, n_tokens, 5), 9.0)
+    tokens = [slice(length) if side == "right" else slice(n_tokens - length, n_tokens) for length in lengths]
+    for number, item in enumerate(items):
+        padded[:, [number], :, tokens[number]] = item
     padding = Padding(torch.tensor(lengths), side=side)
-    seen = attend(query, key, value, mask=padding if mask is None else padding & mask)
-    for number, (item, (before, after)) in enumerate(zip(items, room, strict=True)):
-        alone = attend(*item, mask=mask)
-        tokens = slice(before, longest - after)
-        assert_close(seen.context[[number], :, tokens], alone.context)
-        assert_close(seen.pattern[[number], :, tokens, tokens], alone.pattern.dense())
-        padded = [key for key in range(longest) if key not in range(before, longest - after)]
-        assert bool((seen.pattern[number, ..., padded] == 0).all())
+    seen = attend(*padded, mask=padding if mask is None else padding & mask)
+    for number, item in enumerate(items):
+        alone, here = attend(*item, mask=mask), tokens[number]
+        assert_close(seen.context[[number], :, here], alone.context)
+        assert_close(seen.pattern[[number], :, here, here], alone.pattern.dense())
+        is_padding = torch.ones(n_tokens).bool().index_fill(0, torch.arange(n_tokens)[here], False)
+        assert bool((seen.pattern.dense()[number][..., is_padding] == 0).all())
 
 
 def test_negative_lengths_are_refused():

@@ -19,16 +19,15 @@ def kept(mask):
 
 
 @given(SIDE, SIDE, st.none() | st.integers(-7, 23))
-def test_steps_of_one_leave_no_gaps(before, after, offset):
+def test_a_dilated_window_of_step_1_is_a_window(before, after, offset):
     assert torch.equal(kept(Dilated(before, after, 1, offset)), kept(Window(before, after, offset)))
     for queries in (range(0, 3), range(4, 5), range(11)):
-        assert Dilated(before, after, 1, offset).reach(GRID, queries) == Window(before, after, offset).reach(
-            GRID, queries
-        )
+        reach = Window(before, after, offset).reach(GRID, queries)
+        assert Dilated(before, after, 1, offset).reach(GRID, queries) == reach
 
 
 @given(SIDE, SIDE, st.integers(1, 5))
-def test_a_step_keeps_one_key_of_each_few(before, after, step):
+def test_a_dilated_window_allows_one_key_of_each_step(before, after, step):
     dilated = kept(Dilated(before, after, step))[0, 0].int()
     assert not bool((dilated > kept(Window(before, after))[0, 0]).any())
     position = 10  # of the query in the middle, whose window lies within the keys

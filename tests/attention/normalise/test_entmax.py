@@ -35,7 +35,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_it_satisfies_its_definition(normal, alpha):
+def test_weights_satisfy_the_definition(normal, alpha):
     spread = torch.tensor([0.1, 1.0, 3.0], dtype=torch.float64)[:, None]
     scores = spread * normal(1, 2, 3, 7, dtype=torch.float64)
     found = weights(alpha, scores)
@@ -48,28 +48,28 @@ def test_it_satisfies_its_definition(normal, alpha):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_it_agrees_with_the_entmax_package(normal, alpha):
+def test_weights_are_those_of_the_entmax_package(normal, alpha):
     scores = 2 * normal(1, 2, 3, 7, dtype=torch.float64)
     expected = entmax_bisect(scores, alpha, dim=-1, n_iter=100)
     torch.testing.assert_close(weights(alpha, scores), expected, rtol=0, atol=1e-7 if alpha > 2 else 1e-11)
     near(weights(1.5, scores), entmax15(scores, dim=-1))
 
 
-def test_1_is_softmax_and_2_is_sparsemax(normal):
+def test_alpha_1_is_softmax_and_2_is_sparsemax(normal):
     scores = normal(1, 2, 3, 7)
     assert torch.equal(weights(1.0, scores), scores.softmax(-1))
     assert torch.equal(weights(2.0, scores), Sparsemax()(scores, None, WHOLE))
 
 
 @pytest.mark.parametrize("at", [1.0, 1.5, 2.0])
-def test_it_changes_smoothly_with_alpha(normal, at):
+def test_weights_change_smoothly_with_alpha(normal, at):
     scores = normal(1, 2, 3, 7, dtype=torch.float64)
     for alpha in (at + 1e-7, max(at - 1e-7, 1.0)):
         torch.testing.assert_close(weights(alpha, scores), weights(at, scores), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_many_keys_in_float32(normal, alpha):
+def test_weights_of_many_keys_in_float32_are_those_of_float64(normal, alpha):
     scores = torch.tensor([0.001, 0.1, 1.0])[:, None] * normal(1, 1, 3, 4099)
     truth = weights(alpha, scores.double())
     torch.testing.assert_close(weights(alpha, scores).double(), truth, rtol=1e-3, atol=2e-7)
@@ -77,7 +77,7 @@ def test_many_keys_in_float32(normal, alpha):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_the_gradient(normal, alpha):
+def test_gradients_are_those_of_the_entmax_package(normal, alpha):
     scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
     keep = torch.rand(1, 2, 3, 7, generator=torch.Generator().manual_seed(2)) < 0.7
     keep[0, 1, 2] = False
@@ -90,7 +90,7 @@ def test_the_gradient(normal, alpha):
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_minus_infinity_gets_no_weight_and_nan_is_seen(normal, alpha):
+def test_a_score_of_minus_infinity_has_no_weight_and_nan_makes_its_row_nan(normal, alpha):
     scores = row(0.2, -math.inf, 0.0, -1e300).requires_grad_()
     found = weights(alpha, scores)
     assert found[..., [1, 3]].tolist() == [[[[0.0, 0.0]]]]
@@ -105,7 +105,7 @@ def test_minus_infinity_gets_no_weight_and_nan_is_seen(normal, alpha):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("alpha", [0.999, -1.0, math.inf, math.nan, "1.5"])
-def test_an_alpha_that_is_none_is_refused(alpha):
+def test_an_alpha_out_of_range_is_refused(alpha):
     assert refusal(ValueError, lambda: Entmax(alpha=alpha)) == (
         f"alpha={alpha!r} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, 2 = sparsemax); "
         "for all weight on the largest score use Softmax(temperature=0)."

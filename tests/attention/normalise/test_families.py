@@ -62,7 +62,7 @@ def test_a_constant_added_to_all_scores_of_a_query_changes_nothing(normalise, se
 
 
 @pytest.mark.parametrize("normalise", SEE_A_SHIFT, ids=repr)
-def test_the_others_do_see_a_constant(normalise, normal):
+def test_a_constant_added_to_all_scores_changes_the_other_normalisers(normalise, normal):
     scores = normal(*GRID.shape)
     shifted = normalise(scores + 2, None, GRID.whole())
     assert float((shifted - normalise(scores, None, GRID.whole())).abs().max()) > 0.01
@@ -83,7 +83,7 @@ def test_the_others_do_see_a_constant(normalise, normal):
     ],
     ids=repr,
 )
-def test_the_families_meet_at_their_limits(normal, limit, family):
+def test_normalisers_become_others_at_their_limits(normal, limit, family):
     scores = normal(*GRID.shape, dtype=torch.float64)
     found, expected = limit(scores, None, GRID.whole()), family(scores, None, GRID.whole())
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

@@ -25,7 +25,7 @@ def with_our_noise(scores, seed, temperature, hard):
 
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.0])
-def test_it_is_torchs_and_so_is_its_gradient(normal, temperature, hard):
+def test_weights_and_gradients_are_those_of_torch_with_the_same_noise(normal, temperature, hard):
     scores, upstream = (normal(1, 2, 3, 7, dtype=torch.float64) for _ in range(2))
     scores.requires_grad_()
     soft = GumbelSoftmax(seed=7, temperature=temperature)
@@ -35,7 +35,7 @@ def test_it_is_torchs_and_so_is_its_gradient(normal, temperature, hard):
     near(*(torch.autograd.grad(x, scores, upstream)[0] for x in (found, expected)))
 
 
-def test_another_seed_is_another_draw_and_the_same_is_the_same(normal):
+def test_equal_seeds_draw_equal_weights_and_other_seeds_others(normal):
     query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
     first, again, other = (attend(query, key, value, normalise=GumbelSoftmax(seed)) for seed in (7, 7, 8))
     assert torch.equal(first.context, again.context)
@@ -44,7 +44,7 @@ def test_another_seed_is_another_draw_and_the_same_is_the_same(normal):
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.5, math.inf, math.nan])
-def test_a_temperature_that_is_none_is_refused(temperature):
+def test_a_temperature_out_of_range_is_refused(temperature):
     assert refusal(ValueError, lambda: GumbelSoftmax(seed=7, temperature=temperature)) == (
         f"temperature={temperature} divides the noisy scores, so it must be above 0 and finite; "
         "for all weight on one key use Hard(Sampled(seed=7))."

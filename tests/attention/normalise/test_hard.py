@@ -38,7 +38,7 @@ def test_each_key_is_drawn_as_often_as_softmax_says(temperature):
     assert chi_square < 3 + 5 * math.sqrt(2 * 3)
 
 
-def test_queries_heads_and_items_draw_for_themselves():
+def test_queries_heads_and_items_draw_independently():
     zeros = torch.zeros(3, 5, 7, 11)
     keys = Hard(Sampled(seed=7))(zeros, None, Grid(3, 5, 7, 11).whole()).argmax(-1)
     for axis in range(3):
@@ -59,7 +59,7 @@ def test_straight_through_has_the_gradient_of_the_soft_weights(normal, soft):
 
 
 @pytest.mark.parametrize("choose", [Largest(), Sampled(seed=7)])
-def test_no_gradient_passes_through_a_choice_but_values_learn(normal, choose):
+def test_values_have_gradients_and_queries_and_keys_have_none(normal, choose):
     query, key, value = (x.requires_grad_() for x in (normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)))
     seen = attend(query, key, value, normalise=Hard(choose))
     gradients = torch.autograd.grad(seen.context.sum(), (query, key, value), allow_unused=True)
@@ -70,14 +70,14 @@ def test_no_gradient_passes_through_a_choice_but_values_learn(normal, choose):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("choose", ["sampled", True, Softmax(), Sampled])
-def test_a_choice_that_is_none_is_refused(choose):
+def test_a_choice_of_another_type_is_refused(choose):
     assert refusal(TypeError, lambda: Hard(choose)) == (
         f"choose is {choose!r}; it takes Largest(), Sampled(seed=…) or StraightThrough(Softmax())."
     )
 
 
 @pytest.mark.parametrize("temperature", [0.0, -0.5, math.inf, math.nan])
-def test_a_temperature_that_is_none_is_refused(temperature):
+def test_a_temperature_out_of_range_is_refused(temperature):
     assert refusal(ValueError, lambda: Sampled(seed=7, temperature=temperature)) == (
         f"temperature={temperature} divides the scores, so it must be above 0 and finite; "
         "for the largest score use Hard(Largest())."
@@ -85,7 +85,7 @@ def test_a_temperature_that_is_none_is_refused(temperature):
 
 
 @pytest.mark.usefixtures("unhooked")
-def test_a_seed_that_is_none_is_refused():
+def test_a_seed_out_of_range_is_refused():
     assert refusal(ValueError, lambda: Sampled(seed=-1)) == (
         "seed=-1 must be a whole number from 0 to 2**63 - 1, such as the training step."
     )

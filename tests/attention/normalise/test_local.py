@@ -22,7 +22,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("reach", [0.4, 1.5, 3.0, 20.0])
-def test_it_equals_a_loop(normal, reach):
+def test_weights_equal_a_loop(normal, reach):
     query, key, value = normal(2, 3, 5, 11), normal(2, 3, 7, 11), normal(2, 3, 7, 13)
     query, key, value = query.double(), key.double(), value.double()
     centre = 7 * torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
@@ -50,7 +50,7 @@ def test_gradients_reach_queries_keys_and_the_centre(normal):
     assert torch.autograd.gradcheck(weights, [x.requires_grad_() for x in (query, key, centre)])
 
 
-def test_the_centre_is_luongs(normal):
+def test_the_predicted_centre_is_luongs_equation(normal):
     predict = PredictedCentre(d_query=5, d_hidden=3).double()
     query = normal(2, 3, 7, 5).double()
     lengths = torch.tensor([11, 4])
@@ -63,7 +63,7 @@ def test_the_centre_is_luongs(normal):
     assert PredictedCentre(d_query=5).hidden.out_features == 5
 
 
-def test_one_centre_may_serve_all(normal):
+def test_one_centre_for_all_queries_is_broadcast(normal):
     x = normal(2, 3, 5, 11)
     centre = torch.tensor([[[2.0]]])
     one = attend(x, x, x, normalise=Local(centre, 2.0)).pattern
@@ -72,13 +72,13 @@ def test_one_centre_may_serve_all(normal):
     )
 
 
-def test_a_centre_of_nan_is_seen(normal):
+def test_a_centre_of_nan_gives_weights_of_nan(normal):
     found = Local(torch.tensor([[[3.0], [math.nan]]]), 2.0)(normal(1, 2, 3, 7), None, Grid(1, 2, 3, 7).whole())
     assert found.isnan().all(-1).nonzero().tolist() == [[0, 1, 0], [0, 1, 1], [0, 1, 2]]
 
 
 @pytest.mark.parametrize("reach", [0.0, -1.0, math.inf, math.nan])
-def test_a_reach_that_is_none_is_refused(reach):
+def test_a_reach_out_of_range_is_refused(reach):
     assert refusal(ValueError, lambda: Local(torch.zeros(1, 1, 1), reach)) == (
         f"reach={reach} is the largest distance of a key from the centre; it must be above 0 and finite."
     )

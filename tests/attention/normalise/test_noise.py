@@ -32,7 +32,7 @@ def by_hand(seed: int, *place: int) -> float:
     return -math.log(-math.log(((state >> 12) + 0.5) / 2**52))
 
 
-def test_the_published_sequence_of_splitmix64():
+def test_mix_gives_the_published_sequence_of_splitmix64():
     """Rosetta Code, Pseudo-random numbers/Splitmix64: the first five numbers from seed 1234567."""
     steps = 1234567 + torch.arange(1, 6) * GOLDEN
     assert [int(bits) % 2**64 for bits in mix(steps)] == [
@@ -41,19 +41,19 @@ def test_the_published_sequence_of_splitmix64():
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
-def test_each_place_has_its_own_number(seed):
+def test_noise_is_that_of_splitmix64_in_pythons_integers(seed):
     found = noise_of(seed, GRID.whole())
     for place in torch.cartesian_prod(*map(torch.arange, GRID.shape)).tolist():
         near(found[tuple(place)], torch.tensor(by_hand(seed, *place), dtype=torch.float64))
 
 
-def test_a_part_has_the_numbers_of_the_whole():
+def test_the_noise_of_a_tile_is_that_part_of_the_whole():
     whole = noise_of(7, GRID.whole())
     part = GRID.whole().part(batch=range(1, 2), heads=torch.tensor([2, 0]), queries=range(1, 5, 2))
     near(noise_of(7, part), whole[1:2, [2, 0], 1:5:2])
 
 
-def test_the_numbers_have_the_distribution_of_gumbel_and_nothing_in_common():
+def test_noise_has_the_gumbel_distribution_and_neighbours_are_independent():
     """Limits: five standard errors of each figure for independent draws."""
     noise = noise_of(3, Grid(2, 3, 167, 211).whole())
     n = noise.numel()
@@ -73,7 +73,7 @@ def test_the_numbers_have_the_distribution_of_gumbel_and_nothing_in_common():
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("seed", [-1, 2**63, 0.5, True, None])
-def test_a_seed_that_is_none_is_refused(seed):
+def test_a_seed_out_of_range_is_refused(seed):
     assert refusal(ValueError, lambda: GumbelSoftmax(seed=seed)) == (
         f"seed={seed!r} must be a whole number from 0 to 2**63 - 1, such as the training step."
     )

@@ -5,20 +5,10 @@ import math
 import pytest
 import torch
 from oracle import near
-from refusals import refusal
+from refusals import CHANGED_TENSOR, refusal
 
 import regard.attention.weights as room
-from regard import (
-    Ask,
-    GumbelSoftmax,
-    Hard,
-    Padding,
-    Sampled,
-    Softmax,
-    attend,
-    log_weights_of_choice,
-    reinforce,
-)
+from regard import Ask, GumbelSoftmax, Hard, Padding, Sampled, Softmax, attend, log_weights_of_choice, reinforce
 
 REWARDS = torch.tensor([2.0, -1.0, 5.0], dtype=torch.float64)
 SCORES = [0.3, -0.5, 0.1]
@@ -77,14 +67,14 @@ def test_items_are_averaged_and_their_draws_added(normal):
     near(reinforce(log_weights, reward, 0.5), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_the_reward_is_taken_as_a_number(normal):
+def test_the_reward_gets_no_gradient(normal):
     log_weights, reward = normal(2, 3, 5).requires_grad_(), normal(2, 1, 1).requires_grad_()
     assert torch.autograd.grad(reinforce(log_weights, reward), reward, allow_unused=True) == (None,)
 
 
 @pytest.mark.parametrize("block", [1, 50, 2**22])
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
-def test_the_probability_of_each_drawn_key(normal, monkeypatch, temperature, block):
+def test_log_weights_of_choice_are_the_log_softmax_of_the_drawn_keys(normal, monkeypatch, temperature, block):
     query, key, value = (normal(2, 3, n, 11, dtype=torch.float64).requires_grad_() for n in (5, 7, 7))
     seen = attend(query, key, value, mask=Padding(torch.tensor([4, 0])), normalise=Hard(Sampled(7, temperature)))
     monkeypatch.setattr(room, "BLOCK_WEIGHTS", block)
@@ -105,10 +95,7 @@ def test_a_pattern_whose_tensors_have_changed_is_refused(normal, ask):
     query = normal(2, 3, 5, 11)
     pattern = attend(query, query, query, normalise=Hard(Sampled(seed=7)), ask=ask).pattern
     query.mul_(2)
-    assert refusal(ValueError, lambda: log_weights_of_choice(pattern)) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
+    assert refusal(ValueError, lambda: log_weights_of_choice(pattern)) == CHANGED_TENSOR
 
 
 def test_no_queries_have_no_draws(normal):

@@ -23,7 +23,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("bias", [None, -1.3, 0.0])
-def test_it_is_the_sigmoid_of_each_score(normal, bias):
+def test_weights_are_the_sigmoid_of_each_score(normal, bias):
     query, key, value = (normal(2, 3, n, 11, dtype=torch.float64) for n in (5, 7, 7))
     found = attend(query, key, value, mask=Causal(), normalise=Sigmoid(bias=bias)).pattern.dense()
     scores = query @ key.mT / math.sqrt(11)
@@ -34,14 +34,14 @@ def test_it_is_the_sigmoid_of_each_score(normal, bias):
         assert not bool(found[:, :, i, seen:].any())
 
 
-def test_the_bias_of_the_paper_is_one_for_all_queries(normal):
+def test_without_a_mask_the_bias_is_the_papers(normal):
     query, key, value = (normal(2, 3, 7, 11) for _ in range(3))
     ours, papers = (attend(query, key, value, normalise=Sigmoid(b)).pattern.dense() for b in (None, -math.log(7)))
     torch.testing.assert_close(ours, papers)
 
 
 @pytest.mark.parametrize("bias", [math.inf, -math.inf, math.nan])
-def test_a_bias_that_is_none_is_refused(bias):
+def test_a_bias_that_is_not_finite_is_refused(bias):
     assert refusal(ValueError, lambda: Sigmoid(bias=bias)) == (
         f"bias={bias} is added to every score, so it must be finite; "
         "None = -log(number of keys that the query may attend to)."

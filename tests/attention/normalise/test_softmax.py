@@ -44,7 +44,7 @@ def test_temperature_0_gives_all_to_the_largest_and_ties_share():
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("sinks", [None, torch.tensor([0.3, -0.7])])
-def test_a_row_that_sees_nothing_is_0_and_nan_is_nan(temperature, sinks):
+def test_a_row_without_keys_is_0_and_a_row_with_nan_is_nan(temperature, sinks):
     normalise = Softmax(temperature=temperature, sinks=sinks)
     assert bool((weights(normalise, [False] * 3) == 0).all())
     broken = SCORES.clone()
@@ -54,12 +54,12 @@ def test_a_row_that_sees_nothing_is_0_and_nan_is_nan(temperature, sinks):
     assert not bool(weights(normalise, [True, True, False], broken).isnan().any())
 
 
-def test_scores_too_large_for_an_exponential_are_no_trouble():
+def test_scores_whose_exponential_overflows_have_weights():
     large = torch.tensor([9e4, -9e4, 9e4], dtype=torch.float64).expand(1, 2, 1, 3)
     near(weights(Softmax(), scores=large), numbers([0.5, 0, 0.5], [0.5, 0, 0.5]))
 
 
-def test_a_tile_has_its_own_sinks():
+def test_a_tile_of_a_head_has_the_sink_of_this_head():
     normalise = Softmax(sinks=torch.tensor([0.3, -0.7], dtype=torch.float64))
     second = normalise(SCORES[:, 1:], None, GRID.whole().part(heads=range(1, 2)))
     near(second, weights(normalise)[:, 1:])
@@ -67,7 +67,7 @@ def test_a_tile_has_its_own_sinks():
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("temperature", [-0.5, math.inf, -math.inf, math.nan, "hot"])
-def test_a_temperature_that_is_none_is_refused(temperature):
+def test_a_temperature_out_of_range_is_refused(temperature):
     assert refusal(ValueError, lambda: Softmax(temperature=temperature)) == (
         f"temperature={temperature!r} divides the scores, so it must be 0 (all weight on the largest) or above."
     )

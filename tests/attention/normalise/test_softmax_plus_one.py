@@ -17,7 +17,7 @@ def test_by_hand():
     near(SoftmaxPlusOne()(row(-math.log(9)), None, WHOLE), row(1 / 10))
 
 
-def test_it_is_its_formula_and_softmax_with_sinks_of_0(normal):
+def test_weights_are_the_formula_and_softmax_with_sinks_of_0(normal):
     scores = normal(1, 2, 3, 7, dtype=torch.float64)
     found = SoftmaxPlusOne()(scores, None, WHOLE)
     near(found, scores.exp() / (1 + scores.exp().sum(-1, keepdim=True)))
@@ -30,6 +30,6 @@ def test_the_context_is_torchs_with_a_key_and_a_value_of_zeros(normal):
     torch.testing.assert_close(attend(query, key, value, normalise=SoftmaxPlusOne()).context, expected)
 
 
-def test_scores_too_large_for_an_exponential_are_no_trouble():
+def test_scores_whose_exponential_overflows_have_weights():
     near(SoftmaxPlusOne()(row(9e4, -9e4, 9e4), None, WHOLE), row(0.5, 0.0, 0.5))
     near(SoftmaxPlusOne()(row(-9e4, -9e4), None, WHOLE), row(0.0, 0.0))

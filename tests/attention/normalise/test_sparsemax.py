@@ -38,7 +38,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1.0, 3.0])
-def test_it_is_the_projection(normal, spread):
+def test_weights_are_the_projection_onto_the_probability_simplex(normal, spread):
     scores = spread * normal(1, 2, 3, 7, dtype=torch.float64)
     found = weights(scores)
     near(found, theirs(scores, dim=-1))
@@ -46,7 +46,7 @@ def test_it_is_the_projection(normal, spread):
         near(here, torch.tensor(by_brute_force(there), dtype=torch.float64))
 
 
-def test_many_keys_in_float32(normal):
+def test_weights_of_many_keys_in_float32_are_those_of_float64(normal):
     scores = normal(1, 1, 3, 4099)
     for scale in (0.001, 0.1, 1.0):
         found = weights(scores * scale)
@@ -54,7 +54,7 @@ def test_many_keys_in_float32(normal):
         torch.testing.assert_close(found.double().sum(-1), torch.ones(1, 1, 3, dtype=torch.float64), rtol=0, atol=1e-5)
 
 
-def test_the_gradient(normal):
+def test_gradients_are_those_of_the_entmax_package(normal):
     scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
     keep = torch.rand(1, 2, 3, 7, generator=torch.Generator().manual_seed(2)) < 0.7
     keep[0, 1, 2] = False

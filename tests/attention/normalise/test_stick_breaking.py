@@ -14,7 +14,7 @@ from regard.attention.normalise.stick_breaking import stick_breaking
 
 
 @pytest.mark.parametrize("mask", [None, Causal(), Padding(torch.tensor([3, 11]))], ids=repr)
-def test_weights_are_those_of_a_loop_over_what_is_left(normal, mask):
+def test_weights_equal_a_loop_over_the_rest_of_the_stick(normal, mask):
     query, key, value = normal(2, 3, 5, 7).double(), normal(2, 3, 11, 7).double(), normal(2, 3, 11, 2).double()
     seen = attend(query, key, value, mask=mask, normalise=StickBreaking())
     scores, keep = seen.pattern.scores(), seen.pattern.keep(seen.pattern.grid.whole())
@@ -36,7 +36,7 @@ def test_by_hand():
     assert_close(stick_breaking(scores), torch.tensor([1 / 16, 3 / 8, 1 / 2, 0.0]))
 
 
-def test_what_is_left_of_the_stick_is_what_no_key_took(normal):
+def test_one_minus_the_weights_is_the_product_of_the_shares_that_keys_leave(normal):
     scores = normal(3, 5, 13).double()
     near(1 - stick_breaking(scores).sum(-1), torch.sigmoid(-scores).prod(-1))
 
@@ -58,7 +58,7 @@ def test_a_masked_key_gets_no_gradient_and_gives_none(normal):
     assert gradient[0, 3] == 0
 
 
-def test_the_guide_shows_this_class():
+def test_contributing_shows_the_code_of_this_class():
     guide = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
     assert inspect.getsource(stick_breaking) in guide
     assert inspect.getsource(StickBreaking) in guide

@@ -55,7 +55,7 @@ def by_loop(query, key, value, before, after, keep):
 
 
 @pytest.mark.parametrize("mask", [None, Causal()], ids=repr)
-def test_it_is_the_papers(normal, mask):
+def test_weights_and_contexts_equal_the_papers_formula_in_a_loop(normal, mask):
     query, key, value = (normal(2, 3, n, d, dtype=torch.float64) for n, d in ((5, 2), (7, 2), (7, 4)))
     module = talking(normal)
     context, weights = by_loop(
@@ -78,7 +78,7 @@ def test_by_hand():
     assert_close(seen.pattern.dense()[0, :, 0], torch.tensor([[0.25, 0.75], [-0.25, 0.25]]))
 
 
-def test_at_first_the_heads_do_not_talk(normal):
+def test_untrained_talking_heads_change_nothing(normal):
     x = normal(2, 3, 7, 5)
     for normalise in ({}, {"normalise": Sparsemax()}):
         seen = attend(x, x, x, mask=Causal(), normalise=TalkingHeads(3, **normalise))
@@ -96,7 +96,7 @@ def test_a_masked_key_is_as_good_as_absent_and_blind_queries_read_nothing(normal
     assert not attend(x, x, x, mask=Causal(-1), normalise=module).context[:, :, 0].any()
 
 
-def test_what_is_barred_in_one_head_stays_barred_there_and_is_heard_as_0_elsewhere(normal):
+def test_a_key_masked_in_one_head_has_no_weight_there_and_score_0_for_the_other_heads(normal):
     x, module = normal(1, 3, 5, 2, dtype=torch.float64), talking(normal)
     keep = torch.ones(3, 5, 5, dtype=torch.bool)
     keep[1, :, 2] = False
@@ -108,7 +108,7 @@ def test_what_is_barred_in_one_head_stays_barred_there_and_is_heard_as_0_elsewhe
     assert_close(weights[0, 0], sum(module.after[0, g] * soft[g] for g in range(3)))
 
 
-def test_the_strongest_keys_are_those_that_the_mask_keeps_be_their_weights_negative(normal):
+def test_top_keys_are_allowed_keys_even_if_their_weights_are_negative(normal):
     x, module = normal(2, 3, 7, 5, dtype=torch.float64), talking(normal)
     pattern = attend(x, x, x, mask=Causal(), normalise=module).pattern
     top, dense = pattern.top(4), pattern.dense()
@@ -120,20 +120,20 @@ def test_the_strongest_keys_are_those_that_the_mask_keeps_be_their_weights_negat
         assert bool((top.keys[:, :, i, i + 1 :] == -1).all())
 
 
-def test_one_key_a_head_and_then_the_heads_talk(normal):
+def test_untrained_talking_heads_over_hard_attention_are_hard_attention(normal):
     x = normal(1, 3, 7, 5)
     weights = attend(x, x, x, normalise=TalkingHeads(3, Hard(StraightThrough()))).pattern.dense()
     assert_close(weights, attend(x, x, x, normalise=Hard()).pattern.dense())
 
 
-def test_it_is_trained_and_saved_with_the_module_that_holds_it(normal):
+def test_its_parameters_are_those_of_the_layer_that_holds_it(normal):
     module = MultiHeadAttention(6, 3, normalise=TalkingHeads(3))
     assert {"normalise.before", "normalise.after"} <= set(module.state_dict())
     module(normal(2, 5, 6)).output.sum().backward()
     assert bool(module.normalise.before.grad.any())
 
 
-def test_sinks_of_the_softmax_within_are_trained_and_saved_with_it(normal):
+def test_sinks_of_its_softmax_are_its_parameters(normal):
     sinks = torch.nn.Parameter(torch.tensor([0.5, -1.0]))
     module, x = TalkingHeads(2, Softmax(sinks=sinks)), normal(1, 2, 5, 3)
     assert sum(parameter is sinks for parameter in module.parameters()) == 1

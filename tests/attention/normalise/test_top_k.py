@@ -24,7 +24,7 @@ def test_by_hand():
     near(TopK(2)(scores, keep, WHOLE), row(0, 2 / 5, 0, 3 / 5))
 
 
-def test_ties_at_the_border_are_all_kept():
+def test_all_scores_equal_to_the_nth_largest_get_weight():
     near(TopK(2)(row(1.0, 7.0, 1.0, 1.0, 0.0), None, WHOLE)[..., [0, 2, 3]] > 0, torch.ones(1, 1, 1, 3) > 0)
     near(TopK(1)(row(4.0, -1.0, 4.0), None, WHOLE), row(0.5, 0, 0.5))
     # where fewer keys than n are seen, no key that is not seen ties in
@@ -32,7 +32,7 @@ def test_ties_at_the_border_are_all_kept():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 7])
-def test_it_is_softmax_over_the_largest(normal, n):
+def test_weights_are_the_softmax_of_the_n_largest_scores(normal, n):
     scores = normal(1, 2, 3, 7, dtype=torch.float64)
     found = TopK(n)(scores, None, WHOLE)
     for here, there in zip(found.flatten(0, 2), scores.flatten(0, 2).tolist(), strict=True):
@@ -41,7 +41,7 @@ def test_it_is_softmax_over_the_largest(normal, n):
         near(here, here.new_tensor([math.exp(score) / total if score in kept else 0.0 for score in there]))
 
 
-def test_the_gradient(normal):
+def test_gradients_are_right(normal):
     scores = normal(1, 2, 3, 7, dtype=torch.float64).requires_grad_()
     keep = (torch.arange(7) % 3 != 1)[None, None, None]
     for n in (1, 3, 6):
@@ -57,7 +57,7 @@ def test_fewer_than_one_is_refused(n):
 
 @pytest.mark.usefixtures("unhooked")
 @pytest.mark.parametrize("n", [2.5, True, "3"])
-def test_what_is_no_whole_number_is_refused(n):
+def test_a_number_that_is_not_whole_is_refused(n):
     assert refusal(TypeError, lambda: TopK(n)) == (
         f"n={n!r} is not a number of keys; it takes a whole number, such as TopK(8)."
     )

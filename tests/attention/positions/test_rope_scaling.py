@@ -26,14 +26,14 @@ def transformers_frequencies(parameters, d_head=46, max_tokens=2048, seq_len=Non
     return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, "cpu", seq_len=seq_len)
 
 
-def test_interpolate_is_transformers_linear():
+def test_interpolate_is_linear_of_transformers():
     for factor in (1.0, 2.0, 7.0):
         frequencies, size = transformers_frequencies({"rope_type": "linear", "factor": factor})
         assert_close(Rotary(stretch=Interpolate(factor)).frequencies(46).float(), frequencies)
         assert Interpolate(factor).size == size
 
 
-def test_larger_base_is_transformers_dynamic_at_one_length():
+def test_larger_base_is_dynamic_of_transformers_at_one_length():
     # theirs grows with the text: factor · length / max_tokens - (factor - 1), which is the length's ratio for factor 1
     for longer in (1, 2, 7):
         frequencies, size = transformers_frequencies({"rope_type": "dynamic", "factor": 1.0}, seq_len=2048 * longer)
@@ -42,15 +42,13 @@ def test_larger_base_is_transformers_dynamic_at_one_length():
 
 
 @pytest.mark.parametrize("stretch", [None, *EVERY], ids=repr)
-def test_frequencies_have_the_digits_of_float64_whatever_torchs_default_type(stretch):
-    found = []
-    try:
-        for dtype in (torch.float64, torch.bfloat16, torch.float32):
-            torch.set_default_dtype(dtype)
-            found.append(Rotary(stretch=stretch).frequencies(46))
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert all(frequencies.dtype == torch.float64 and torch.equal(frequencies, found[0]) for frequencies in found)
+def test_frequencies_are_float64_whatever_torchs_default_type(stretch, default_type):
+    expected = Rotary(stretch=stretch).frequencies(46)
+    for dtype in (torch.float64, torch.bfloat16):
+        with default_type(dtype):
+            found = Rotary(stretch=stretch).frequencies(46)
+        assert found.dtype == torch.float64
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_frequencies_have_the_digits_of_float64_whatever_torchs_default_type(str
         (128, 1.0, {}),
     ],
 )
-def test_yarn_is_transformers(d_head, factor, bounds):
+def test_yarn_is_yarn_of_transformers(d_head, factor, bounds):
     named = {"beta_fast": bounds["fast"], "beta_slow": bounds["slow"]} if bounds else {}
     parameters = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": 2048, **named}
     frequencies, size = transformers_frequencies(parameters, d_head, max_tokens=int(2048 * factor))
@@ -73,14 +71,14 @@ def test_yarn_is_transformers(d_head, factor, bounds):
 
 
 @pytest.mark.parametrize(("base", "max_tokens"), [(15.0, 2048), (10_000.0, 6), (10_000.0, 101)])
-def test_yarns_ramp_may_run_past_the_pairs_or_have_no_width(base, max_tokens):
+def test_yarns_ramp_may_go_beyond_the_pairs_or_have_no_width(base, max_tokens):
     parameters = {"rope_type": "yarn", "factor": 7.0, "original_max_position_embeddings": max_tokens}
     frequencies, _ = transformers_frequencies(parameters, max_tokens=7 * max_tokens, base=base)
     assert_close(Rotary(base=base, stretch=Yarn(7.0, max_tokens)).frequencies(46).float(), frequencies)
 
 
 @pytest.mark.parametrize(("factor", "bounds"), [(1.0, (4.0, 1.0)), (8.0, (17.0, 3.0)), (32.0, (4.0, 1.0))])
-def test_llama_stretch_is_transformers_llama3(factor, bounds):
+def test_llama_stretch_is_llama3_of_transformers(factor, bounds):
     fast, slow = bounds
     parameters = {
         "rope_type": "llama3",
@@ -95,7 +93,7 @@ def test_llama_stretch_is_transformers_llama3(factor, bounds):
     assert stretch.size == size
 
 
-def test_a_stretched_llama_turns_as_ours(normal):
+def test_vectors_are_rotated_as_by_a_llama_with_yarn(normal):
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 

@@ -16,7 +16,7 @@ PAIRINGS = get_args(Pairing)
 POSITIONS = torch.tensor([0, 3, 1, 101, 2047])
 
 
-def test_halves_are_llamas(normal):
+def test_pairs_of_halves_are_rotated_as_by_llama(normal):
     from transformers import LlamaConfig
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -30,7 +30,7 @@ def test_halves_are_llamas(normal):
     assert_close(found, expected, rtol=1e-4, atol=1e-4)  # at position 2047, in float32
 
 
-def test_neighbours_in_a_part_of_the_width_are_gpt_js(normal):
+def test_neighbours_in_a_part_of_the_width_are_rotated_as_by_gpt_j(normal):
     from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
 
     query = normal(2, 3, 5, 22)
@@ -40,7 +40,7 @@ def test_neighbours_in_a_part_of_the_width_are_gpt_js(normal):
     assert_close(Rotary(pairing="neighbours", d_rotary=14)(query, POSITIONS), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_halves_of_a_part_of_the_width_are_gpt_neoxs(normal):
+def test_halves_of_a_part_of_the_width_are_rotated_as_by_gpt_neox(normal):
     from transformers import GPTNeoXConfig
     from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding, apply_rotary_pos_emb
 
@@ -54,7 +54,7 @@ def test_halves_of_a_part_of_the_width_are_gpt_neoxs(normal):
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
 @pytest.mark.parametrize("d_rotary", [None, 6])
-def test_each_pair_turns_by_its_own_angle(normal, pairing, d_rotary):
+def test_each_pair_is_rotated_by_its_own_angle(normal, pairing, d_rotary):
     vectors, width = normal(2, 3, 5, 14, dtype=torch.float64), d_rotary or 14
     found, expected = Rotary(base=37.0, pairing=pairing, d_rotary=d_rotary)(vectors, POSITIONS), vectors.clone()
     for token, place in enumerate(POSITIONS.tolist()):
@@ -86,7 +86,7 @@ def test_the_product_depends_on_the_distance_alone(normal, pairing, d_rotary, st
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
-def test_turning_keeps_lengths_and_position_0_as_it_is(normal, pairing):
+def test_rotation_changes_no_length_and_nothing_at_position_0(normal, pairing):
     vectors, rotary = normal(2, 3, 5, 14, dtype=torch.float64), Rotary(pairing=pairing)
     near(rotary(vectors, POSITIONS).norm(dim=-1), vectors.norm(dim=-1))
     assert torch.equal(rotary(vectors, torch.zeros(5, dtype=torch.long)), vectors)
@@ -103,7 +103,7 @@ def test_a_half_type_is_rounded_once(normal, pairing, dtype):
     assert_close(found.double(), rotary(vectors.double(), POSITIONS), rtol=torch.finfo(dtype).eps, atol=1e-3)
 
 
-def test_gradients_turn_back(normal):
+def test_gradients_are_right(normal):
     vectors = normal(1, 2, 5, 6, dtype=torch.float64).requires_grad_()
     for pairing in PAIRINGS:
         rotary = Rotary(pairing=pairing, d_rotary=4)
@@ -117,12 +117,7 @@ def test_a_quarter_turn_by_hand():
     assert rotate(numbers, cos, sin, "neighbours").flatten().tolist() == [-2, 1, -4, 3]
 
 
-def test_rotary_introduces_itself_and_equals_its_like():
-    assert repr(Rotary()) == "Rotary()"
-    assert repr(Rotary(base=5e5, d_rotary=8)) == "Rotary(base=500000.0, d_rotary=8)"
-    assert repr(Rotary(pairing="neighbours", stretch=Interpolate(2.0))) == (
-        "Rotary(pairing='neighbours', stretch=Interpolate(factor=2.0))"
-    )
+def test_rotary_positions_of_equal_options_are_equal():
     assert Rotary(d_rotary=8) == Rotary(d_rotary=8) != Rotary()
 
 
@@ -143,6 +138,6 @@ def test_refusals(unhooked):
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
 
 
-def test_its_options_are_named(unhooked):
+def test_a_positional_argument_is_refused(unhooked):
     """The width of the vectors is no argument: `Rotary(64)` would be taken for the base."""
     assert refusal(TypeError, lambda: Rotary(64)) == "Rotary.__init__() takes 1 positional argument but 2 were given"

@@ -30,24 +30,17 @@ def test_interleaved_waves_are_those_of_the_paper(d_model):
 
 
 @pytest.mark.parametrize("order", get_args(WaveOrder))
-def test_waves_go_on_where_they_were(order):
+def test_vectors_from_a_later_first_position_are_the_rest_of_the_whole(order):
     assert torch.equal(sinusoidal(11, 6, order=order)[4:], sinusoidal(7, 6, first=4, order=order))
     assert sinusoidal(0, 6, order=order).shape == (0, 6)
 
 
 def test_refusals(unhooked):
-    cases = [
-        (
-            lambda: sinusoidal(-1, 4),
-            "sinusoidal(-1, 4) has no vectors to give; n_tokens must be at least 0 and d_model at least 1.",
-        ),
-        (
-            lambda: sinusoidal(3, 0),
-            "sinusoidal(3, 0) has no vectors to give; n_tokens must be at least 0 and d_model at least 1.",
-        ),
-        (
-            lambda: sinusoidal(3, 4, order="cosines first"),
-            "order='cosines first' is unknown; it is one of interleaved, sines first.",
-        ),
-    ]
-    assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
+    for n_tokens, d_model in ((-1, 4), (3, 0)):
+        assert refusal(ValueError, sinusoidal, n_tokens, d_model) == (
+            f"sinusoidal({n_tokens}, {d_model}) has no vectors to give; n_tokens must be at least 0 and d_model at "
+            "least 1."
+        )
+    assert refusal(ValueError, sinusoidal, 3, 4, order="cosines first") == (
+        "order='cosines first' is unknown; it is one of interleaved, sines first."
+    )

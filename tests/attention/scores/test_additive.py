@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from oracle import Largest, near
+from oracle import Largest, Saved, near
 from torch import nn
 from torch.testing import assert_close
 
@@ -29,7 +29,7 @@ def as_loop(query, key, first, second, vector):
 
 
 @pytest.mark.parametrize("kind", [Additive, Concat])
-def test_it_equals_a_loop(normal, kind):
+def test_scores_equal_a_loop(normal, kind):
     query, key = normal(1, 4, 3, 5).double(), normal(1, 2, 7, 11).double()
     score = kind(d_query=5, d_key=11, d_hidden=13).double()
     found = attend(query, key, key, score=score).pattern.scores()
@@ -42,7 +42,7 @@ def test_it_equals_a_loop(normal, kind):
         near(found[0, h], as_loop(*rows, first.tolist(), second.tolist(), score.vector.tolist()))
 
 
-def test_concat_sees_query_and_key_as_one_vector(normal):
+def test_concat_is_a_network_over_the_concatenation_of_query_and_key(normal):
     query, key = normal(3, 5), normal(7, 11)
     score = Concat(d_query=5, d_key=11, d_hidden=13)
     joined = torch.cat([query[:, None].expand(3, 7, 5), key[None].expand(3, 7, 11)], dim=-1)
@@ -78,7 +78,7 @@ def test_the_size_of_a_tile_does_not_matter(normal, monkeypatch, numbers):
 
 
 @pytest.mark.parametrize("kind", [Additive, Concat])
-def test_the_hidden_layer_is_never_there_as_a_whole(normal, kind):
+def test_the_hidden_layer_is_never_in_memory_as_a_whole(normal, kind):
     query, key = normal(1, 2, 131, 5).requires_grad_(), normal(1, 2, 149, 7).requires_grad_()
     score = kind(d_query=5, d_key=7, d_hidden=257)
     whole = 2 * 131 * 149 * 257
@@ -92,50 +92,37 @@ def test_the_hidden_layer_is_never_there_as_a_whole(normal, kind):
         assert numbers <= tiling.TILE_NUMBERS < whole / 30
 
 
-def test_nothing_of_the_hidden_layer_waits_for_the_backward_pass(normal):
-    kept = {}
-
-    def keep(tensor):
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // tensor.itemsize
-        return tensor
-
+def test_the_hidden_layer_is_not_stored_for_the_backward_pass(normal):
     query, key = normal(1, 2, 131, 5).requires_grad_(), normal(1, 2, 149, 7).requires_grad_()
     score = Additive(d_query=5, d_key=7, d_hidden=257)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with Saved() as saved:
         scores = attend(query, key, key, score=score).pattern.scores()
     assert scores.requires_grad
-    assert sum(kept.values()) < 2 * 131 * 149 * 257 / 30
+    assert saved.bytes < 4 * 2 * 131 * 149 * 257 / 30
 
 
-def test_a_step_computes_its_hidden_layer_at_once_and_keeps_nothing_of_it(normal, monkeypatch):
+def test_a_decoding_step_computes_its_hidden_layer_in_one_tile_and_does_not_store_it(normal, monkeypatch):
     steps, memory = normal(1, 2, 37, 5).requires_grad_(), normal(1, 2, 149, 7).requires_grad_()
     score = Additive(d_query=5, d_key=7, d_hidden=257)
     key = score.prepare(memory)
-    kept = {}
-
-    def keep(tensor):
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // tensor.itemsize
-        return tensor
 
     def read(step):
         return attend(step, key, memory, score=Prepared(score)).context
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), Largest() as forward:
+    with Saved() as saved, Largest() as forward:
         contexts = torch.cat([read(step) for step in steps.split(1, dim=2)], dim=2)
     with Largest() as backward:
         contexts.square().sum().backward()
     assert forward.numbers == backward.numbers == key.numel() == 2 * 149 * 257
-    assert sum(kept.values()) < 2 * key.numel()  # the keys themselves, and not the hidden layers of 37 steps
+    assert saved.bytes < 4 * 2 * key.numel()  # the keys themselves, and not the hidden layers of 37 steps
     assert_close(contexts, attend(steps, memory, memory, score=score).context)
 
 
-def test_its_parameters_are_named_as_the_paper_has_them():
+def test_parameters_have_the_papers_names_and_small_first_numbers():
     sizes = {"vector": [13], "query_weight": [13, 5], "key_weight": [13, 11]}
     assert {name: list(p.shape) for name, p in Additive(5, 11, 13).state_dict().items()} == sizes
-    assert {name: list(p.shape) for name, p in Concat(5, 11, 13).state_dict().items()} == {
-        "vector": [13],
-        "weight": [13, 16],
-    }
+    sizes = {"vector": [13], "weight": [13, 16]}
+    assert {name: list(p.shape) for name, p in Concat(5, 11, 13).state_dict().items()} == sizes
     for score in (Additive(5, 11, 13), Concat(5, 11, 13)):
         assert 0 < float(score.vector.detach().abs().max()) <= 1 / math.sqrt(13)
         assert all(p.any() for p in score.parameters())

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from refusals import refusal
+from refusals import CHANGED_TENSOR, refusal
 from torch import nn
 from torch.testing import assert_close
 
 from regard import Cosine, attend
 
 
-def test_it_equals_torch(normal):
+def test_scores_are_torchs_cosine(normal):
     query, key = normal(2, 6, 5, 11), normal(2, 3, 7, 11)
     found = attend(query, key, key, score=Cosine(scale=3.0)).pattern.scores()
     keys = key.repeat_interleave(2, 1)
@@ -26,7 +26,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("size", [1e-38, 1e-20, 1e-3, 1e20, 1e37])
-def test_lengths_do_not_matter(normal, size):
+def test_the_lengths_of_vectors_do_not_matter(normal, size):
     query, key = normal(1, 2, 3, 5), normal(1, 2, 7, 5)
     expected = attend(query, key, key, score=Cosine())
     found = attend(query * size, key * size, key, score=Cosine())
@@ -36,7 +36,7 @@ def test_lengths_do_not_matter(normal, size):
     assert float(found.pattern.scores().abs().max()) <= 10 * (1 + 1e-6)
 
 
-def test_a_vector_of_zeros_points_nowhere(normal):
+def test_a_vector_of_zeros_has_score_0_and_finite_gradients(normal):
     query, key = normal(1, 1, 3, 5), normal(1, 1, 7, 5)
     query[:, :, 1], key[:, :, 4] = 0.0, 0.0
     query.requires_grad_()
@@ -72,15 +72,12 @@ def test_a_parameter_is_learned_and_a_number_is_not():
     assert fixed.double().scale.dtype == torch.float64
 
 
-def test_an_old_pattern_refuses_once_a_fixed_scale_has_changed(normal):
+def test_a_pattern_of_a_changed_scale_is_refused(normal):
     query, score = normal(1, 3, 5, 11), Cosine(scale=torch.tensor(3.0))
     pattern = attend(query, query, query, score=score).pattern
     pattern[0]
     score.scale.mul_(2)
-    assert refusal(ValueError, lambda: pattern[0]) == (
-        "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer be "
-        "computed; clone the tensor before you change it."
-    )
+    assert refusal(ValueError, lambda: pattern[0]) == CHANGED_TENSOR
 
 
 def test_a_scale_of_another_shape_is_refused(normal):

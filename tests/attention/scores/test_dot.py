@@ -66,7 +66,7 @@ def test_a_softcap_that_bounds_nothing_is_refused(softcap):
 
 
 @pytest.mark.parametrize("scale", [2, np.float32(2), np.array(2.0), torch.tensor(2.0)], ids=repr)
-def test_a_scale_is_any_number(normal, unhooked, scale):
+def test_a_scale_may_be_a_number_of_any_type(normal, unhooked, scale):
     query, key = normal(1, 2, 17, 5), normal(1, 2, 19, 5)
     seen = attend(query, key, key, score=ScaledDot(scale=scale))
     assert torch.equal(seen.context, attend(query, key, key, score=ScaledDot(scale=2.0)).context)

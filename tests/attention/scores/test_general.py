@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from regard import General, attend
 
 
-def test_it_equals_torch_bilinear(normal):
+def test_scores_are_torchs_bilinear_layer(normal):
     query, key, value = normal(2, 3, 5, 7), normal(2, 3, 11, 13), normal(2, 3, 11, 2)
     score, bilinear = General(d_query=7, d_key=13), torch.nn.Bilinear(7, 13, 1, bias=False)
     with torch.no_grad():

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from regard import Causal, Location, attend
 
 
-def test_it_equals_a_linear_layer(normal):
+def test_scores_are_a_linear_layer_over_the_query(normal):
     query, key, value = normal(2, 6, 5, 11), normal(2, 3, 7, 13), normal(2, 3, 7, 2)
     score, layer = Location(d_query=11, max_keys=7), nn.Linear(11, 7, bias=False)
     layer.load_state_dict(score.state_dict())
@@ -25,7 +25,7 @@ def test_by_hand():
     assert attend(query, key, key, score=score).pattern.scores(0, 0, 0).tolist() == [3.0, 4.0]
 
 
-def test_what_the_keys_hold_does_not_matter(normal):
+def test_the_vectors_of_the_keys_do_not_matter(normal):
     query, value, score = normal(1, 2, 5, 11), normal(1, 2, 7, 3), Location(d_query=11, max_keys=7)
     here = attend(query, normal(1, 2, 7, 11), value, score=score, mask=Causal())
     there = attend(query, normal(1, 2, 7, 2), value, score=score, mask=Causal())
@@ -33,7 +33,7 @@ def test_what_the_keys_hold_does_not_matter(normal):
     assert torch.equal(here.pattern.dense(), there.pattern.dense())
 
 
-def test_places_that_no_key_has_learn_nothing(normal):
+def test_positions_without_a_key_get_no_gradient(normal):
     query, key, score = normal(1, 2, 5, 11), normal(1, 2, 7, 3), Location(d_query=11, max_keys=13)
     attend(query, key, key, score=score).context.square().sum().backward()
     assert score.weight.grad[:7].any(dim=1).all()

@@ -46,7 +46,7 @@ def as_loop(score, query, key, previous):
 
 
 @pytest.mark.parametrize("width", [1, 3, 19])
-def test_it_equals_a_loop(normal, width):
+def test_scores_equal_a_loop(normal, width):
     query, key = normal(2, 4, 3, 5).double(), normal(2, 2, 7, 11).double()
     previous = normal(2, 4, 3, 7).double().softmax(dim=-1)
     score = loud(LocationAware(d_query=5, d_key=11, d_hidden=13, n_filters=2, width=width))
@@ -57,7 +57,7 @@ def test_it_equals_a_loop(normal, width):
             near(found[b, h], as_loop(score, *rows))
 
 
-def test_a_first_step_has_looked_nowhere(normal):
+def test_a_first_step_has_previous_weights_of_0(normal):
     query, key = normal(1, 2, 3, 5).double(), normal(1, 2, 7, 11).double()
     score = loud(LocationAware(d_query=5, d_key=11, d_hidden=13))
     found = attend(query, key, key, score=score).pattern.scores()
@@ -79,7 +79,7 @@ def test_by_hand():
     assert_close(scores, torch.tensor([2 * 0.24491866, 2 * 0.94137554, 2 * 0.76159416]))
 
 
-def test_steps_are_one_pattern(normal):
+def test_all_steps_in_one_call_have_the_weights_of_the_single_steps(normal):
     """Each step looks after the one before it; the queries together, each after its own, have the same weights."""
     query, memory = normal(2, 1, 5, 3), normal(2, 1, 7, 11)
     score, mask = loud(LocationAware(d_query=3, d_key=11, d_hidden=13)).float(), Padding(torch.tensor([7, 4]))
@@ -105,7 +105,7 @@ def test_a_key_masked_at_the_end_is_as_good_as_absent(normal):
     assert_close(masked.context, absent.context)
 
 
-def test_gradients_go_to_everything_and_back_through_the_weights(normal):
+def test_gradients_pass_through_the_weights_of_the_previous_step(normal):
     query, memory = normal(2, 1, 2, 3).double(), normal(1, 1, 5, 2).double()
     score = loud(LocationAware(d_query=3, d_key=2, d_hidden=4, n_filters=2, width=3))
     given = [query.requires_grad_(), memory.requires_grad_(), *score.parameters()]
@@ -132,7 +132,7 @@ def test_the_size_of_a_tile_does_not_matter(normal, monkeypatch, numbers):
     assert_close(read(), expected)
 
 
-def test_one_row_of_weights_may_serve_all(normal):
+def test_one_row_of_previous_weights_is_broadcast(normal):
     query, key, row = normal(2, 3, 5, 7), normal(2, 3, 11, 3), normal(1, 1, 1, 11).softmax(-1)
     score = LocationAware(d_query=7, d_key=3, d_hidden=13)
     one, many = (attend(query, key, key, score=score.after(w)) for w in (row, row.expand(2, 3, 5, 11)))
@@ -140,7 +140,7 @@ def test_one_row_of_weights_may_serve_all(normal):
 
 
 @pytest.mark.parametrize("step", ["first", "later"])
-def test_keys_may_be_projected_once(normal, step):
+def test_prepared_keys_give_the_same_contexts(normal, step):
     query, memory = normal(2, 1, 5, 3), normal(2, 1, 7, 11)
     network = LocationAware(d_query=3, d_key=11, d_hidden=13)
     score = network if step == "first" else network.after(normal(2, 1, 5, 7).softmax(dim=-1))
@@ -161,15 +161,13 @@ SIZES = {"d_query": 3, "d_key": 11, "d_hidden": 13}
             "width=4 is even, so a filter has no middle key; take 3 or 5.",
         ),
         (lambda score, x, key: LocationAware(**SIZES, n_filters=0), "n_filters=0 is too small; it must be at least 1."),
-        (
-            lambda score, x, key: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, 6))),
-            "the previous weights have shape [2, 1, 5, 6] for batch=2, heads=1, queries=5, keys=7; give the weights of "
-            "the previous step, [2, 1, 5, 7]; every axis but the last may have size 1.",
-        ),
-        (
-            lambda score, x, key: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, 1))),
-            "the previous weights have shape [2, 1, 5, 1] for batch=2, heads=1, queries=5, keys=7; give the weights of "
-            "the previous step, [2, 1, 5, 7]; every axis but the last may have size 1.",
+        *(
+            (
+                lambda score, x, key, n=n: attend(x, key, key, score=score.after(torch.zeros(2, 1, 5, n))),
+                f"the previous weights have shape [2, 1, 5, {n}] for batch=2, heads=1, queries=5, keys=7; give the "
+                "weights of the previous step, [2, 1, 5, 7]; every axis but the last may have size 1.",
+            )
+            for n in (6, 1)
         ),
         (
             lambda score, x, key: attend(key, x, x, score=score),

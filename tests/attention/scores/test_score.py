@@ -7,18 +7,7 @@ from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
 
-from regard import (
-    Additive,
-    Causal,
-    Concat,
-    Cosine,
-    Distance,
-    General,
-    Location,
-    MultiHeadAttention,
-    ScaledDot,
-    attend,
-)
+from regard import Additive, Causal, Concat, Cosine, Distance, General, Location, MultiHeadAttention, ScaledDot, attend
 
 BUILD = {
     "ScaledDot": lambda: ScaledDot(scale=0.3),
@@ -30,8 +19,6 @@ BUILD = {
     "Location": lambda: Location(5, 29),
 }
 FUSED = ["ScaledDot", "General", "Cosine", "Location"]
-LEARNED = ["General", "Additive", "Concat", "Cosine", "Location"]
-BY_CONTENT = [name for name in BUILD if name != "Location"]
 
 
 def built(name, dtype=torch.float32):
@@ -60,7 +47,7 @@ def inputs(normal, name, queries=17, keys=23, dtype=torch.float32):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", [name for name in BUILD if name != "ScaledDot"])
-def test_half_precision_costs_the_last_digit_of_the_context_only(normal, name, dtype):
+def test_half_types_round_only_the_last_digit_of_the_context(normal, name, dtype):
     query, key, value = (x.to(dtype) for x in inputs(normal, name))
     query, key = query + 3, key + 3
     seen = attend(query, key, value, score=built(name, dtype), mask=Causal())
@@ -70,8 +57,8 @@ def test_half_precision_costs_the_last_digit_of_the_context_only(normal, name, d
     assert_close(seen.pattern.dense().double(), truth.pattern.dense(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", BY_CONTENT)
-def test_a_nan_shows_and_stays_where_it_is(normal, name):
+@pytest.mark.parametrize("name", [name for name in BUILD if name != "Location"])
+def test_a_key_of_nan_shows_in_its_own_scores_alone(normal, name):
     query, key, value = inputs(normal, name)
     key[1, 2, 3] = torch.nan
     seen = attend(query, key, value, score=built(name))
@@ -94,41 +81,32 @@ def test_the_matrix_is_never_built(normal, name):
     assert max(forward.numbers, backward.numbers) < 2053 * 2053 / 11
 
 
+SCALE = nn.Parameter(torch.tensor(3.0))
+
+
 @pytest.mark.parametrize(
-    "build",
-    [
-        lambda: General(5, 5),
-        lambda: Additive(5, 5, 17),
-        lambda: Concat(5, 5, 17),
-        lambda: Cosine(scale=nn.Parameter(torch.tensor(3.0))),
-        lambda: Location(5, 5),
-    ],
-    ids=LEARNED,
+    ("kind", "given"),
+    [(General, (5, 5)), (Additive, (5, 5, 17)), (Concat, (5, 5, 17)), (Cosine, (SCALE,)), (Location, (5, 5))],
 )
-def test_a_model_shows_its_score_once_and_learns_it(normal, build):
+def test_a_layer_shows_its_score_once_and_trains_it(normal, kind, given):
     torch.manual_seed(2)
-    score = build()
+    score = kind(*given)
     model = MultiHeadAttention(30, 6, score=score)
     assert repr(model).count(repr(score)) == 1
     model(normal(2, 5, 30)).output.square().sum().backward()
     assert all(parameter.grad.any() for parameter in score.parameters())
 
 
-@pytest.mark.parametrize("name", ["General", "Additive", "Concat"])
-def test_widths_it_was_not_built_for_are_refused(normal, name):
-    assert refusal(
-        ValueError, lambda: attend(normal(1, 1, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2), score=built(name))
-    ) == (
-        f"query has width 11 and key has width 5; this {name} was built for queries of width 5 and keys of width 11, "
-        "and its parameters fit no others."
+@pytest.mark.parametrize("name", ["General", "Additive", "Concat", "ScaledDot", "Cosine"])
+def test_vectors_of_other_widths_than_the_parameters_or_of_unlike_widths_are_refused(normal, name):
+    query, key, value = normal(1, 1, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2)
+    expected = (
+        f"this {name} was built for queries of width 5 and keys of width 11, and its parameters fit no others."
+        if name in ("General", "Additive", "Concat")
+        else "their product needs one width, so project them to the same d_key."
     )
-
-
-@pytest.mark.parametrize("name", ["ScaledDot", "Cosine"])
-def test_products_of_unlike_widths_are_refused(normal, name):
-    assert refusal(
-        ValueError, lambda: attend(normal(1, 6, 3, 11), normal(1, 1, 7, 5), normal(1, 1, 7, 2), score=built(name))
-    ) == ("query has width 11 and key has width 5; their product needs one width, so project them to the same d_key.")
+    message = refusal(ValueError, lambda: attend(query, key, value, score=built(name)))
+    assert message == f"query has width 11 and key has width 5; {expected}"
 
 
 @pytest.mark.parametrize(

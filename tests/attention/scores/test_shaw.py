@@ -45,7 +45,7 @@ def test_scores_are_those_of_the_equation(normal, max_distance, given, first):
     near(score(query, key, GRID.whole()).detach(), by_hand(score, query, key, first))
 
 
-def test_a_layer_with_relative_keys_is_had_with_its_parameters_copied(normal):
+def test_a_layer_of_transformers_with_relative_keys_is_equal_with_its_parameters_copied(normal):
     from transformers import Wav2Vec2BertConfig
     from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
 
@@ -87,13 +87,13 @@ def test_grouped_masked_attention_is_plain_torchs_on_the_scores_by_hand(normal, 
 # Laws
 
 
-def test_moving_all_tokens_changes_nothing(normal):
+def test_scores_depend_on_distances_alone(normal):
     x, score = normal(1, 3, 19, 11), shaw(normal)
     whole = attend(x, x, x, score=score).pattern.scores()
     assert_close(attend(x[:, :, 5:], x[:, :, 5:], x[:, :, 5:], score=score).pattern.scores(), whole[:, :, 5:, 5:])
 
 
-def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):
+def test_no_vector_for_each_pair_of_query_and_key_is_built(normal, monkeypatch):
     monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 13 * 1009)
     query, score = normal(1, 1, 1009, 11).requires_grad_(), shaw(normal)
     with Largest() as largest:
@@ -101,7 +101,7 @@ def test_no_vector_is_made_for_a_query_and_a_key(normal, monkeypatch):
     assert largest.numbers <= 13 * 1009
 
 
-def test_training_through_attend_is_that_of_plain_torch(normal):
+def test_gradients_are_those_of_plain_torch(normal):
     query, key, score = normal(2, 3, 5, 11), normal(2, 3, 7, 11), shaw(normal)
     attend(query, key, key, score=score).context.square().sum().backward()
     found, score.by_distance.grad = score.by_distance.grad, None

@@ -50,13 +50,13 @@ def test_the_largest_of_negative_weights_is_negative():
     assert largest.value()[0, 0].tolist() == [[-0.5, -0.5], [-0.75, -0.75]]
 
 
-def test_masked_keys_are_no_strongest_keys():
+def test_masked_keys_are_no_top_keys():
     top = gather_statistics(blocks(keep=WEIGHTS > 0), GRID, LIKE, Ask(top=3)).top
     assert top.weights[0, 0].tolist() == [[0.5, 0.5, 0], [1, 0, 0], [0.25, 0.25, 0.25]]
     assert [sorted(keys) for keys in top.keys[0, 0, :2].tolist()] == [[-1, 0, 1], [-1, -1, 1]]
 
 
-def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
+def test_an_allowed_key_of_weight_0_is_a_top_key():
     top = gather_statistics(blocks(), GRID, LIKE, Ask(top=4)).top
     assert [sorted(keys) for keys in top.keys[0, 0].tolist()] == [[0, 1, 2, 3]] * 3
 
@@ -64,7 +64,7 @@ def test_a_weight_of_0_that_the_mask_keeps_is_a_strongest_key():
 @pytest.mark.parametrize("reduce", ["mean", "max", "sum"])
 @pytest.mark.parametrize("normalise", [Softmax(), Entmax()], ids=repr)
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")  # torch's own
-def test_a_batch_of_its_own(normal, monkeypatch, normalise, reduce):
+def test_statistics_under_vmap_equal_those_of_a_loop(normal, monkeypatch, normalise, reduce):
     monkeypatch.setattr(weights_module, "BLOCK_WEIGHTS", 3 * 2 * 23)
     ask = Ask(own=True, previous=True, top=3, groups=torch.arange(23)[None] % 3 == 0, pooled=(3, 5), reduce=reduce)
 
@@ -89,44 +89,34 @@ def test_nan_shows_in_every_statistic(reduce):
     assert found.pooled[0, 0].isnan().nonzero().tolist() == [[1, 3]]
 
 
+TOP = "top={} is {}, such as top=8."
+CELLS = "a map of {} x {} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4."
+
+
 @pytest.mark.parametrize(
-    ("error", "asked", "message"),
+    ("asked", "message"),
     [
-        *(
-            (ValueError, {"top": n}, f"top={n} is out of range; ask for 1 to 2147483647 keys, such as top=8.")
-            for n in (0, -1, 2**31)
-        ),
-        *(
-            (TypeError, {"top": n}, f"top={n!r} is not a number of keys; it takes a whole number, such as top=8.")
-            for n in (1.5, True, "2")
-        ),
-        *(
-            (
-                ValueError,
-                {"pooled": size},
-                f"a map of {size[0]} x {size[1]} cells does not fit over 3 queries x 4 keys; ask for at most 3 x 4.",
-            )
-            for size in ((4, 4), (3, 5), (0, 1), (1, 0))
-        ),
-        *(
-            (
-                TypeError,
-                {"pooled": size},
-                f"pooled={size!r} is not a size of a map; give rows and columns, such as pooled=(64, 64).",
-            )
-            for size in (5, (2,), (2, 2, 2), (1.5, 2), "22")
-        ),
+        *(({"top": n}, TOP.format(n, "out of range; ask for 1 to 2147483647 keys")) for n in (0, -1, 2**31)),
+        *(({"pooled": size}, CELLS.format(*size)) for size in ((4, 4), (3, 5), (0, 1), (1, 0))),
         (
-            ValueError,
             {"groups": torch.zeros(2, 3, dtype=torch.bool)},
             "groups of dtype torch.bool and shape [2, 3] over 4 keys; "
             "give a boolean tensor of shape [groups 4], True = in the group.",
         ),
-        (ValueError, {"reduce": "median"}, "reduce='median' is unknown; it is one of mean, max, sum."),
+        ({"reduce": "median"}, "reduce='median' is unknown; it is one of mean, max, sum."),
     ],
 )
-def test_what_cannot_be_asked_is_refused(unhooked, error, asked, message):
-    assert refusal(error, lambda: Ask(**asked).check(GRID)) == message
+def test_statistics_out_of_range_are_refused(unhooked, asked, message):
+    assert refusal(ValueError, lambda: Ask(**asked).check(GRID)) == message
+
+
+def test_numbers_and_sizes_of_another_type_are_refused(unhooked):
+    for n in (1.5, True, "2"):
+        message = TOP.format(repr(n), "not a number of keys; it takes a whole number")
+        assert refusal(TypeError, lambda n=n: Ask(top=n).check(GRID)) == message
+    for size in (5, (2,), (2, 2, 2), (1.5, 2), "22"):
+        message = f"pooled={size!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
+        assert refusal(TypeError, lambda size=size: Ask(pooled=size).check(GRID)) == message
 
 
 def test_weights_above_1_give_an_entropy_below_0():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from oracle import BATCH, HEADS, masks
 from torch.testing import assert_close
 
-from regard import Alibi, Ask, Causal, Distance, General, Keep, Padding, Pattern, ScaledDot, Softmax, Window, attend
+from regard import Alibi, Ask, Causal, Distance, General, Keep, Padding, Pattern, ScaledDot, Softmax, attend
 from regard.attention.masks import as_mask
-from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import plan
 
 Q, K, D = 37, 53, 7
 MASKS = {name: mask for name, (mask, _) in masks(Q, K).items()}
@@ -85,7 +85,7 @@ def test_every_statistic_is_what_its_definition_says(
     how = {"mask": MASKS[mask], "score": SCORES[score](), "normalise": SOFT[soft]}
     ask = Ask(own=True, previous=True, groups=GROUPS, top=TOP, pooled=(ROWS, COLUMNS), reduce=reduce)
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setattr(blocks, "BLOCK_QUERIES", size)
+        patch.setattr(plan, "BLOCK_QUERIES", size)
         before = attend(query, key, value, ask=ask, **how)
         pattern = attend(query, key, value, **how).pattern
         after = pattern.answer(ask)
@@ -96,24 +96,11 @@ def test_every_statistic_is_what_its_definition_says(
         found = getattr(after, name)
         scale = K if name == "distance" else max(1.0, numbers.abs().max().item())
         assert_close(found.double(), numbers, rtol=1e-5, atol=4e-6 * scale, msg=name)
-        assert torch.equal(found, getattr(before.pattern.statistics, name)), name  # whenever it is asked
+        assert torch.equal(found, getattr(before.pattern.statistics, name)), name  # asked with the context or later
     assert_close(after.top.weights.double(), weights.topk(TOP).values, rtol=1e-5, atol=4e-6)
     named = weights.gather(3, after.top.keys.clamp_min(0)).masked_fill(after.top.keys < 0, 0.0)
     assert_close(after.top.weights.double(), named, rtol=1e-5, atol=4e-6)
     assert_close(before.context.double(), exact.context, rtol=2 * torch.finfo(dtype).eps, atol=1e-5)
-    conserved(after, weights, reduce)
-
-
-def conserved(found, weights, reduce):
-    """Fail unless the sums of weights agree, and each entropy is at most the logarithm of the number of keys."""
-    given = weights.sum(dim=(2, 3))
-    assert_close(found.received.double().sum(dim=2), given, rtol=1e-5, atol=1e-4)
-    if reduce == "sum":
-        assert_close(found.pooled.double().sum(dim=(2, 3)), given, rtol=1e-5, atol=1e-4)
-    n_seen, total = (weights > 0).sum(dim=3).clamp_min(1), weights.sum(dim=3)  # below 1 where a sink takes some
-    assert bool((found.entropy <= total * n_seen.log() + torch.special.entr(total) + 1e-5).all())
-    assert bool((found.entropy >= 0).all())
-    assert bool((found.top.keys[weights.sum(dim=3) == 0] == -1).all())
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -133,26 +120,6 @@ def test_nan_in_the_padding_never_shows(side):
     assert torch.equal(clean.pattern.statistics.top.weights, padded.pattern.statistics.top.weights)
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        (Causal(), None),
-        (Causal(), Causal(0)),
-        (Causal(), Causal(K - Q + 1)),
-        (Window(9, 2), Window(9, 3)),
-        (Padding(torch.tensor([31, 20])), Padding(torch.tensor([31, 21]))),
-    ],
-    ids=["none", "the other alignment", "one key further", "a wider window", "a longer text"],
-)
-def test_a_mask_that_is_not_the_right_one_is_seen_in_every_statistic(right, wrong):
-    query, key, value = laid_out(HEADS, Q, D, 1), laid_out(2, K, D, 2), laid_out(2, K, D, 3)
-    found = attend(query, key, value, mask=wrong).pattern.answer(Ask(pooled=(ROWS, COLUMNS)))
-    expected = by_definition(attend(query.double(), key.double(), value.double(), mask=right).pattern, "mean")
-    for name in ("received", "entropy", "distance", "pooled"):
-        difference = (getattr(found, name).double() - expected[name]).abs().max() / expected[name].abs().max()
-        assert difference > 1e-3, name
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("n_tokens", [64, 700])
 def test_weights_of_half_types_are_those_of_float64_of_the_same_numbers(dtype, n_tokens):
@@ -168,13 +135,13 @@ def test_weights_of_half_types_are_those_of_float64_of_the_same_numbers(dtype, n
 
 
 @pytest.mark.parametrize("name", sorted(MASKS))
-def test_a_mask_of_one_range_for_each_query_needs_no_matrix(name, monkeypatch):
-    """The same numbers whether the compiled function is given ranges or scores that the matrix has barred."""
+def test_a_mask_of_ranges_gives_the_same_statistics_as_its_matrix(name, monkeypatch):
+    """The kernel is given the limits of one range for each query, or scores that the matrix has masked."""
     query, key, value = laid_out(HEADS, Q, D, 1), laid_out(2, K, D, 2), laid_out(2, K, D, 3)
     ask, mask = Ask(own=True, previous=True, top=TOP, pooled=(ROWS, COLUMNS), reduce="sum"), as_mask(MASKS[name])
     by_ranges = attend(query, key, value, mask=mask, ask=ask)
     ranges = None if mask is None else mask.ranges(by_ranges.pattern.grid, query.device)
-    limits = blocks.KeyLimits.of(by_ranges.pattern.grid, by_ranges.pattern.mask)
+    limits = plan.KeyLimits.of(by_ranges.pattern.grid, by_ranges.pattern.mask)
     assert (limits is not None) == (ranges is not None and len(ranges.without_empty().starts) == 1)
     whole = by_ranges.pattern.grid.whole()
     matrix = None if mask is None else Keep(mask.keep(whole, query.device).expand(whole.shape))

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from regard import Ask, Causal, ScaledDot, attend
-from regard.attention.statistics.cpu import engine
-from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import engine, plan
 
 Q, K, D = 37, 53, 7
 
@@ -15,8 +14,8 @@ Q, K, D = 37, 53, 7
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Make the kernel use blocks of a few queries and keys, so that only some blocks are doubtful."""
-    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
-    monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
+    monkeypatch.setattr(plan, "BLOCK_QUERIES", 5)
+    monkeypatch.setattr(plan, "SCORES_IN_CACHE", 85)
 
 
 def inputs():
@@ -55,7 +54,8 @@ DOUBTFUL = {
 def test_a_context_that_may_be_wrong_is_doubtful(name):
     change, options, doubtful = DOUBTFUL[name]
     call = attend(*change(*inputs()), **{"mask": Causal(), **options}).pattern.call
-    call = call.changed(**dict(zip(("query", "key", "value"), change(*inputs()), strict=True)))  # float32 again
+    # attend may have converted them to float64
+    call = call.changed(**dict(zip(("query", "key", "value"), change(*inputs()), strict=True)))
     assert engine.read(call, Ask(), contexts=True)[2] is doubtful
 
 

@@ -12,19 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from regard import (
-    Ask,
-    Causal,
-    Padding,
-    ScaledDot,
-    Sigmoid,
-    Softmax,
-    Window,
-    attend,
-    use_backend,
-)
-from regard.attention.statistics.cpu import engine
-from regard.attention.statistics.cpu import plan as blocks
+from regard import Ask, Causal, Padding, ScaledDot, Sigmoid, Softmax, Window, attend, use_backend
+from regard.attention.statistics.cpu import engine, plan
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
@@ -33,9 +22,9 @@ B, H, KEY_HEADS, Q, K, D = 2, 4, 2, 37, 53, 7
 PER_QUERY = "entropy", "distance", "first", "own", "previous", "groups"
 
 
-def everything(reduce="mean", **options):
+def everything(reduce="mean"):
     groups = torch.rand(3, K, generator=torch.Generator().manual_seed(7)) < 0.3
-    return Ask(own=True, previous=True, groups=groups, top=8, pooled=(11, 17), reduce=reduce, **options)
+    return Ask(own=True, previous=True, groups=groups, top=8, pooled=(11, 17), reduce=reduce)
 
 
 def inputs(dtype=torch.float32, seed=5):
@@ -46,8 +35,8 @@ def inputs(dtype=torch.float32, seed=5):
 
 def rows_in_a_block(patch, rows, keys=17):
     """Make the kernel process `rows` queries in a block, and `keys` keys at a time."""
-    patch.setattr(blocks, "BLOCK_QUERIES", rows)
-    patch.setattr(blocks, "SCORES_IN_CACHE", rows * keys)
+    patch.setattr(plan, "BLOCK_QUERIES", rows)
+    patch.setattr(plan, "SCORES_IN_CACHE", rows * keys)
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +77,7 @@ sizes = st.integers(1, 40)
         [None, Causal(), Causal(2), Window(3, 1), Window(0, 4) | Causal(-5), ~Window(2, 2)]
     ), reduce=st.sampled_from(["mean", "max", "sum"]), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_every_size_and_conservation(heads, queries, keys, width, most, part, top, rows, columns, mask, reduce, seed):
+def test_any_size_equals_float64(heads, queries, keys, width, most, part, top, rows, columns, mask, reduce, seed):
     random = torch.Generator().manual_seed(seed)
     query, key = (torch.randn(2, h, n, width, generator=random) for h, n in zip(heads, (queries, keys), strict=True))
     ask = Ask(top=top, pooled=(min(rows, queries), min(columns, keys)), reduce=reduce, own=True)
@@ -103,11 +92,6 @@ def test_every_size_and_conservation(heads, queries, keys, width, most, part, to
         assert_close(getattr(known, name).double(), getattr(expected, name), rtol=1e-5, atol=1e-4)
     assert_close(known.top.weights.double(), expected.top.weights, rtol=1e-5, atol=1e-5)
     assert torch.equal(known.top.keys == -1, expected.top.keys == -1)
-    live = exact.dense().sum(dim=-1).round().sum(dim=-1)
-    assert_close(known.received.double().sum(dim=-1), live, rtol=1e-5, atol=1e-4)
-    if reduce == "sum":
-        assert_close(known.pooled.double().sum(dim=(-1, -2)), live, rtol=1e-5, atol=1e-4)
-    assert bool((known.entropy <= math.log(keys) + 1e-5).all())
 
 
 def test_every_length_of_row_and_exponent_is_right():
@@ -134,7 +118,7 @@ def test_sums_over_very_many_keys_keep_their_digits(normal, monkeypatch, width):
     assert_close(found.groups.double(), groups.double().mean(dim=1)[None, None, None], rtol=3e-6, atol=0)
 
 
-def test_nan_shows_in_its_row_and_beyond_the_reach_it_does_not():
+def test_a_key_of_nan_shows_in_the_queries_that_see_it_and_in_no_others():
     query, key, value = inputs()
     key[1, 0, 40:] = math.nan
     seen = attend(query, key, value, mask=Padding(torch.tensor([53, 40])), ask=everything())
@@ -163,25 +147,21 @@ def test_nan_stays_in_the_cells_of_its_row(row, reduce):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_torchs_default_type_and_device_change_nothing(dtype):
+def test_torchs_default_type_and_device_change_nothing(dtype, default_type):
     """The C kernel's result tensors are float32 on the CPU, whatever torch's default type and device are."""
     (query, key, value), ask = inputs(), everything()
     expected = attend(query, key, value, mask=Causal(), ask=ask).pattern
-    before, random = torch.get_default_dtype(), torch.random.get_rng_state()
-    try:
-        torch.set_default_dtype(dtype)
-        with torch.device("meta"):
-            found = attend(query, key, value, mask=Causal(), ask=ask).pattern
-            later = attend(query, key, value, mask=Causal()).pattern.answer(ask)
-    finally:
-        torch.set_default_dtype(before)
+    random = torch.random.get_rng_state()
+    with default_type(dtype), torch.device("meta"):
+        found = attend(query, key, value, mask=Causal(), ask=ask).pattern
+        later = attend(query, key, value, mask=Causal()).pattern.answer(ask)
     assert torch.equal(torch.random.get_rng_state(), random)
     for name in (*PER_QUERY, "received", "pooled"):
         assert_close(getattr(found.statistics, name), getattr(expected.statistics, name), rtol=0, atol=0)
         assert_close(getattr(later, name), getattr(expected.statistics, name), rtol=1e-5, atol=1e-5)
 
 
-def test_numbers_too_small_to_count_hide_no_key():
+def test_top_keys_are_right_where_the_processor_flushes_subnormal_numbers():
     """If the CPU treats subnormal numbers as 0, a threshold just below 0 would become 0."""
     query, key = torch.zeros(1, 1, 2, 5), torch.ones(1, 1, 40, 5)
     there = torch.set_flush_denormal(True)
@@ -231,7 +211,7 @@ def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
             question()
 
 
-def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
+def test_torchs_operations_compute_the_statistics_that_the_kernel_does_not_support(monkeypatch):
     query, key, value = inputs()
     for call in ({"normalise": Sigmoid()}, {"normalise": Softmax(0.0)}):
         seen = attend(query, key, value, ask=everything(), **call)
@@ -249,7 +229,7 @@ def test_what_it_cannot_do_is_gathered_otherwise(monkeypatch):
     same(seen.pattern.statistics, truth(query, key, value, everything(), mask=Causal())[1])
 
 
-def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
+def test_a_context_with_gradients_or_dropout_is_left_to_the_fused_or_math_backend():
     query, key, value = inputs()
     seen = attend(query.requires_grad_(), key, value, ask=Ask())
     assert seen.backend == "fused"
@@ -262,7 +242,7 @@ def test_a_context_that_is_trained_or_dropped_from_comes_from_its_own_backend():
         assert attend(query, key, value, ask=Ask()).backend == "fused"
 
 
-def test_it_works_within_inference_mode_and_its_answers_outside():
+def test_a_context_of_inference_mode_may_be_used_in_training():
     with torch.inference_mode():
         seen = attend(*inputs(), ask=Ask())
     weight = torch.ones(D + 2, requires_grad=True)
@@ -305,7 +285,7 @@ def test_the_number_of_threads_does_not_change_a_single_bit(monkeypatch, paralle
 
 @pytest.mark.parametrize("keys", [2048, 8192])
 @pytest.mark.parametrize("first", [0.0, 0.3])
-def test_sums_of_thousands_of_like_numbers_do_not_drift(keys, first):
+def test_sums_of_thousands_of_equal_numbers_keep_their_digits(keys, first):
     query, key = torch.ones(1, 1, 4, 8), torch.zeros(1, 1, keys, 8)
     key[0, 0, 0] = first
     value = torch.tensor([0.1, 1 / 3, 0.7, 1.3, 3e-3, 5.1, 0.9, 1.1]).expand(1, 1, keys, 8).contiguous()
@@ -316,7 +296,7 @@ def test_sums_of_thousands_of_like_numbers_do_not_drift(keys, first):
         assert_close(getattr(seen.pattern.statistics, name).double(), getattr(exact, name), rtol=5e-6, atol=0)
 
 
-def test_a_bit_for_the_other_sign_is_not_overlooked(normal):
+def test_tensors_whose_negative_bit_is_set_are_read_with_their_sign(normal):
     numbers = torch.complex(normal(1, 2, 37, 8), normal(1, 2, 37, 8))
     query, key, value = numbers.conj().imag, numbers.real, numbers.conj().imag
     assert query.is_neg()
@@ -327,7 +307,7 @@ def test_a_bit_for_the_other_sign_is_not_overlooked(normal):
     assert_close(seen.pattern.top(2).weights, plain.pattern.top(2).weights)
 
 
-def test_the_distance_is_a_mean_also_where_weights_do_not_sum_to_1(normal):
+def test_the_distance_is_a_weighted_mean_if_weights_do_not_sum_to_1(normal):
     query, key = normal(1, 2, 6, 8), normal(1, 2, 6, 8)
     far = (torch.arange(6) - torch.arange(6)[:, None]).abs()
     for normalise in (Sigmoid(bias=3.0), Softmax(sinks=torch.tensor([2.0, -1.0]))):

@@ -8,25 +8,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import (
-    Alibi,
-    Ask,
-    Causal,
-    Global,
-    Keep,
-    RelativeBias,
-    ScaledDot,
-    Shaw,
-    Softmax,
-    Window,
-    attend,
-)
-from regard.attention.statistics.cpu import engine, scores
-from regard.attention.statistics.cpu import plan as blocks
+from regard import Alibi, Ask, Causal, Global, Keep, RelativeBias, ScaledDot, Shaw, Softmax, Window, attend
+from regard.attention.statistics.cpu import engine, plan, scores
 
 BIAS = torch.randn(1, 4, 37, 53, generator=torch.Generator().manual_seed(5))
 KEEP = torch.rand(2, 1, 37, 53, generator=torch.Generator().manual_seed(7)) < 0.5
-MADE = {
+WRITTEN = {
     "a mask of ranges and others": ({"mask": Window(9, 3) | Global([2, 30])}, torch.bool),
     "a mask as a matrix and a rule": ({"mask": Keep(KEEP) & Causal()}, torch.bool),
     "a mask across memory": ({"mask": Keep(KEEP.mT.contiguous().mT)}, torch.bool),
@@ -37,7 +24,9 @@ MADE = {
     ),
     "relative keys": ({"score": Shaw(8, 3), "mask": Causal()}, torch.float32),
 }
-LYING = {
+"""Calls whose masks or scores torch writes for the kernel, with the type of the numbers."""
+
+READ = {
     "a mask": {"mask": Keep(KEEP)},
     "a mask by key": {"mask": Keep(KEEP[:, :, :1])},
     "a bias": {"score": ScaledDot(bias=BIAS), "normalise": Softmax(0.7)},
@@ -47,8 +36,9 @@ LYING = {
         "mask": Keep(BIAS > -1),
     },
     "a rule": {"score": ScaledDot(bias=Alibi()), "mask": Causal()},
-    "a rule from elsewhere": {"score": ScaledDot(bias=Alibi(offset=-40)), "mask": Window(30, 2)},
+    "a rule with an offset": {"score": ScaledDot(bias=Alibi(offset=-40)), "mask": Window(30, 2)},
 }
+"""Calls whose masks and biases the kernel reads or computes itself."""
 
 
 def as_exact(query, key, value, ask, score=ScaledDot(), **call):  # noqa: B008 (frozen)
@@ -75,36 +65,38 @@ def check(normal, call):
 @pytest.fixture
 def written(monkeypatch):
     """Return the list of the types of numbers that torch operations write for the kernel, here in small blocks."""
-    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
-    monkeypatch.setattr(blocks, "SCORES_IN_CACHE", 85)
+    monkeypatch.setattr(plan, "BLOCK_QUERIES", 5)
+    monkeypatch.setattr(plan, "SCORES_IN_CACHE", 85)
     types = []
+
+    def recorded(write):
+        return lambda numbers, *rest: types.append(numbers.dtype) or write(numbers, *rest)
+
     for name in ("write_scores", "write_mask"):
-        write = getattr(scores, name)
-        record = lambda numbers, *rest, write=write: types.append(numbers.dtype) or write(numbers, *rest)  # noqa: E731
-        monkeypatch.setattr(scores, name, record)
+        monkeypatch.setattr(scores, name, recorded(getattr(scores, name)))
     monkeypatch.setattr(engine, "write_mask", scores.write_mask)
     return types
 
 
 @pytest.mark.parametrize("at_once", [1, 2**10, 2**22])
-@pytest.mark.parametrize("kind", MADE)
-def test_scores_and_masks_are_made_for_some_blocks_at_a_time(normal, monkeypatch, written, kind, at_once):
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_scores_and_masks_are_written_for_some_blocks_at_a_time(normal, monkeypatch, written, kind, at_once):
     monkeypatch.setattr(engine, "COMPUTED_AT_ONCE", at_once)
-    call, type_of_made = MADE[kind]
+    call, dtype = WRITTEN[kind]
     check(normal, call)
-    assert set(written) == {type_of_made}
+    assert set(written) == {dtype}
 
 
-@pytest.mark.parametrize("kind", LYING)
-def test_masks_and_biases_are_read_where_they_lie(normal, written, kind):
-    check(normal, LYING[kind])
+@pytest.mark.parametrize("kind", READ)
+def test_masks_and_biases_are_read_without_a_copy(normal, written, kind):
+    check(normal, READ[kind])
     assert written == []
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 9), (9, 1), (7, 23), (23, 7)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("rule", [Alibi(), Alibi(offset=3), RelativeBias(2, n_buckets=6, max_distance=5)], ids=repr)
-def test_a_rule_by_distance_has_a_number_for_each_distance(normal, rule, dtype, queries, keys):
+def test_a_bias_by_distance_is_right_for_each_distance(normal, rule, dtype, queries, keys):
     if isinstance(rule, RelativeBias):
         with torch.no_grad():
             rule.by_bucket.copy_(normal(6, 2))
@@ -116,7 +108,7 @@ def test_a_rule_by_distance_has_a_number_for_each_distance(normal, rule, dtype, 
 
 
 @pytest.mark.parametrize("number", [inf, torch.nan])
-def test_a_key_that_a_bias_bars_may_be_anything(normal, number):
+def test_a_key_with_a_bias_of_minus_infinity_may_be_nan_or_infinite(normal, number):
     query, key, bias = normal(1, 2, 19, 8), normal(1, 2, 23, 8), normal(1, 2, 19, 23)
     bias[..., 5] = -inf
     expected = attend(query, key, key, score=ScaledDot(bias=bias), ask=Ask())

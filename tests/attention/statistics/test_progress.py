@@ -7,15 +7,14 @@ from refusals import refusal
 from regard import Ask, Causal, attend
 from regard.attention import progress
 from regard.attention.progress import report_to
-from regard.attention.statistics.cpu import engine
-from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import engine, plan
 
 HEADS, TOKENS, ROWS = 3, 37, 5
 
 
 @pytest.fixture
 def inputs(normal, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_QUERIES", ROWS)
+    monkeypatch.setattr(plan, "BLOCK_QUERIES", ROWS)
     monkeypatch.setattr(engine, "SECONDS_AT_ONCE", 0.0)
     return [normal(1, HEADS, TOKENS, 4) for _ in range(3)]
 
@@ -33,7 +32,7 @@ def terminal(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "gathered"])
-def test_everything_is_told_in_steps_to_the_end(inputs, dtype):
+def test_progress_is_reported_in_steps_up_to_all_weights(inputs, dtype):
     told = []
     pattern = attend(*(part.to(dtype) for part in inputs)).pattern
     pattern.answer(Ask(), report=lambda done, of: told.append((done, of)))
@@ -42,7 +41,7 @@ def test_everything_is_told_in_steps_to_the_end(inputs, dtype):
     assert len(told) == (HEADS * -(-TOKENS // ROWS) if dtype == torch.float32 else 1)
 
 
-def test_what_the_mask_leaves_out_is_no_work(inputs):
+def test_blocks_that_the_mask_leaves_out_do_not_count(inputs):
     told = []
     attend(*inputs, mask=Causal()).pattern.answer(Ask(), report=lambda done, of: told.append((done, of)))
     stops = [min(start + ROWS, TOKENS) for start in range(0, TOKENS, ROWS)]
@@ -50,7 +49,7 @@ def test_what_the_mask_leaves_out_is_no_work(inputs):
     assert told[-1] == (expected, expected)
 
 
-def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
+def test_report_to_sets_the_callback_of_every_method(inputs):
     told = []
     with report_to(lambda done, of: told.append(done)):
         pattern = attend(*inputs, ask=Ask()).pattern
@@ -66,13 +65,13 @@ def test_the_one_named_is_told_instead_by_every_way_of_asking(inputs):
 
 
 @pytest.mark.usefixtures("unhooked")
-def test_what_is_no_function_is_refused():
+def test_a_callback_that_is_no_function_is_refused():
     assert refusal(TypeError, report_to(3).__enter__) == (
         "report=3 is not a function report(done, total) of two numbers, nor None."
     )
 
 
-def test_after_a_while_a_terminal_shows_a_bar_and_then_it_is_gone(inputs, impatient, terminal, capsys):
+def test_a_terminal_shows_a_bar_for_a_long_pass_and_clears_it(inputs, impatient, terminal, capsys):
     attend(*inputs).pattern.summary()
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -82,18 +81,18 @@ def test_after_a_while_a_terminal_shows_a_bar_and_then_it_is_gone(inputs, impati
     assert shown.err.endswith("\x1b[2K")  # the line is cleared
 
 
-def test_what_is_done_soon_needs_no_bar(inputs, terminal, capsys):
+def test_a_short_pass_shows_no_bar(inputs, terminal, capsys):
     attend(*inputs).pattern.summary()
     assert capsys.readouterr().err == ""
 
 
-def test_where_nobody_watches_nothing_is_drawn(inputs, impatient, capsys, monkeypatch):
+def test_without_a_terminal_no_bar_is_shown(inputs, impatient, capsys, monkeypatch):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     attend(*inputs).pattern.summary()
     assert capsys.readouterr().err == ""
 
 
-def test_an_error_on_the_way_takes_the_bar_away(inputs, impatient, terminal, capsys, monkeypatch):
+def test_an_error_clears_the_bar(inputs, impatient, terminal, capsys, monkeypatch):
     def broken(self, done, of):
         bar(self, done, of)
         raise KeyboardInterrupt

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refusal
 
 from regard import Ask, Causal, Padding, Sigmoid, Softmax, attend
-from regard.attention.statistics.cpu import plan as blocks
+from regard.attention.statistics.cpu import plan
 from regard.attention.statistics.ranks import summary_over_ranks
 
 CALLS = {
@@ -38,26 +39,22 @@ def numbers_of(summary):
 def one_of_two(rank: str, folder: str) -> None:
     """Compute the statistics as one of two processes, and save them in `folder`; each process runs this function."""
     torch.set_num_threads(1)
-    blocks.BLOCK_QUERIES = 5
+    plan.BLOCK_QUERIES = 5
     store = (Path(folder) / "store").as_uri()
     torch.distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2)
     told = []
-    questions = {name: pattern_of(name) for name in CALLS}
-    found = {
-        name: numbers_of(summary_over_ranks(pattern, ask, report=told_to(told)))
-        for name, (pattern, ask) in questions.items()
-    }
+    found = {}
+    for name in CALLS:
+        pattern, ask = pattern_of(name)
+        found[name] = numbers_of(summary_over_ranks(pattern, ask, report=lambda done, of: told.append(done)))
     torch.save(found, Path(folder) / f"{rank}.pt")
     assert bool(told) == (rank == "0")
     other = attend(*torch.ones(3, 1, 1, 4 + int(rank), 2)).pattern
-    with pytest.raises(ValueError) as raised:
-        summary_over_ranks(other, Ask())
-    assert str(raised.value) == (
+    assert refusal(ValueError, summary_over_ranks, other, Ask()) == (
         "every rank must be given the same pattern: rank 0 has [1, 1, 4, 4], rank 1 has [1, 1, 5, 5]."
     )
-    with pytest.raises(ValueError) as raised:
-        summary_over_ranks(attend(*torch.ones(3, 1, 1, 4, 2), normalise=Sigmoid()).pattern, Ask())
-    assert str(raised.value) == (
+    unsupported = attend(*torch.ones(3, 1, 1, 4, 2), normalise=Sigmoid()).pattern
+    assert refusal(ValueError, summary_over_ranks, unsupported, Ask()) == (
         "the ranks compute by the CPU kernel, which does not support Pattern(batch=1, heads=1, queries=4, keys=4, "
         "normalise=Sigmoid()): the kernel computes only softmax with a temperature above 0; "
         "compute the statistics in this process: pattern.answer(ask)."
@@ -65,18 +62,12 @@ def one_of_two(rank: str, folder: str) -> None:
     torch.distributed.destroy_process_group()
 
 
-def told_to(told):
-    return lambda done, of: told.append(done)
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, __file__]
-    runs = [
-        subprocess.Popen([*command, rank, str(folder)], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
-        for rank in "01"
-    ]
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])  # of refusals.py
+    given = {"stderr": subprocess.PIPE, "text": True, "env": os.environ | {"PYTHONPATH": paths}}
+    runs = [subprocess.Popen([sys.executable, __file__, rank, str(folder)], **given) for rank in "01"]
     for run in runs:
         errors = run.communicate(timeout=120)[1]
         assert run.returncode == 0, errors
@@ -85,7 +76,7 @@ def both(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_rank_has_the_numbers_of_one_process(both, name, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_QUERIES", 5)
+    monkeypatch.setattr(plan, "BLOCK_QUERIES", 5)
     pattern, ask = pattern_of(name)
     expected = numbers_of(pattern.answer(ask))
     for found in both:
@@ -95,9 +86,7 @@ def test_every_rank_has_the_numbers_of_one_process(both, name, monkeypatch):
 
 
 def test_without_a_process_group_it_says_what_to_do():
-    with pytest.raises(RuntimeError) as raised:
-        summary_over_ranks(*pattern_of("causal"))
-    assert str(raised.value) == (
+    assert refusal(RuntimeError, summary_over_ranks, *pattern_of("causal")) == (
         "torch.distributed has no process group; call torch.distributed.init_process_group first, "
         "or compute the statistics in this process: pattern.answer(ask)."
     )

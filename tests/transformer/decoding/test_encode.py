@@ -7,6 +7,7 @@ import torch
 from loud import loud, small
 from model_laws import texts
 from refusals import refusal
+from spoilt_arguments import spoil_arguments
 from torch import nn
 from torch.testing import assert_close
 
@@ -49,8 +50,8 @@ def assert_equal_where_kept(found, expected, slack=1e-4):
 
 
 @pytest.fixture
-def encoder_unused(monkeypatch):
-    """Let `Encoder.forward` fail in float32, so that only the kernel can encode."""
+def kernel_alone(monkeypatch):
+    """Make `Encoder.forward` fail in float32, so that only the kernel can encode."""
     forward = Encoder.forward
 
     def refuse(self, source, lengths=None):
@@ -60,24 +61,30 @@ def encoder_unused(monkeypatch):
     monkeypatch.setattr(Encoder, "forward", refuse)
 
 
-@pytest.mark.usefixtures("encoder_unused")
+@pytest.fixture
+def modules_alone(monkeypatch):
+    """Make the kernel fail, so that only `Encoder.forward` can encode."""
+    monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
+
+
+@pytest.mark.usefixtures("kernel_alone")
 @pytest.mark.parametrize("activation", get_args(Activation))
-def test_any_activation(activation):
+def test_the_kernel_computes_every_activation(activation):
     model = new_model(activation=activation, n_layers=1)
     assert_equal_where_kept(memory_of(model), in_float64(model))
 
 
-@pytest.mark.usefixtures("encoder_unused")
+@pytest.mark.usefixtures("kernel_alone")
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize(
     ("norm", "d_head", "n_key_heads"), [("pre", 16, 1), ("post", 32, 2), ("post", 48, 6), ("pre", 64, 2)]
 )
-def test_any_heads_norms_and_positions(norm, d_head, n_key_heads, positions):
+def test_the_kernel_computes_all_heads_norms_and_positions(norm, d_head, n_key_heads, positions):
     model = new_model(norm=norm, d_model=6 * d_head, n_key_heads=n_key_heads, positions=positions)
     assert_equal_where_kept(memory_of(model), in_float64(model), 3e-4)
 
 
-@pytest.mark.usefixtures("encoder_unused")
+@pytest.mark.usefixtures("kernel_alone")
 def test_each_norm_has_its_own_gain_bias_and_epsilon():
     model = new_model()
     for number, norm in enumerate(part for part in model.encoder.modules() if isinstance(part, nn.LayerNorm)):
@@ -128,19 +135,18 @@ def with_another_width(model):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [with_hook, with_rotary_positions, with_rotary_positions_in_all, with_another_score, with_another_width],
+    "change", [with_hook, with_rotary_positions, with_rotary_positions_in_all, with_another_score, with_another_width]
 )
-def test_an_encoder_that_the_kernel_does_not_support_encodes_itself(change, monkeypatch):
+def test_an_encoder_that_the_kernel_does_not_support_encodes_itself(change, request):
     model = new_model()
     memory_of(model)  # the change comes after a first use
     change(model)
-    monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
+    request.getfixturevalue("modules_alone")
     assert_equal_where_kept(memory_of(model), in_float64(model))
 
 
 @pytest.mark.parametrize(("n_tokens", "by_kernel"), [(MOST_TOKENS, True), (MOST_TOKENS + 1, False)])
-def test_more_tokens_are_left_to_the_modules(n_tokens, by_kernel, monkeypatch):
+def test_sources_of_more_than_most_tokens_are_left_to_the_modules(n_tokens, by_kernel, monkeypatch):
     calls = []
     monkeypatch.setattr(module, "check_arguments", lambda *arguments: calls.append(arguments))
     model = new_model(max_tokens=MOST_TOKENS + 1, n_layers=1)
@@ -148,20 +154,18 @@ def test_more_tokens_are_left_to_the_modules(n_tokens, by_kernel, monkeypatch):
     assert bool(calls) == by_kernel
 
 
-def test_a_source_with_more_tokens_than_positions_is_left_to_the_modules(monkeypatch):
+def test_a_source_with_more_tokens_than_positions_is_left_to_the_modules(modules_alone):
     model = new_model(max_tokens=SOURCE.shape[1] - 1)
-    monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
     assert_equal_where_kept(memory_of(model), in_float64(model))
 
 
-def test_without_a_compiler_the_modules_encode(monkeypatch):
+def test_without_a_compiler_the_modules_encode(monkeypatch, modules_alone):
     model = new_model()
     monkeypatch.setattr(module, "c_function", lambda name: None)
-    monkeypatch.setattr(module, "check_arguments", lambda *arguments: pytest.fail("the kernel encoded"))
     assert_equal_where_kept(memory_of(model), in_float64(model))
 
 
-def test_nothing_is_computed_again_until_a_module_changes(monkeypatch):
+def test_parameters_of_a_stack_are_collected_again_only_when_a_module_has_changed(monkeypatch):
     model = new_model()
     first = StackParameters.of(model.encoder)
     with torch.no_grad():
@@ -204,7 +208,7 @@ def shorten_in_place(model):
         lambda model: model.encoder.blocks.append(model.encoder.blocks[0]),
     ],
 )
-def test_a_snapshot_shows_each_change(change):
+def test_a_snapshot_is_not_current_after_a_change(change):
     model = new_model()
     before = Snapshot(model.encoder)
     assert before.is_current()
@@ -233,12 +237,6 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_arguments_are_refused(name, monkeypatch):
     spoil, reason = WRONG[name]
-    check = module.check_arguments
-
-    def spoilt(function, arguments):
-        spoil(arguments)
-        check(function, arguments)
-
-    monkeypatch.setattr(module, "check_arguments", spoilt)
+    spoil_arguments(monkeypatch, module, spoil)
     message = f"regard_encode refuses its arguments: {reason}; please report this."
     assert refusal(RuntimeError, memory_of, new_model()) == message

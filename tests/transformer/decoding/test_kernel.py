@@ -8,6 +8,7 @@ import torch
 from loud import loud, small
 from model_laws import texts
 from refusals import refusal
+from spoilt_arguments import spoil_arguments
 from torch.testing import assert_close
 
 from regard import Rotary
@@ -28,10 +29,9 @@ UNLIKE = "all blocks must have the layer widths of one config"
 NOT_FLOAT32 = "parameters must be contiguous float32 tensors on a CPU"
 
 
-def new_model(seed=0, **fields):
+def new_model(**fields):
     assert module.c_function("regard_decoding_step") is not None, "these tests need a C compiler"
-    sizes = {"d_model": 96, "d_ff": 48, **fields}
-    return loud(Transformer(small(**sizes)), seed).float()
+    return loud(Transformer(small(**{"d_model": 96, "d_ff": 48, **fields}))).float()
 
 
 def decoding_of(model, source=SOURCE, lengths=LENGTHS, rows=None):
@@ -39,11 +39,11 @@ def decoding_of(model, source=SOURCE, lengths=LENGTHS, rows=None):
     return model.compiled_decoding(source, lengths, most_rows=rows or len(source), most_tokens=N_TOKENS)
 
 
-def every_step(model, target, source=SOURCE, lengths=LENGTHS):
+def every_step(model, target):
     """Decode token by token; return the logits of all steps and the last block's cross-attention weights."""
     logits, cross = [], []
     with torch.inference_mode():
-        decoding = decoding_of(model, source, lengths)
+        decoding = decoding_of(model)
         for tokens in target.T.tolist():
             decoding.read(tokens, range(len(tokens)))
             logits.append(decoding.logits.clone())
@@ -66,14 +66,14 @@ def assert_is_the_decoder(model, slack=1e-4, n_tokens=N_TOKENS):
 
 
 @pytest.mark.parametrize("activation", get_args(Activation))
-def test_any_activation(activation):
+def test_the_kernel_computes_every_activation(activation):
     assert_is_the_decoder(new_model(activation=activation, n_decoder_layers=1), n_tokens=3)
 
 
 @pytest.mark.parametrize(
     ("norm", "d_head", "n_key_heads"), [("pre", 16, 1), ("post", 32, 2), ("post", 48, 6), ("pre", 64, 2)]
 )
-def test_any_heads_and_norms(norm, d_head, n_key_heads):
+def test_the_kernel_computes_all_heads_and_norms(norm, d_head, n_key_heads):
     assert_is_the_decoder(new_model(norm=norm, d_model=6 * d_head, n_key_heads=n_key_heads), 3e-4)
 
 
@@ -88,7 +88,7 @@ def test_any_heads_and_norms(norm, d_head, n_key_heads):
     ],
     ids=repr,
 )
-def test_any_rotary_positions(positions):
+def test_the_kernel_computes_all_rotary_positions(positions):
     model = new_model(positions="rotary")
     for block in (*model.encoder.blocks, *model.decoder.blocks):
         block.self_attention.positions = positions
@@ -108,21 +108,18 @@ def with_another_weight(model):
         lambda model: model.decoder.norm.weight.data.mul_(0.5),
     ],
 )
-def test_a_change_of_the_decoder_counts_from_the_next_start_on(change):
+def test_a_changed_decoder_is_used_from_the_next_start_on(change):
     model = new_model()
     assert_is_the_decoder(model, n_tokens=2)
     change(model)
     assert_is_the_decoder(model, n_tokens=2)
 
 
-def test_the_default_type_of_tensors_does_not_matter():
+def test_torchs_default_type_changes_nothing(default_type):
     model, target = new_model(), texts([3] * 5, 37, seed=1)
     expected = every_step(model, target)
-    torch.set_default_dtype(torch.float64)
-    try:
+    with default_type(torch.float64):
         found = every_step(model, target)
-    finally:
-        torch.set_default_dtype(torch.float32)
     assert_close(found, expected)
 
 
@@ -146,25 +143,44 @@ def test_each_norm_has_its_own_gain_bias_and_epsilon():
 @pytest.mark.parametrize(
     ("rows", "threads"), [(1, 2), (2, 1), (3, 2), (4, 3), (5, 7), (9, 2), (2 * MOST_ROWS_AT_ONCE + 1, 3)]
 )
-def test_a_row_is_what_it_is_alone_to_the_last_bit(rows, threads, monkeypatch):
+def test_a_row_has_the_bits_that_it_has_alone(rows, threads, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    model, n = new_model(n_decoder_layers=2), 6
-    of = torch.arange(rows) % len(LENGTHS)
-    target = texts([n] * rows, 37, seed=1)
+    model = new_model(n_decoder_layers=2)
+    sources, target = torch.arange(rows) % len(LENGTHS), texts([6] * rows, 37, seed=1)
     with torch.inference_mode():
-        memory = model.encoder(SOURCE, LENGTHS).output  # the encoder's products depend on how many rows there are
+        # the encoder's rounding depends on the number of rows, so all are encoded here; `source` has their indices
+        memory = model.encoder(SOURCE, LENGTHS).output
         monkeypatch.setattr(model.encoder, "forward", lambda source, lengths: Encoded(memory[source[:, 0]]))
-        together = vectors(model, target, of)
-        alone = torch.cat([vectors(model, target[row : row + 1], of[row : row + 1]) for row in range(rows)])
-    assert torch.equal(together, alone)
-    monkeypatch.setattr(threads_module, "gnu_openmp_parallel", lambda: None)  # another OpenMP than GNU's
-    with torch.inference_mode():
-        assert torch.equal(vectors(model, target, of), together)
+        together = last_vectors(model, target, sources)
+        alone = [last_vectors(model, target[[row]], sources[[row]]) for row in range(rows)]
+        assert torch.equal(together, torch.cat(alone))
+        monkeypatch.setattr(threads_module, "gnu_openmp_parallel", lambda: None)  # another OpenMP than GNU's
+        assert torch.equal(last_vectors(model, target, sources), together)
+
+
+class Encoded:
+    """The fields of an encoder's output that `start` reads."""
+
+    def __init__(self, output):
+        self.output = output
+
+
+def last_vectors(model, target, sources):
+    """Return the kernel's vectors for the last token, its logits, and its cross-attention queries, by row.
+
+    Args:
+        sources: for each row, the index of its source in SOURCE.
+    """
+    decoding = decoding_of(model, sources[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[sources])
+    for tokens in target.T.tolist():
+        decoding.read(tokens, range(len(tokens)))
+    n = len(sources)
+    return torch.cat([decoding.x.view(n, -1), decoding.logits, *decoding.queries.view(2, n, -1)], dim=1)
 
 
 @pytest.mark.parametrize("n_logits", [1, 3, 4, 37, 128, 131, 1031])
 @pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 3), (6, 2), (7, 1)])
-def test_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
+def test_the_kernel_computes_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(module, "PRODUCTS_OF_A_THREAD", 1)
     model = new_model(n_decoder_layers=1)
@@ -176,22 +192,7 @@ def test_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
         assert_close(decoding.logits.double(), expected, rtol=1e-5, atol=1e-5)
 
 
-class Encoded:
-    """The fields of an encoder's output that `start` reads."""
-
-    def __init__(self, output):
-        self.output = output
-
-
-def vectors(model, target, of):
-    """Return the kernel's vectors for the last token, its logits, and its cross-attention queries."""
-    decoding = decoding_of(model, of[:, None].expand(-1, SOURCE.shape[1]), LENGTHS[of])
-    for tokens in target.T.tolist():
-        decoding.read(tokens, range(len(tokens)))
-    return torch.cat([decoding.x.view(len(of), -1), decoding.logits, *decoding.queries.view(2, len(of), -1)], dim=1)
-
-
-def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
+def test_memory_of_later_tokens_and_of_padding_is_never_read():
     model, target = new_model(), texts([3] * 5, 37, seed=1)
     with torch.inference_mode():
         decoding = decoding_of(model)
@@ -199,7 +200,7 @@ def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
             for vectors in (source.key, source.value):
                 for row, length in enumerate(LENGTHS.tolist()):
                     vectors[row, :, length:] = torch.nan
-        buffer = decoding.buffer.view(5, 3, 2, -1, N_TOKENS, 16)
+        buffer = decoding.buffer.view(5, 3, 2, -1, N_TOKENS, 16)  # [rows blocks key/value heads tokens d_head]
         for place, tokens in enumerate(target.T.tolist()[:2]):
             buffer[:, :, :, :, place:] = torch.nan
             decoding.read(tokens, range(5))
@@ -207,7 +208,7 @@ def test_what_is_not_written_yet_and_what_lies_behind_a_source_never_show():
     assert_close(decoding.logits.double(), in_float64(model, target[:, :2])[0][:, 1], rtol=1e-4, atol=1e-4)
 
 
-def test_nan_shows_in_the_rows_that_read_it_and_in_no_others():
+def test_nan_in_a_source_shows_in_its_row_alone():
     model, target = new_model(), texts([2] * 5, 37, seed=1)
     with torch.inference_mode():
         decoding = decoding_of(model)
@@ -225,7 +226,7 @@ def test_every_activation_of_nan_is_nan(activation):
         assert bool(every_step(model, target)[0].isnan().all())
 
 
-def test_parameters_that_are_put_in_the_place_of_others_do_not_leave_it_with_memory_that_is_gone():
+def test_a_decoding_keeps_the_parameters_that_it_started_with():
     model, target = new_model(), texts([2] * 5, 37, seed=1)
     expected = every_step(model, target)[0]
     with torch.inference_mode():
@@ -264,17 +265,12 @@ def with_another_width(model):
         (lambda model: None, None),
     ],
 )
-def test_a_decoder_that_the_kernel_cannot_express_takes_its_own_steps(change, reason):
-    model, target = new_model(), texts([4] * 5, 37, seed=1)
+def test_a_decoder_that_the_kernel_does_not_support_has_a_reason_and_no_decoding(change, reason):
+    model = new_model()
     change(model)
     with torch.inference_mode():
         assert structure_reason(model.decoder) == reason
         assert (decoding_of(model) is None) == (reason is not None)
-        state = model.start(SOURCE, LENGTHS)
-        for place in range(4):
-            step = model.step(target[:, place : place + 1], state)
-            state = step.state
-    assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, target).logits[:, -1], rtol=1e-4, atol=1e-4)
 
 
 def with_narrow_cross_attention(model):
@@ -307,7 +303,7 @@ def with_narrow_norms(model):
         ({}, lambda model: model.decoder.embedding.to("meta"), NOT_FLOAT32),
     ],
 )
-def test_parts_that_do_not_fit_together_are_never_read(fields, change, reason):
+def test_a_decoder_whose_parts_do_not_fit_together_has_a_reason_and_no_parameters(fields, change, reason):
     model = new_model(**fields)
     with torch.inference_mode():
         if change is not None:
@@ -325,7 +321,7 @@ def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):
 
 @torch.inference_mode()
 @pytest.mark.parametrize("lengths", [LENGTHS, torch.full((5,), 33)], ids=["padded", "full"])
-def test_rows_go_on_from_any_rows_before(lengths):
+def test_each_row_may_continue_any_row_of_the_step_before(lengths):
     model, texts_so_far, sources = new_model(), torch.empty(5, 0, dtype=torch.long), torch.arange(5)
     decoding, random = decoding_of(model, lengths=lengths, rows=9), torch.Generator().manual_seed(3)
     for n_rows in (5, 9, 9, 4, 4, 7, 3, 3, 1, 2):
@@ -339,7 +335,7 @@ def test_rows_go_on_from_any_rows_before(lengths):
             assert_close(pattern.dense()[:, :, 0], whole.dense()[:, :, -1], rtol=1e-4, atol=1e-4)
 
 
-def test_more_tokens_than_the_decoder_has_positions_are_left_to_its_modules():
+def test_for_more_tokens_than_positions_there_is_no_decoding():
     with torch.inference_mode():
         assert decoding_of(new_model(max_tokens=N_TOKENS)) is not None
         assert decoding_of(new_model(max_tokens=N_TOKENS - 1)) is None
@@ -410,30 +406,20 @@ WRONG = {
 """By the name of a test: a function that makes valid arguments wrong, and the kernel's error message."""
 
 
-WRONG_PROJECTION = {
-    "rows": (lambda a: setattr(a, "rows", -1), "n_out must be above 0, and rows at least 0"),
-    "logits": (
-        lambda a: setattr(a, "logits", None),
-        "an array is a null pointer, or there are too many inputs for integers",
-    ),
-}
+WRONG_PROJECTION = [
+    (lambda a: setattr(a, "rows", -1), "n_out must be above 0, and rows at least 0"),
+    (lambda a: setattr(a, "logits", None), "an array is a null pointer, or there are too many inputs for integers"),
+]
 
 
 @pytest.mark.parametrize(
     ("function", "spoil", "reason"),
     [
         *(("regard_decoding_step", *case) for case in WRONG.values()),
-        *(("regard_project_logits", *case) for case in WRONG_PROJECTION.values()),
+        *(("regard_project_logits", *case) for case in WRONG_PROJECTION),
     ],
 )
 def test_wrong_arguments_are_refused(function, spoil, reason, monkeypatch):
-    check = module.check_arguments
-
-    def spoilt(name, arguments):
-        if name == function:
-            spoil(arguments)
-        check(name, arguments)
-
-    monkeypatch.setattr(module, "check_arguments", spoilt)
+    spoil_arguments(monkeypatch, module, spoil, function)
     message = f"{function} refuses its arguments: {reason}; please report this."
     assert refusal(RuntimeError, every_step, new_model(), texts([3] * 5, 37, seed=1)) == message

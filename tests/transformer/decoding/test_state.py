@@ -22,7 +22,7 @@ def after_two(model: Transformer) -> DecodingState:
     return model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
 
 
-def test_a_beam_shares_its_source_and_expects_the_same(model):
+def test_rows_of_one_source_share_its_memory_and_have_its_logits(model):
     state, beams = after_two(model), torch.tensor([0, 0, 1, 1, 2, 2])
     wide = state.select(beams)
     assert wide.rows_per_source == 2
@@ -33,7 +33,7 @@ def test_a_beam_shares_its_source_and_expects_the_same(model):
 
 
 @torch.inference_mode()
-def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
+def test_rows_selected_at_every_step_have_the_logits_of_their_texts(model):
     texts_so_far, sources, state = TARGET[:, :2], torch.arange(3), after_two(model)
     random = torch.Generator().manual_seed(3)
     for n_rows in (6, 6, 5, 7, 7, 3, 3, 3, 2, 4, 4, 4):
@@ -59,6 +59,6 @@ def test_a_beam_goes_on_as_its_texts_do_whatever_was_taken_at_every_step(model):
         ([], [], 0),
     ],
 )
-def test_sources_are_shared_where_all_have_as_many_rows(sources, each, rows_per_source):
+def test_sources_are_grouped_where_all_have_equally_many_rows(sources, each, rows_per_source):
     found = group_by_source(torch.tensor(sources, dtype=torch.long))
     assert (found[0].tolist(), found[1]) == (each, rows_per_source)

@@ -33,7 +33,7 @@ def new_model(**fields):
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
 @pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor([7, 7, 7])], ids=["padded", "full"])
 @pytest.mark.parametrize("first", [1, 3])
-def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
+def test_every_step_has_the_logits_and_patterns_of_forward(fields, lengths, first):
     model = new_model(**fields)
     whole = model(SOURCE, lengths, TARGET)
     with torch.inference_mode():
@@ -47,7 +47,7 @@ def test_every_step_is_the_decoders_own_forward(fields, lengths, first):
 
 
 @pytest.mark.parametrize("fields", CONFIGS, ids=str)
-def test_rows_of_beams_go_on_and_leave_their_states_as_they_were(fields):
+def test_selected_rows_continue_and_their_states_are_unchanged(fields):
     model = new_model(**fields)
     with torch.no_grad():
         state = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS)).state
@@ -64,7 +64,8 @@ def test_rows_of_beams_go_on_and_leave_their_states_as_they_were(fields):
         assert_close(step.logits[:, 0], expected.logits[:, -1])
 
 
-def by_kernel(model):
+def decoding_of(model):
+    """Return the decoding of the batch by the kernel; None if the kernel does not support the model."""
     return model.compiled_decoding(SOURCE, LENGTHS, most_rows=3, most_tokens=12)
 
 
@@ -87,9 +88,9 @@ class Widen(nn.Linear):
 def test_a_changed_decoder_is_left_to_its_modules(change):
     model = new_model(**KERNEL)
     with torch.no_grad():
-        assert by_kernel(model) is not None
+        assert decoding_of(model) is not None
         change(model.decoder.blocks)
-        assert by_kernel(model) is None
+        assert decoding_of(model) is None
         state = model.step(TARGET[:, :2], model.start(SOURCE, LENGTHS)).state
         step = model.step(TARGET[:, 2:3], state)
     assert_close(step.logits[:, 0], model(SOURCE, LENGTHS, TARGET).logits[:, 2])
@@ -103,16 +104,16 @@ def test_a_changed_decoder_is_left_to_its_modules(change):
 def test_with_gradients_or_another_backend_or_autocast_the_kernel_is_not_used(within):
     model = new_model(**KERNEL)
     with torch.no_grad(), within:
-        assert by_kernel(model) is None
+        assert decoding_of(model) is None
 
 
-def test_positions_in_the_source_and_hooks_of_the_decoder_are_left_to_its_modules():
+def test_cross_attention_with_positions_and_hooks_of_the_decoder_are_left_to_the_modules():
     rotary, hooked = new_model(**KERNEL), new_model(**KERNEL)
     rotary.decoder.blocks[1].cross_attention.positions = Rotary()
     hooked.decoder.register_forward_hook(lambda module, given, output: None)
     with torch.no_grad():
-        assert by_kernel(rotary) is None
-        assert by_kernel(hooked) is None
+        assert decoding_of(rotary) is None
+        assert decoding_of(hooked) is None
 
 
 @pytest.mark.parametrize("fields", [{}, KERNEL], ids=["without kernel", "kernel"])
@@ -122,7 +123,7 @@ def test_weights_that_are_not_finite_give_nan_and_never_zeros(fields):
         model.decoder.blocks[0].self_attention.to_query.weight[0, 0] = torch.nan
         step = model.step(TARGET[:, :1], model.start(SOURCE, LENGTHS))
         assert bool(model.step(TARGET[:, 1:2], step.state).logits.isnan().all())
-        if decoding := by_kernel(model):
+        if decoding := decoding_of(model):
             for tokens in TARGET.T.tolist()[:2]:
                 decoding.read(tokens, range(3))
             assert bool(decoding.logits.isnan().all())

@@ -28,7 +28,7 @@ def test_slopes_are_those_of_the_paper():
     assert alibi_slopes(16).tolist() == [2.0 ** (-h / 2) for h in range(1, 17)]
 
 
-def test_alibi_under_causal_weighs_as_blooms_does(normal):
+def test_causal_attention_with_alibi_has_the_weights_of_bloom(normal):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
     query, key = normal(1, 5, 7, 11), normal(1, 5, 7, 11)
@@ -38,7 +38,7 @@ def test_alibi_under_causal_weighs_as_blooms_does(normal):
     assert_close(attend(query, key, key, score=ScaledDot(bias=Alibi()), mask=Causal()).pattern.dense(), expected)
 
 
-def test_a_half_type_bars_keys_too_far_to_be_counted(normal):
+def test_keys_whose_bias_overflows_a_half_type_are_masked(normal):
     rule, query = Alibi(slopes=torch.tensor([7001.0])), normal(1, 1, 13, 5).half()
     seen = attend(query, query, query, score=ScaledDot(bias=rule))
     assert seen.pattern.scores(0, 0, 0)[10:].tolist() == [-math.inf] * 3  # 70010 is more than float16 holds

@@ -45,7 +45,7 @@ def test_one_gate_for_all_tokens_is_alibi(normal):
     assert_close(forgetting.context, attend(x, x, x, score=ScaledDot(bias=Alibi(slopes)), mask=Causal()).context)
 
 
-def test_a_closed_gate_leaves_nothing_of_what_was_before(normal):
+def test_a_closed_gate_hides_all_earlier_keys(normal):
     x, gates = normal(1, 2, 7, 5), torch.zeros(1, 1, 7)
     gates[..., 4] = -1e4
     seen = attend(x, x, x, score=ScaledDot(bias=Forgetting(gates)), mask=Causal())
@@ -54,7 +54,7 @@ def test_a_closed_gate_leaves_nothing_of_what_was_before(normal):
     assert not seen.pattern[:, :, 4:, :4].any()
 
 
-def test_long_texts_keep_their_digits():
+def test_sums_of_65_536_gates_keep_their_digits():
     gates = torch.full((1, 1, 65_536), -3.0)
     x = torch.zeros(1, 1, 2, 1)
     key = torch.zeros(1, 1, 65_536, 1)

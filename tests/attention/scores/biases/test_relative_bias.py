@@ -49,7 +49,7 @@ def test_relative_bias_equals_t5s_with_its_parameters_copied(decoder, queries, k
     assert_close(bias(Grid(1, 5, queries, keys).whole(), CPU), expected)
 
 
-def test_a_t5_layer_is_had_with_its_parameters_copied(normal):
+def test_a_t5_layer_is_equal_with_its_parameters_copied(normal):
     from transformers import T5Config
     from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -100,13 +100,12 @@ def test_an_untrained_bias_changes_nothing(normal):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (
-            lambda: RelativeBias(3, n_buckets=7),
-            "n_buckets=7 with bidirectional=True; it must be an even number of at least 4.",
-        ),
-        (
-            lambda: RelativeBias(3, n_buckets=2),
-            "n_buckets=2 with bidirectional=True; it must be an even number of at least 4.",
+        *(
+            (
+                lambda n=n: RelativeBias(3, n_buckets=n),
+                f"n_buckets={n} with bidirectional=True; it must be an even number of at least 4.",
+            )
+            for n in (7, 2)
         ),
         (
             lambda: RelativeBias(3, n_buckets=1, bidirectional=False),
@@ -124,4 +123,4 @@ def test_an_untrained_bias_changes_nothing(normal):
     ],
 )
 def test_refusals(build, message):
-    assert refusal(ValueError, lambda: build()) == message
+    assert refusal(ValueError, build) == message

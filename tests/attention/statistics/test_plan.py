@@ -9,7 +9,7 @@ from regard.attention.masks import Mask
 from regard.attention.statistics.cpu.plan import Plan
 
 
-def test_the_plan_of_a_rule_is_made_once_and_that_of_tensors_every_time(normal):
+def test_the_plan_of_a_mask_without_tensors_is_made_once_and_with_tensors_every_time(normal):
     query, lengths = normal(2, 1, 9, 4), torch.tensor([9, 4])
     for mask in (None, Causal(), Causal() & Window(3, 0), ~Window(2, 2)):
         grid = attend(query, query, query, mask=mask).pattern.grid
@@ -22,7 +22,7 @@ def test_the_plan_of_a_rule_is_made_once_and_that_of_tensors_every_time(normal):
     assert (after[1, 0] > 0).sum() == 7
 
 
-def test_a_rule_of_somebody_elses_may_change(normal):
+def test_the_plan_of_a_mask_of_the_users_own_is_made_every_time(normal):
     keeps = [3]
 
     @dataclass(frozen=True)
