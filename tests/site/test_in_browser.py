@@ -255,6 +255,7 @@ def test_two_texts_are_side_by_side_and_the_first_one_moves(page: Page, model: L
     page.goto(address)
     expect(page.locator("[data-role=second-text]")).to_have_value(second, timeout=PATIENCE)
     expect(page.locator(".facts b")).to_contain_text(" · 2 · the old man looks at the ", timeout=PATIENCE)
+    expect(page.locator("[data-view=movement]")).to_contain_text("snow")  # of the first text, asked for just before
 
 
 def test_a_model_of_8_bits_says_how_far_it_is_from_python(
