@@ -167,7 +167,7 @@ def test_a_model_and_a_translator_share_a_site(
     """The graphs are those of the two sites of one model."""
 
     def export_again(site):
-        def export(model: object, text: str, folder: Path) -> Exported:
+        def export(model: object, text: str, folder: Path, int8: bool = False) -> Exported:
             for name in site.site.models[0].files.values():
                 shutil.copy(site.folder / name, folder)
             return site.site.models[0]
