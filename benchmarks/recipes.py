@@ -360,7 +360,7 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
 def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
     """Return the share of items kept, by kind, and the chrF of the lines with items."""
     columns = [*(f"{kind}s kept" for kind in KINDS), "chrF2 with items"]
-    cells = list[Spread]()
+    cells = list[Spread | float]()
     for number in range(len(KINDS)):  # the lines of a pair have the kinds in turn
         lines = [zip(one.with_items, items, strict=True) for one in own]
         kept = [[item in text for text, (_, item) in of_seed][number :: len(KINDS)] for of_seed in lines]
@@ -370,8 +370,10 @@ def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
     return dict(zip(columns, cells, strict=True))
 
 
-def of_seeds(numbers: Sequence[float]) -> Spread:
-    """Return the median, the least and the greatest of one number for each seed."""
+def of_seeds(numbers: Sequence[float]) -> Spread | float:
+    """Return the median, the least and the greatest of one number for each seed; for a single seed, its number."""
+    if len(numbers) == 1:
+        return numbers[0]
     return Spread(statistics.median(numbers), min(numbers), max(numbers))
 
 
