@@ -141,7 +141,7 @@ def test_a_folder_with_files_is_refused(tmp_path):
 
 
 def test_a_model_that_fails_its_check_leaves_nothing(carried, graph, small, tmp_path, monkeypatch):
-    def broken(path, loaded, max_tokens):
+    def broken(*arguments):
         raise InputError("it differs.")
 
     monkeypatch.setattr(writing, "check_graph", broken)
@@ -295,7 +295,7 @@ def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
     monkeypatch.setattr(folders.Translator, "load", lambda *arguments, **settings: None)
     monkeypatch.setattr(folders, "export_text_model", lambda *arguments: same)
     monkeypatch.setattr(folders, "export_translator", lambda *arguments: same)
-    assert refusal(InputError, folders.export_models, "a/en-de", Path("b/en-de"), "", tmp_path) == (
+    assert refusal(InputError, folders.export_models, "a/en-de", Path("b/en-de"), "", tmp_path, int8=False) == (
         "the model and the translator are both named handmade; rename one of the folders, so that the page can offer "
         "both."
     )
