@@ -19,7 +19,7 @@ LEAST_AGREEMENT = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlignmentRule:
-    """What word alignments are computed from: cross-attention weights, or what happens without a source word.
+    """A rule for word alignments: by some cross-attention weights, or by leaving out one source word after another.
 
     Attributes:
         layer: the decoder layer, counted from 0; -1 = the last; None = the last layer but one, or the only one.
@@ -87,7 +87,7 @@ class AlignmentRule:
 
     @property
     def caption(self) -> str:
-        """What the weights in a picture are."""
+        """The origin of the weights, for the caption of a picture, such as "cross-attention, layer 2, head 5"."""
         return self.source if self.by == "erasure" else f"cross-attention, {self.source}"
 
     def __str__(self) -> str:
