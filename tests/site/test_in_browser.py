@@ -1,5 +1,6 @@
 """Tests of a site in a browser: its numbers equal Python's, and it sends requests only to its own server."""
 
+import re
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -250,6 +251,7 @@ def test_two_texts_are_side_by_side_and_the_first_one_moves(page: Page, model: L
     page.get_by_label("Text", exact=True).fill("the old man looks at the snow")
     expect(page.locator(".facts b")).to_contain_text("1 · the old man looks at the ", timeout=PATIENCE)
     expect(page.locator("[data-view=movement]")).to_contain_text("snow")
+    expect(page).to_have_url(re.compile("snow"))  # the page writes its address a moment later
     address = page.url
     page.goto("about:blank")
     page.goto(address)
