@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from page_state import assert_link_restores
 from page_views import table, weights
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from running_explorer import Running
 from steady_movement import check_steady
 
@@ -96,6 +96,19 @@ def test_a_refusal_is_shown_and_a_question_can_be_cancelled(page: Page) -> None:
     expect(page.get_by_role("button", name="look")).to_be_visible()
     expect(page.locator("[role=alert]")).to_have_count(0)
     expect(page.locator(".word")).to_have_count(13)
+    page.unroute("**/trace")
+
+
+def test_a_text_typed_while_the_model_reads_another_is_kept(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/trace", lambda route: route.continue_() if held else held.append(route))
+    page.get_by_label("Text").fill("It rains.")
+    with page.expect_request("**/trace"):
+        page.get_by_role("button", name="look").click()
+    page.get_by_label("Text").fill("It snows again today.")
+    held[0].continue_()  # the answer comes before the pause in typing ends
+    expect(page.locator(".word", has_text="today").first).to_be_visible()
+    expect(page.get_by_label("Text")).to_have_value("It snows again today.")
     page.unroute("**/trace")
 
 

@@ -29,9 +29,10 @@ export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
-  const link = proposed.value;
+  const [link, read, chosen] = [proposed.value, typed.value, model.value];
   void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
-    if (answered) [typed.value, model.value] = [null, null];
+    if (answered && typed.value === read) typed.value = null; // else the reader has typed on meanwhile
+    if (answered && model.value === chosen) model.value = null;
     if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the second text is newer, or another model read it
     if (proposed.value !== link) return; // meanwhile, the reader has typed another text
     proposed.value = null;
