@@ -1,8 +1,13 @@
 // Long computations in slices of a few milliseconds, with pauses in which the page can react to the reader
 
 const SLICE_MILLISECONDS = 10;
+const SHORT_SLICE_MILLISECONDS = 2; // while the reader moves the pointer, turns the wheel or presses keys
+const REST_MILLISECONDS = 150; // the reader rests if the last such event is older
 const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell` (see `inSlices`), except for the last call
 const PAUSE_MILLISECONDS = 4; // the pause between two slices
+
+let acted = -Infinity; // the time of the reader's last event
+for (const name of ["pointermove", "wheel", "keydown"]) addEventListener(name, () => (acted = performance.now()), { capture: true, passive: true });
 
 /**
  * Run a generator in slices until it ends.
@@ -16,7 +21,8 @@ const PAUSE_MILLISECONDS = 4; // the pause between two slices
 export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void, finish?: () => void): () => void {
   let [told, untold, stopped] = [performance.now(), false, false];
   const slice = () => {
-    const end = performance.now() + SLICE_MILLISECONDS;
+    const start = performance.now();
+    const end = start + (start - acted < REST_MILLISECONDS ? SHORT_SLICE_MILLISECONDS : SLICE_MILLISECONDS);
     let step: IteratorResult<string> | null = null;
     while (!stopped && !step?.done && step?.value !== "wait" && performance.now() < end) {
       step = work.next();

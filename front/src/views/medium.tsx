@@ -1,6 +1,6 @@
 // The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
 import { weightOrMasked } from "../parts/numbers";
 import { Caution, Check, Numbers, Panel } from "../parts/panel";
@@ -120,7 +120,7 @@ function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; widt
   }, [scene]);
   const row = queryItem.value && rowOf(queryItem.value);
   void key.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, range, row?.weights ?? null);
   });
   return (

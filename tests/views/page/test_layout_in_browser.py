@@ -131,6 +131,36 @@ CROSSED = """text => {
 """Returns how many times an arc crosses a word."""
 
 
+def test_the_arcs_of_all_tokens_are_drawn_when_a_slow_machine_has_computed_them(
+    opened: Callable[..., Page], kept_page: Path
+) -> None:
+    page = opened(kept_page)
+    view(page, "sentence").get_by_role("button", name="all tokens").click()
+
+    def arcs_of(head: str) -> Locator:
+        page.get_by_label("Head", exact=True).select_option(head)
+        expect(view(page, "sentence").locator("h2")).to_have_text(f"L3H{head} · all tokens")
+        return view(page, "sentence").locator(".arcs path")
+
+    count = arcs_of("5").count()
+    assert count > 0
+    arcs_of("4")
+    page.evaluate("() => { let now = 0; performance.now = () => (now += 6); }")  # one row fills a slice of 10 ms
+    expect(arcs_of("5")).to_have_count(count)
+
+
+def test_arcs_begin_at_the_words_when_a_shorter_text_has_less_room_above_it(
+    shown: Callable[..., Page], minilm: LoadedModel
+) -> None:
+    page = shown(regard.trace(minilm.model, "the cat", tokenizer=minilm.tokenizer), "cat", "L3H1")
+    page.get_by_label("hide special tokens").check()
+    words, arcs = (view(page, "sentence").locator(part) for part in (".word", ".arcs path"))
+    expect(words).to_have_count(2)
+    starts = """arcs => arcs.map(arc => arc.ownerSVGElement.getBoundingClientRect().top + arc.getPointAtLength(0).y)"""
+    assert arcs.evaluate_all(starts) == pytest.approx([box(words)[1]] * arcs.count(), abs=1)
+    assert arcs.count() > 0
+
+
 @pytest.mark.parametrize(("token", "width"), [("it", 390), ("venom", 360), ("", 600)])
 def test_arcs_to_other_lines_pass_between_the_words(
     opened: Callable[..., Page], minilm: LoadedModel, kept: Trace, tmp_path: Path, token: str, width: int

@@ -1,6 +1,6 @@
 // Very many heads, drawn on one canvas as far as they are in view: a row for each layer, a column for each head
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared, clip, putPixels } from "../../parts/canvas";
 import { bytesOf, dark, hueOf, shades, theme } from "../../parts/colours";
@@ -23,7 +23,7 @@ export function HeadsCanvas({ count, shows, most, name }: { count: number; shows
   const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
   // When one of these signals changes, the canvas is drawn again.
   void [dark.value, colourScale.value, head.value, layerNumber.value, headsDone.value];
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!width) return;
     const context = cleared(canvas.current!, width, height);
     const [firstRow, firstColumn] = [scrolled.y, scrolled.x].map((moved) => Math.floor(moved / size));

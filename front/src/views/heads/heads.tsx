@@ -1,7 +1,7 @@
 // The view of all heads: each is a coloured cell or a small picture of its weights; the reader chooses how they are sorted
 
 import type { Signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { dark, hueOf, shade, shades } from "../../parts/colours";
 import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
@@ -205,6 +205,6 @@ function HeadButton({ cell }: { cell: Cell }) {
 
 function Thumbnail({ summary, hue }: { summary: Summary; hue: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  useEffect(() => canvas.current!.getContext("2d")!.drawImage(thumbnail(summary, shades(hue)), 0, 0), [summary, hue, dark.value]);
+  useLayoutEffect(() => canvas.current!.getContext("2d")!.drawImage(thumbnail(summary, shades(hue)), 0, 0), [summary, hue, dark.value]);
   return <canvas ref={canvas} width={summary.columns} height={summary.rows} aria-hidden="true" />;
 }

@@ -1,7 +1,7 @@
 // The map: all weights of a head for a long text, down to single weights, which the server sends in tiles
 
 import { signal, type Signal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark } from "../../parts/colours";
@@ -39,7 +39,7 @@ export function MapView() {
   useTarget(zoomed, whole > 0);
   const largest = colourScale.value === "row" ? largestInView(tiles, view) : 1;
   void [dark.value, tiles.arrived.value, strongest.value, query.value, key.value]; // when one of these changes, the map is drawn again
-  useEffect(() => void (whole && draw(canvas.current!, whole, tiles, view, largest)));
+  useLayoutEffect(() => void (whole && draw(canvas.current!, whole, tiles, view, largest)));
   const pointed = useMemo(() => signal<Tokens | null>(null), []);
   const at = pointed.value && pointed.value.query < view.queries.length && pointed.value.key < view.keys.length ? pointed.value : null;
   const square = at && squareOf(view, level, at.query, at.key);

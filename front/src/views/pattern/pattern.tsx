@@ -1,6 +1,6 @@
 // The pattern: every weight of the head is a cell of a grid, which the reader enlarges by wheel or pinch and moves by dragging
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, LESS, MORE, scaleEnds, shade, theme } from "../../parts/colours";
@@ -44,7 +44,7 @@ export function Pattern() {
   const circles = drawnAs.value === "circles";
   const drawn = [...texts.map(({ place }) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
   void [progress.value, dark.value, colourScale.value];
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!width) return;
     drawn.forEach(({ place, difference }, i) => {
       const [view, shown] = [views[place], place ? grid?.beside : grid];
@@ -113,11 +113,17 @@ function layOut({ queries, keys }: ShownText, width: number, turned: boolean) {
   return { rows: rows.length, columns: columns.length, turned, left, top, across, base, ...size };
 }
 
+const labelWidths = new WeakMap<Item[], number>();
+
 function labelWidth(items: Item[]): number {
+  const known = labelWidths.get(items);
+  if (known) return known;
   const context = new OffscreenCanvas(1, 1).getContext("2d")!;
   context.font = `650 13px ${theme("--sans")}`;
   const widths = items.slice(0, 400).map((item) => context.measureText(item.label).width);
-  return Math.ceil(Math.min(104, Math.max(18, ...widths))) + 12;
+  const width = Math.ceil(Math.min(104, Math.max(18, ...widths))) + 12;
+  labelWidths.set(items, width);
+  return width;
 }
 
 function readout(grid: Grid | null): string {

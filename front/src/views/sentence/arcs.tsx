@@ -7,7 +7,7 @@ import { weightText } from "../../parts/numbers";
 import { Word } from "../../parts/word";
 import { locked, twoTexts, wholeWords } from "../../state/state";
 import { hoverQuery, lockQuery, pointAt, type ShownText } from "../../state/texts";
-import { isComplete, keysByWeight, type Row } from "../../state/weights";
+import { isComplete, keysByWeight, progress, type Row } from "../../state/weights";
 import { directionOf, type Item } from "../../trace/items";
 import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
@@ -30,11 +30,11 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: [] });
   const shown = drawn[0].text;
   const { queries, keys } = shown;
+  const room = roomAbove(boxes);
   useLayoutEffect(() => {
     fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines.length <= (twoTexts.value ? 2 : 1));
     setBoxes(measure(text.current!, queries, keys));
-  }, [width, queries, keys, wholeWords.value, boxes.lines.length]);
-  const room = roomAbove(boxes);
+  }, [width, queries, keys, wholeWords.value, room]); // the words lie lower if there is more room above them
   const first = drawn[0].row;
   const most = drawn[0].most;
   const model = drawn.find(({ dashed }) => dashed)?.row;
@@ -140,6 +140,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
 
 /** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
 function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
+  void progress.value; // the arcs are drawn once all rows of the grid are computed
   if (!grid || !isComplete(grid)) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
   for (const from of queries) {

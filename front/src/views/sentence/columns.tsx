@@ -1,6 +1,6 @@
 // The sentence as two columns, queries and keys, with lines for the weights between them
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, shade, shades, strength, textColour } from "../../parts/colours";
@@ -22,7 +22,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const { queries, keys, query, key, place: textPlace } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
   void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these changes, and when the box is scrolled or its size changes
-  useEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
+  useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
   const { row, hue, most, grid } = drawn[0];
   return (
     <div class={row ? "two-columns" : "two-columns all"}>

@@ -7,7 +7,7 @@ import { key, keyLabels } from "../../state/state";
 import { words } from "../../words";
 import { valueLength } from "./head-vectors";
 import {
-  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, keyOf, MASK, OUTPUT, positionsByWeight, PRODUCT, SCALE, type ShownSteps, SUM,
+  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, keyOf, MASK, OUTPUT, PRODUCT, SCALE, type ShownSteps, SUM,
   temperatureOf, WEIGHT,
 } from "./stages";
 import { productText } from "./vectors";
@@ -71,7 +71,7 @@ export function StageTable({ now, at }: { now: ShownSteps; at: number }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => showStage(box.current!), [at]);
   const columns = columnsOf(now);
-  const sorted = positionsByWeight(now);
+  const sorted = now.byWeight;
   const isListed = (k: number, place: number) => place < LISTED || k === chosenKey.value || isCutAt(now, k);
   const listed = sorted.filter(isListed).sort((a, b) => a - b);
   const others = sorted.filter((k, place) => !isListed(k, place));

@@ -21,6 +21,7 @@ export interface ShownSteps {
   head: number;
   query: number; // the position of the query
   stages: Stages;
+  byWeight: number[]; // the positions of the keys, from the largest weight to the smallest
 }
 
 /** The steps that are shown; null if no query is chosen, the average of heads is shown, or the layer is not decoded or has no steps. */
@@ -28,7 +29,7 @@ export const shown = computed<ShownSteps | null>(() => {
   const ready = decoded.value.get(layer.value);
   if (!ready?.query || head.value === null || query.value === null) return null;
   const stages = stagesOf(ready, head.value, query.value, changes.value);
-  return { layer: ready, head: head.value, query: query.value, stages };
+  return { layer: ready, head: head.value, query: query.value, stages, byWeight: positionsByWeight(stages) };
 });
 
 /** The stages that can be shown, as indices in NAMES. */
@@ -58,7 +59,6 @@ export function currentStage(): number {
 /** The stage before (-1) or after (1) the shown stage; null if there is none. */
 export const neighbour = (by: number) => availableStages()[availableStages().indexOf(currentStage()) + by] ?? null;
 
-export const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : positionsByWeight(now)[0];
+export const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : now.byWeight[0];
 
-/** The positions of the keys, from the largest weight to the smallest. */
-export const positionsByWeight = ({ stages: { weights, masked } }: ShownSteps): number[] => Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
+const positionsByWeight = ({ weights, masked }: Stages): number[] => Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);
