@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from jaxtyping import jaxtyped
 
 LARGEST_INTEGER = 2**53
-"""The largest absolute value of an integer in a file.
+"""The largest absolute value of an integer that `has_type` accepts.
 
 A float64 represents all integers up to it exactly, and the sum of a few such integers fits into 64 bits.
 """
@@ -38,7 +38,7 @@ def has_type(value: object, hint: Any) -> bool:
     """Return whether a value has the type of a type hint.
 
     An int also counts as a float, and a list as a tuple; True does not count as an int. An integer beyond
-    LARGEST_INTEGER is neither an int nor a float. All items of a tuple or list must have its first item type.
+    LARGEST_INTEGER is neither an int nor a float. All items of a tuple or list must have the hint's first item type.
 
     >>> has_type(2, float), has_type(True, int), has_type("left", Literal["left", "right"])
     (True, False, True)

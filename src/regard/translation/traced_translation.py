@@ -73,7 +73,7 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Attend again with a pattern's queries, keys and values: a trace also needs the context vectors."""
+    """Compute the attention of a pattern again: a trace needs the context vectors, which the pattern does not store."""
     return attend(
         pattern.query, pattern.key, pattern.value, score=pattern.score, mask=pattern.mask, normalise=pattern.normalise
     )

@@ -23,7 +23,7 @@ UNKNOWN_LONGEST = 100
 """If the lengths of a translator's training texts are not known, a text of more pieces is translated by sentences."""
 
 MOST_PAIRS = 100_000
-"""The number of pairs that are measured, at equal distances in the corpus; all pairs of a smaller corpus."""
+"""Lengths and scripts are measured on at most this many pairs of texts, at equal distances in the corpus."""
 
 PERCENT = 99.9
 """The percentile of the training texts at which a length or a ratio of lengths counts as the largest usual one.
@@ -113,7 +113,7 @@ class TrainingTexts:
             )
 
     def ratio_remark(self, n_source: int, n_target: int) -> Iterator[str]:
-        """Yield a remark if a translation is much shorter or longer, for its source, than in training."""
+        """Yield a remark if n_target / n_source, in pieces, is unusually small or large."""
         if n_target / n_source < self.smallest_ratio:
             change, limit = "shorter", f"at least {math.ceil(self.smallest_ratio * n_source):,}"
         elif n_target / n_source > self.largest_ratio:

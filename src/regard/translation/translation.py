@@ -84,7 +84,7 @@ class Translation:
 
     @property
     def mean_log_probability(self) -> float:
-        """The mean of log P(token | source, tokens before) over the target tokens and the EOS of each part, in nats."""
+        """The mean of log P(token | source, tokens before) over the tokens and EOS, in nats; each part has an EOS."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
 
     @property
@@ -218,7 +218,7 @@ class Translation:
         }
 
     def _repr_html_(self) -> str:
-        """Return the page that `html` writes inside an HTML frame, for a notebook."""
+        """Return an HTML frame that contains the page of `html`, for a notebook."""
         from regard.views.page.notebook import notebook_frame
 
         return notebook_frame(self.page_trace, self.page_record())

@@ -119,9 +119,9 @@ class Translator:
             prefix: the text that every translation must begin with, or a list with one such text for each source. A
                 prefix may end within a word.
             truncate: translate only the beginning of a text that is too long, instead of raising InputError.
-            split: translate a text that is too long for the model, or longer than the training texts (if their lengths
-                are not known: than 100 pieces), sentence by sentence, instead of raising InputError. A text with a
-                clause that is too long for the model is returned as it is, after the mark ⁇, with `untranslated` True.
+            split: translate a long text sentence by sentence, instead of raising InputError. A text is long if it has
+                more pieces than the model can read or than the training texts have (100 if not known). If a clause is
+                too long for the model, the source is returned after the mark ⁇, with `untranslated` True.
             batch_tokens: the largest number of source tokens in a batch, padding counted.
             first: the line number of the first text. Messages name line numbers, and `Sample` derives its random
                 numbers from them.
@@ -224,7 +224,7 @@ class Translator:
         """Return the word alignment of each translation.
 
         The model reads the source and the finished translation in one call; the alignment comes from its attention
-        weights. If the rule aligns by erasure, the model also reads the source without each of its words.
+        weights. If the rule has by="erasure", the model also reads the source once for each word, without that word.
 
         Args:
             translations: results of `translate` or `score` of this translator.
@@ -264,8 +264,8 @@ class Translator:
         """Return this translator with a calibration of its scores, and with the limits of usual texts.
 
         The calibration estimates the chrF of a translation from its mean log-probability. A text or a translation
-        beyond the limits (`UsualLimits`) is unusual. Both are measured on translations by `Beam()`. They are among
-        the values in `extra`, so that `save` stores them.
+        beyond the limits (`UsualLimits`) is unusual. Calibration and limits are measured on translations by `Beam()`;
+        `extra` contains them, so that `save` stores them.
 
         Args:
             texts: source texts that the model was not trained on; with fewer than 20 there is no calibration.

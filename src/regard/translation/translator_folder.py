@@ -32,14 +32,15 @@ FORMAT = "regard translator"
 """The value of "format" in translator.json, which shows that regard wrote the file."""
 
 VERSION = 3
-"""The version of the format; a folder of another version is not read."""
+"""The value of "version" in translator.json; a folder with another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""A table of sinusoidal positions may have this many numbers (64 MiB) more than all stored parameters together."""
+"""If a model's table of sinusoidal positions has over this many numbers (64 MiB) more than all stored parameters
+together, its config is refused as damaged."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
-"""The files in the folder of a translator that describe the model and hold its parameters."""
+"""The files in a translator's folder that describe the model and hold its parameters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -67,7 +67,7 @@ class UsualLimits:
         return cls(**{name: values[name] for name in names})
 
     def rare_pieces(self, letters: int, pieces: int) -> Iterator[str]:
-        """Yield a remark if a source of so many letters has more subword pieces than its limit."""
+        """Yield a remark if a source has unusually many subword pieces for its number of letters."""
         usual = self.first + self.per_letter * letters
         if pieces - usual > self.surplus * letters**0.5:
             yield (

@@ -42,7 +42,7 @@ def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
 def write_alignment(
     path: Path, source: Words, target: Words, weights: Weights, title: str = "", rule: str = ""
 ) -> Path:
-    """Draw an alignment into a .png, .svg or .pdf file; the other arguments are those of `alignment_figure`."""
+    """Write the figure of `alignment_figure` into a .png, .svg or .pdf file, and return the path."""
     check_picture_path(path)
     return save_figure(alignment_figure(source, target, weights, title, rule), path)
 

@@ -23,7 +23,7 @@ def show_patterns(display: Any) -> None:
 
 
 def picture_of(pattern: "Pattern") -> bytes | None:
-    """Return a pattern as a PNG picture; None, for which IPython shows text, if it has more weights than MAX_DRAWN."""
+    """Return a pattern as a PNG picture, or None if it has over MAX_DRAWN weights: IPython then shows text."""
     if pattern.shape.numel() > MAX_DRAWN:
         return None
     from regard.views.picture.canvas import rendered

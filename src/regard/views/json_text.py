@@ -56,8 +56,9 @@ def comparison_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    The fields of `Comparison` have the same names; "tokens" has the texts of its `queries`. Where a layer has fewer
-    heads than another layer, the entries of the missing heads are null.
+    For each head, "heads" has the largest total variation of a query's weights (0 to 1), "tokens" has this query, and
+    "weights" has the largest difference of a weight; null = no such head. "output" is the largest difference of the
+    outputs (null = unknown). "first" is where a total variation first exceeds "at_most" (null = nowhere).
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

@@ -17,7 +17,7 @@ class PatchPanel:
 
     Attributes:
         name: the name of the picture, such as "picture 1"; empty if there is only one panel.
-        rows, columns: from the first to the last that contains a patch.
+        rows, columns: the range of the patches' row numbers, and of their column numbers.
     """
 
     name: str
@@ -64,12 +64,12 @@ class WeightScale:
         return cls(min(weights), max(weights))
 
     def share(self, weight: float) -> float:
-        """Return the place of a weight on the scale, from 0 (the smallest) to 1 (the largest)."""
+        """Return the place of a weight on the scale, from 0 (the smallest weight) to 1 (the largest weight)."""
         span = self.largest - self.smallest
         return (weight - self.smallest) / span if span > 0 else 1.0
 
     def label(self, share: float) -> str:
-        """Return the weight at a place from 0 to 1 on the scale, with decimals enough to tell it from others."""
+        """Return the weight at a place from 0 to 1 on the scale, with enough decimals to tell the ends apart."""
         span = self.largest - self.smallest
         decimals = 3 if span == 0 else min(12, max(3, 1 - math.floor(math.log10(span))))
         return f"{self.smallest + share * span:.{decimals}f}"

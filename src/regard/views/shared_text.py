@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is a token just read; its weights help to predict the token after it."
-"""The note beside the attention weights of an encoder-decoder model's decoder. A word alignment does not need the note:
-its rows are the predicted tokens."""
+"""The note beside the weights of an encoder-decoder model's decoder. A picture of a word alignment does not need the
+note, because its rows are the predicted tokens."""
 
 CAUTION = "Attention shows where a head reads; by itself it does not explain the answer."
 """`caution` in front/src/words.ts is the same sentence."""
@@ -38,5 +38,5 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return DECODER_NOTE for the decoder and the cross-attention of an encoder-decoder model, else an empty text."""
+    """Return the note on the weights of an encoder-decoder model's decoder; for other weights, an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

@@ -35,7 +35,7 @@ from regard.translation.search.next_token import refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
-"""In the coverage penalty, a smaller sum of weights on a source token counts as this, because log 0 is -∞."""
+"""In the coverage penalty, a smaller sum of weights on a source token is replaced by this one, because log 0 is -∞."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Beam:
 
 
 Extension = tuple[float, int, int]
-"""A hypothesis extended by one token: its log-probability, the row extended, and the new token's id."""
+"""A hypothesis and one more token: their log-probability, the row of the hypothesis, and the token's id."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,10 +141,10 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Fill the beam's free slots with the first extensions; add those by EOS to `finished`, and return the others.
+        """Keep one extension for each free slot: add the finished ones to `finished`, return the unfinished ones.
 
         Args:
-            extensions: extensions of this sentence's hypotheses, most probable first.
+            extensions: extensions of this sentence's hypotheses, most probable first; an extension by EOS is finished.
             history: the tokens of the hypotheses before the extension.
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
@@ -178,7 +178,7 @@ class SentenceSearch:
 def best_extensions(
     decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with its most probable extensions by one token, as many as the beam, best first.
+    """Yield each sentence with the `Beam.size` most probable extensions of its hypotheses by one token, best first.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.

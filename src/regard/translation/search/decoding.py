@@ -25,7 +25,7 @@ class Decoding(Protocol):
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """The cross-attention weights of the newest tokens: a `Pattern` for each layer, as in `DecoderStep`."""
+        """For each layer, the cross-attention weights of the newest token of each row."""
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add a token to each row.
@@ -60,7 +60,7 @@ class SteppedDecoding:
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Let the model read the sources and BOS; each source has one row now, and later at most `n_hypotheses`."""
+    """Let the model read the sources, and BOS as the one hypothesis of each; later each has at most `n_hypotheses`."""
     n_sources = len(sources.limits)
     sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
     start_compiled = getattr(model, "compiled_decoding", None)

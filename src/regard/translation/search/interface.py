@@ -76,7 +76,7 @@ class SourceBatch:
             model: the model that will translate; no target is longer than its config allows.
             sources: the token ids of each sentence, EOS last.
             prefixes: the token ids with which each target must begin, equally many for each; None = no prefix.
-            numbers: as the attribute; None = 0, 1, …
+            numbers: for each sentence, the number from which sampling derives its random numbers; None = 0, 1, …
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources, device)

@@ -78,6 +78,6 @@ class MinimumRisk:
 
 
 def mean_chrf(text: str, samples: Sequence[str]) -> float:
-    """Return the mean chrF (similarity of character n-grams, from 0 to 1) of a text with each sample."""
+    """Return the mean chrF (similarity of character n-grams, from 0 to 1) between a text and the samples."""
     chrf = import_extra("sacrebleu", "translation").CHRF()
     return sum(chrf.sentence_score(text, [sample]).score for sample in samples) / (100 * len(samples))

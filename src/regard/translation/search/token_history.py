@@ -6,7 +6,7 @@ from collections.abc import Sequence
 class TokenHistory:
     """The tokens of the hypotheses of a search, without BOS; every hypothesis is a row of a batch.
 
-    A row's tokens are those of its parent, a row of the step before, and one new token.
+    At each step, a row gets the tokens of its parent (a row of the step before) and one new token.
 
     Args:
         prefixes: the tokens of each row before the first step, equally many in each row.

@@ -25,7 +25,7 @@ from regard.views.evaluation.words import Part, differences, nearest_reference
 from regard.views.output_file import check_writable, write_output
 
 N_WORST = 200
-"""The largest number of translated lines that the page shows."""
+"""The page shows at most this many translated lines: those with the lowest chrF."""
 
 
 def write_page(evaluation: Evaluation, path: Path, name: str, against: str | None = None) -> Path:
@@ -79,7 +79,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, note: str) -> str:
-    """Return the HTML card (a small panel) of one metric; `note`, from `score_note`, may be empty."""
+    """Return the HTML card (a small panel) of one metric; `note` is a remark such as "less is better", or empty."""
     notes = [note] if note else []
     comparison = score.comparison
     if comparison is not None:
@@ -135,5 +135,5 @@ def line_item(line: SentenceScore) -> str:
 
 
 def marked(parts: list[Part], tag: str) -> str:
-    """Return one of two compared texts as HTML, in which each part that differs is a <tag> element."""
+    """Return one of two compared texts as HTML; each part that differs is a `tag` element, such as <ins>."""
     return "".join(f"<{tag}>{escape(part.text)}</{tag}>" if part.differs else escape(part.text) for part in parts)

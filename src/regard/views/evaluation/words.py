@@ -10,12 +10,12 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4
 in a regular expression."""
 
 WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
-"""One word, one letter in UNSPACED, one punctuation mark, or several characters of white space."""
+"""Matches one word, one letter of a script without spaces, one punctuation mark, or several white-space characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Consecutive words of a text, with white space; `differs` = the text with which it was compared lacks them."""
+    """Consecutive words of a text, with white space; `differs`: the other of two compared texts lacks these words."""
 
     text: str
     differs: bool
@@ -39,6 +39,6 @@ def differences(first: str, second: str) -> tuple[list[Part], list[Part]]:
 
 
 def nearest_reference(hypothesis: str, references: Sequence[str]) -> str:
-    """Return the reference with most words in common with a translation, relative to both texts' lengths."""
+    """Return the reference for which 2 × (words in common with the translation) / (words of both texts) is largest."""
     words = WORD.findall(hypothesis)
     return max(references, key=lambda text: SequenceMatcher(None, words, WORD.findall(text), autojunk=False).ratio())

@@ -47,14 +47,14 @@ def write_page(
 
 
 def page(trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None) -> str:
-    """Return the HTML of the page, which first shows the query and head in `focus`; `alignment` as in `write_page`."""
+    """Return the HTML of a trace's page, which first shows the query and the head in `focus`."""
     return document(page_data(trace, focus, alignment), trace.text)
 
 
 def live_page(data: dict[str, Any]) -> str:
-    """Return the HTML page of the explorer, which may ask its server for traces of other texts.
+    """Return the HTML page of `regard explore`, which may ask its server for the attention weights of other texts.
 
-    `data` is the first trace that the page shows, from `page_data` or `map_data`.
+    `data`, from `page_data` or `map_data`, is what the page shows first.
     """
     return document(data, data["text"], sources="connect-src 'self'")
 

@@ -16,7 +16,7 @@ from regard.views.page.data import Blocks, encode_layers, page_data, trace_recor
 def write_page(
     comparison: Comparison, path: Path, token: TokenReference | None = None, head: str | None = None
 ) -> Path:
-    """Write a comparison as one web page and return the path; `token` and `head` are those of `comparison_page`."""
+    """Write the HTML of `comparison_page` into a file, and return the path."""
     check_writable(path)
     return write_output(path, comparison_page(comparison, token, head))
 
@@ -24,8 +24,8 @@ def write_page(
 def comparison_page(comparison: Comparison, token: TokenReference | None = None, head: str | None = None) -> str:
     """Return the HTML of a web page that first shows a query token and a head, such as "L3H1".
 
-    If both are None, the page first shows those where the traces first differ. If the traces differ nowhere, or if only
-    one argument is None, `focus_on` chooses.
+    If both are None, the page first shows the token and the head where the traces first differ. If the traces differ
+    nowhere, or if only one argument is None, `focus_on` chooses.
     """
     if token is None and head is None and comparison.first is not None:
         head, token = comparison.first
@@ -49,10 +49,10 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     return data
 
 
-def data_of_two(first: Trace, second: Trace, focus: Focus, names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON data of a page of two traces; the entry "second" has the fields `names` of the second trace."""
+def data_of_two(first: Trace, second: Trace, focus: Focus, fields: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON data of a page of two traces; the entry "second" has only these `fields` of the second trace."""
     blocks: Blocks = {}
     layers, small_step = encode_layers(second, blocks, max_values=0)
     data, record = page_data(first, focus), trace_record(second, layers, blocks)
     data["small"]["step"] = max(small_step, data["small"]["step"])
-    return data | {"second": {name: record[name] for name in names}}
+    return data | {"second": {name: record[name] for name in fields}}

@@ -56,8 +56,8 @@ def page_data(
 
     Args:
         focus: the query token and the head that the page shows first.
-        alignment: as in `write_page`.
-        max_values: as in `encode_layers`.
+        alignment: the word alignments of a translation; None = the trace is not of a translation.
+        max_values: value vectors are stored only if they have at most this many numbers; None = MAX_VALUES.
 
     Raises:
         InputError: the trace has more weights than a page may show, or a weight is NaN.
@@ -220,8 +220,8 @@ def check_size(trace: Trace) -> None:
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """Return the entries "mask" and "masks" of a layer's record (see `encode_layers`).
 
-    The mask is added to `blocks`, with a bit for each query and key (1 = the query may attend to the key), unless
-    `blocks` contains an equal mask, or every query may attend to every key.
+    The mask is added to `blocks`, with a bit for each query and key (1 = the query may attend to the key). If `blocks`
+    already contains an equal mask, both layers use it. If every query may attend to every key, no mask is stored.
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
@@ -267,7 +267,7 @@ def with_visible_controls(content: Any) -> Any:
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:
-    """Encode an image or a spectrogram, add it to `blocks`, and return its JSON record; None if there is none.
+    """Encode an image or a spectrogram, add it to `blocks`, and return its JSON record; None if `medium` is None.
 
     Args:
         name: the name of the array in `blocks`; the numbers of "spectrogram" are scaled to the range from 0 to 1.

@@ -21,11 +21,11 @@ MAX_MOVES = 6_000
 """A page contains the changes of hidden vectors only if layers × tokens is at most this, about two megabytes."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which coordinates and angles are rounded."""
+"""The number of bits, without the sign bit, to which the positions and angles of arrows are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Return a JSON record for "encoder" and for "decoder", as far as the trace has them; add the arrays to `blocks`.
+    """Return `movement_record` of "encoder" and of "decoder" as a dict; if the trace has only one of them, of this one.
 
     None if the trace has no hidden vectors, or if layers × tokens is above MAX_MOVES.
     """
@@ -37,7 +37,7 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return the changes in the "encoder" or the "decoder" as JSON; `front/src/trace/data.ts` describes the record."""
+    """Return how the layers of the "encoder" or "decoder" change the tokens' vectors; see `front/src/trace/data.ts`."""
     assert trace.states is not None
     states = trace.states[kind]
     first, *_ = states.values()
@@ -63,10 +63,10 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack one group of arrows, a field of `LayerArrows`, of all layers; the layers are the first axis.
+    """Stack the arrows of all layers: in the arrays that are returned, the first axis is the layer.
 
-    A layer with fewer arrows than others is filled up with empty arrows: their places and angles are 0, and their
-    `names`, which are numbers (see `Arrows`), are -2.
+    `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others gets
+    empty arrows at the end: places and angles 0, "names" (the indices of the heads, tokens or parts) -2.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.indices.shape[1] for arrows in groups)

@@ -32,17 +32,17 @@ FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The CSS of the box with the pictures, and of the frame with the page, which covers them."""
+"""The CSS of the box with the pictures, and of the frame with the page; the frame covers the pictures."""
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
-    """Return the HTML that a notebook shows for a trace: the page in a frame, which covers a picture of the trace.
+    """Return the HTML that a notebook shows for a trace: its page in a frame, and a picture behind the frame.
 
-    If a page cannot show the trace, for example because it has too many weights, the HTML is a line with the reason.
+    If no page can show the trace, for example because of too many weights, the HTML is a line with the reason.
 
     Args:
         alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
-            translation. A picture of the best candidate's alignment is then above the picture of the trace.
+            translation. The alignment of the best candidate is also shown as a picture, above that of the trace.
     """
     if alignment is None and trace in FRAMES:
         return FRAMES[trace]
@@ -65,7 +65,7 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
 
 
 def comparison_frame(comparison: Comparison) -> str:
-    """Return the page of a comparison in a frame, which covers a picture; or, if there is no page, the reason."""
+    """Return the HTML of a comparison: its page in a frame and a picture behind it, or why no page can show it."""
     try:
         for trace in comparison.traces:
             check_size(trace)

@@ -29,7 +29,7 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
         lengths        [heads, queries]             the length of each context vector · W_O
         value_lengths  [heads, keys]                the length of each value vector · W_O
 
-    None if the layer merges queries, so that the number of output vectors differs from the number of queries.
+    None if the layer has fewer output vectors than queries, because it merges queries.
     """
     projection, pattern = state.projection, attended.pattern
     if len(state.attention) != pattern.shape[2]:

@@ -51,7 +51,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
     bias = bias_by_distance(formula, pattern.grid)
     if formula.bias is not None and bias is None:
         return None
-    # If the score has projections, such as query · W · key, these are the projected queries and keys.
+    # If the score has projections, such as query · W · key, `query` and `key` are the projected vectors.
     query, key = (vectors[:1].float() for vectors in formula.vectors(pattern.query, pattern.key))
     if not (torch.isfinite(query).all() and torch.isfinite(key).all()):
         return None
@@ -123,21 +123,19 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return the bias, the numbers that a layer adds to its scores, by head and distance (key - query position).
+    """Return, for each head, the bias at each distance (key - query position), the lowest distance first.
 
-    Each head has a list of biases, from the lowest distance in `grid` (last query, first key) to the highest (first
-    query, last key). None if there is no bias, if the bias depends on more than head and distance, or if there are
-    fewer keys than queries - 1.
+    A layer adds the bias to its scores. None if there is no bias, if the bias depends on more than head and distance,
+    or if there are fewer keys than queries - 1.
     """
     bias = formula.bias
-    # Below, all biases are read from two queries, the first and the last. With fewer keys than queries - 1, these two
-    # do not have all distances to the keys.
+    # The first query has the distances from 0 upwards, the last query those up to keys - queries. With fewer keys than
+    # queries - 1, the distance -1 is missing in both.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
-    # The last query has the lowest distances, and the first query has the highest. The first `overlap` distances of the
-    # first query are also distances of the last query. The result takes them from the last query.
+    # The distances from 0 to keys - queries occur in both queries; they are left out of `first`.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

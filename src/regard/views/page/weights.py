@@ -24,7 +24,7 @@ SMALL_STEPS = (1, 5, 10, 20, 50)
 """The possible rounding steps of weights below 0.01, in units of 1/10,000; each divides SMALL_BELOW."""
 
 PAGE_BYTES = 9_800_000
-"""The largest number of bytes of the encoded weights of a page; more only if the largest of SMALL_STEPS needs more."""
+"""The encoded weights of a page take at most this many bytes. Only at the largest rounding step, they may take more."""
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:

@@ -125,7 +125,6 @@ class TraceWidget(anywidget.AnyWidget):
         return None if query == "all" else int(query)
 
     def _focus(self, token: TokenReference | None, head: str | None = None) -> Focus:
-        """Return the focus on a token (None = chosen by `focus_on`) in a head (None = the head that is shown)."""
         return focus_on(self.trace, token, head or f"{self.head.kind} {self.head.name}")
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:

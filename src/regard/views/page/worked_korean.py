@@ -41,7 +41,7 @@ KOREAN = {
         "모델의 헤드 하나를 그 입력으로부터 float64로 다시 계산했습니다"
     ),
 }
-"""The texts without numbers or names, by their English."""
+"""English titles and notes without numbers or names, each with its Korean translation."""
 
 PATTERNS = {
     r"(.+) may attend to no key: its weights and its context are 0\.": (
@@ -61,7 +61,8 @@ PATTERNS = {
         "바이트로 쪼개져서, 어텐션을 보아도 알 수 있는 것이 거의 없습니다. 이 글의 언어로 학습한 모델을 고르세요."
     ),
 }
-"""The notes with numbers or names, by regular expressions of their English; a group in parentheses fills a `{}`."""
+"""A regular expression for each English note with numbers or names, and the note in Korean. The groups of the regular
+expression fill the `{}`."""
 
 
 def korean(text: str) -> str:

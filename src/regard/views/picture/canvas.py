@@ -22,7 +22,7 @@ from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
 INNER_WIDTH = WIDTH - 2 * MARGIN
-"""The width and the margin of a page, and the width inside its margins, in inches.
+"""The width of a page, its margin, and the width between the margins, in inches.
 
 A README shows a picture of 9 inches 900 pixels wide; a font of 9 points is then 12.5 pixels high.
 """
@@ -34,8 +34,8 @@ DPI = 200
 """The resolution of a PNG in dots per inch."""
 
 INK, FAINT, EDGE, RULE, MASKED = "#16202c", "#5d6875", "#b9c1ca", "#e9edf1", "#e3e5e8"
-"""The colours of: text, and the outline around the selected row or head; captions; frames; lines between grid cells;
-masked cells."""
+"""INK is the colour of text and of the outline around the selected row or head, FAINT of captions, EDGE of frames, RULE
+of lines between the cells of a grid, MASKED of masked cells."""
 
 BLUE = "#1c5fa8"
 
@@ -118,7 +118,8 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
     Args:
         image: [rows columns] of numbers, or [rows columns 3] of RGB colours.
-        scale: maps numbers to 0 (white) to 1 (deep blue). If it begins below 0, 0 is deep orange and 0.5 is white.
+        scale: the range of the colours, from white to deep blue; if it begins below 0, from deep orange (white in the
+            middle) to deep blue.
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)

@@ -22,7 +22,7 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return the figure; the first head that differs has a frame."""
+    """Return a figure of the difference of every head, with a frame around the first head that differs."""
     (n_layers, n_heads), first = comparison.heads.shape, comparison.first
     first_head, _ = first or (None, None)
     largest = comparison.largest(N_LISTED)

@@ -13,7 +13,7 @@ from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid
 
 LARGEST_CELL, TALLEST_GRID, LIST_WIDTH = 0.3, 9.0, 2.6
 """In inches: the largest side of a cell of the grid, the largest height of the grid, and the width of the list of heads
-beside it, with the space between."""
+with the space between grid and list."""
 
 
 def every_head_figure(
@@ -24,16 +24,15 @@ def every_head_figure(
     label: str,
     signed: bool = False,
 ) -> tuple[Figure, Axes]:
-    """Return the figure and the axes of its grid, in which the cell of a head begins at (head, row of its layer).
+    """Return the figure, and the axes of its grid: a cell has its corner at x = number of the head, y = row.
 
     Args:
         numbers: the number of each head; NaN = the layer has no such head.
-        layers: for each row, the kind of attention and the number of the layer. If there are several kinds, a sentence
-            names the rows.
+        layers: for each row, the kind of attention and the number of the layer.
         texts: the sentences above the grid.
-        listed: the title and the rows of the list, as in `draw_list`.
+        listed: the title of the list, and its rows: (name of a head, token, number, whether the line is bold).
         label: what the numbers are, beside the colour scale.
-        signed: whether the scale begins at minus the largest number, not at 0.
+        signed: True = the scale goes from -largest to largest; False = from 0 to largest.
     """
     n_layers, n_heads = numbers.shape
     side = min(LARGEST_CELL, (INNER_WIDTH - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)

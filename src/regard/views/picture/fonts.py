@@ -47,7 +47,7 @@ DPI = 288
 
 @dataclass(frozen=True, slots=True)
 class Fonts:
-    """The fonts of a picture's text. Widths are in inches, font sizes (`size`) in points.
+    """The fonts of a picture's text. In all methods, `width` is in inches and `size`, the font size, in points.
 
     Attributes:
         family: the names of fonts; each letter is drawn with the first of these fonts that has the letter.
@@ -186,7 +186,7 @@ def quoted(label: str) -> str:
 
 
 def has_glyph(letter: str) -> bool:
-    """Return whether a character is drawn. Format characters, such as a zero-width joiner, are not."""
+    """Return False for a format character, such as a zero-width joiner: it is never drawn."""
     return unicodedata.category(letter) != "Cf"
 
 

@@ -43,8 +43,7 @@ TITLE_HEIGHT = 0.72
 """The height of the title, in inches."""
 
 MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
-"""The largest number of cells across the image, of which each pattern in a row may have an equal share; and the least
-share, even if the patterns are many."""
+"""Each of n patterns side by side is at most MOST_ROW_CELLS / n cells wide, or LEAST_CELLS if that is more."""
 
 MOST_NAMED = 20
 """All tokens are written beside the patterns of one layer if there are at most this many tokens."""
@@ -90,16 +89,16 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def side(self, width: float) -> float:
-        """Return the side of a cell in inches, with which a pattern takes at most 1/3 of the width of the image."""
+        """Return the side of a cell in inches: the image is at most `width` wide, a pattern at most a third of this."""
         return whole_pixels(width / max(self.shape[1], self.size[1] * 3))
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column, in cells, of the top left corner of the pattern at one of `places`."""
+        """Return (row, column) of a pattern's top left cell; `place` (1, 2) = third pattern in the second row."""
         rows, columns = self.size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
-        """Return RGB colours from 0 to 1: white between the patterns, grey for masked cells."""
+        """Return RGB colours from 0 to 1: blue for weights, grey for masked cells, white between the patterns."""
         (rows, columns), image = self.size, np.ones((*self.shape, 3))
         panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
@@ -113,7 +112,7 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
     """Draw the patterns of all heads into a .png, .svg or .pdf file, and return the path.
 
     Args:
-        layer: draw only the heads of the layer with this number, larger; None = the heads of all layers.
+        layer: the number of the layer whose heads are drawn; None = the heads of all layers, in small patterns.
         kind: the kind of attention, "encoder", "decoder" or "cross"; None = the last of these that the trace has.
     """
     check_picture_path(path)
@@ -121,7 +120,7 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return a figure of the patterns of all heads; the arguments are those of `write_heads`."""
+    """Return the figure that `write_heads` writes into a file."""
     heads = select_heads(trace, layer, kind)
     queries, keys = heads[0].queries, heads[0].keys
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in (*queries, *keys)))
@@ -166,7 +165,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange patterns as one image: a row of patterns for each layer, or, with `one_layer`, about a square."""
+    """Arrange patterns as one image: a row of patterns for each layer; the patterns of one layer, about as a square."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
@@ -205,7 +204,7 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
 
 
 def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float) -> Axes:
-    """Draw patterns whose cells have sides of `side` inches, each in a frame; small patterns have thin frames."""
+    """Draw all patterns of `mosaic`, each in a frame, with cells of `side` inches; return the axes."""
     (rows, columns), (height, width) = mosaic.size, mosaic.shape
     axes = page.area(left, top, width * side, height * side)
     axes.set(xlim=(0, width), ylim=(height, 0))
@@ -248,7 +247,7 @@ def token_margin(tokens: Sequence[Token], fonts: Fonts) -> float:
 
 
 def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the query tokens left of each row of patterns, and the key tokens above the first row of patterns."""
+    """Write the query tokens left of every row of patterns, and the key tokens above each pattern of the first row."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)

@@ -1,6 +1,7 @@
 """The indirect effects of heads as a picture: a grid of layers × heads.
 
-The cell of a head shows how much of the difference between a clean and a corrupted run its output restores.
+The model reads a corrupted text, each time with the output of one head from its run on a clean text. The cell of the
+head shows how much of the difference between the two runs this output restores.
 """
 
 from pathlib import Path

@@ -102,7 +102,7 @@ def draw_weights(
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return each picture alone, and beside it the picture under the weights of each of its panels."""
+    """Return, for each picture, a cell without weights, and beside it a cell for each panel (weights on patches)."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
     per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1

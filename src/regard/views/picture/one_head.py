@@ -24,8 +24,8 @@ def head_figure(head: Head, title: str, *, is_outlined: bool = True) -> Figure:
     """Return the figure of one head: a title, if `title` is not empty, its attention pattern, and how to read it.
 
     Args:
-        is_outlined: whether the row of the query that `most_salient` chooses is outlined; if the queries are too many
-            to be labelled, it is always outlined.
+        is_outlined: whether the row of the query with the most salient weight (a large weight on a distant key) has an
+            outline. If there are too many queries for labels, the row always has an outline.
     """
     fonts = fonts_for(title + "".join(token.text for token in (*head.queries, *head.keys)))
     focus = most_salient([head], None)[1]

@@ -29,8 +29,8 @@ Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAME
 up to MOST_NAMED keys, each key."""
 
 LARGEST_CELL, LARGEST_FLAT_CELL, LARGEST_CIRCLE = 0.36, 0.2, 0.94
-"""The largest side of a cell in inches, if cells are square and if not; the diameter of the circle for a weight of 1,
-as a fraction of the side of a cell."""
+"""LARGEST_CELL is the largest side of a square cell in inches, LARGEST_FLAT_CELL that of any other cell. LARGEST_CIRCLE
+is the diameter of the circle for a weight of 1, as a fraction of the side of a cell."""
 
 SMALLEST_DRAWN = 0.0005
 """The smallest weight that is drawn as a circle."""
@@ -87,7 +87,8 @@ class Drawing:
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights, allowed: as in `PatternCells`.
+        weights: for each cell, its weight, or the largest of its weights.
+        allowed: for each cell, whether the mask allows its weight, or one of its weights.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
         is_outlined: whether the row of the query in `focus` has an outline and its label is bold.
     """
@@ -190,8 +191,8 @@ class Drawing:
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float) -> Drawing:
     """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × TALLEST inches.
 
-    Cells are square, unless only the queries, or only the keys, are few enough to be labelled. The rows of these
-    queries (or the columns of these keys) are then stretched to give the labels space.
+    Cells are square if queries and keys are both labelled, or neither. If only the queries (or the keys) are few enough
+    to be labelled, their rows (or columns) are stretched to give the labels space.
     """
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]
@@ -220,9 +221,9 @@ def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -
     above = [fonts.width(label_text(token, size, fonts), size) for token in keys]
     if label_angle(keys) == 90:
         return left + 0.12, max(above) + 0.12, right, 0.0
-    # how far each label, slanted by 45 degrees (sin 45° = 0.71), ends right of the pattern
-    ends = [(column - len(above) + 0.5) * cell_width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
-    return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *ends), 0.0
+    # A label at 45 degrees (sin 45° = 0.71) can end right of the pattern; `beyond` is the space that it needs there.
+    beyond = [(column - len(above) + 0.5) * cell_width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
+    return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *beyond), 0.0
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:

@@ -1,7 +1,7 @@
 """How much each head attends to certain kinds of keys, such as the previous token, as a picture.
 
-It has several grids of layers × heads: one for each kind of key that is the role of some head, one for the mean
-distance and one for the entropy.
+It has several grids of layers × heads: one for each kind of key to which some head attends, one for the mean distance
+and one for the entropy.
 """
 
 from pathlib import Path
@@ -29,11 +29,11 @@ TITLES = {
     "distance": "mean distance in tokens",
     "entropy": "entropy in nats",
 }
-"""For each role, the title of its grid: the kind of key to which a head with this role attends, or a mean."""
+"""The title of each grid: the kind of key to which the heads attend, or a mean."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
-    """Draw the roles of heads into a picture file, below `title` (empty = no title), and return the path."""
+    """Draw how much heads attend to each kind of key, below `title` (empty = no title); return the path."""
     check_picture_path(path)
     return save_figure(roles_figure(roles, title), path)
 

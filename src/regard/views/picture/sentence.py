@@ -40,8 +40,8 @@ WRAPPED_FONT_SIZE, MOST_LINES, N_WRITTEN = 10.5, 8, 5
 shown in parts. At most N_WRITTEN weights are written under their keys."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
-"""The number of tokens shown on each side of the query, and on each side of a strong key, if only parts of a text are
-shown."""
+"""The number of tokens shown on each side of the query, and on each side of a key with a large weight, if only parts of
+a text are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return the arc from the query's box to a key's: between their tops or, on two lines, between facing edges."""
+        """Return an arc between two boxes: from top to top on one line, between the facing edges on two lines."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -167,7 +167,7 @@ class Sentence:
         return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the y coordinate of the edge of `box` that faces `other`; a weight written under `box` is inside."""
+        """Return the y of the edge of `box` that faces `other`; a weight written under `box` belongs to the box."""
         below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 

@@ -53,8 +53,8 @@ def draw(
     The words are written if there is space: up to 60 of one head, up to 20 of several heads.
 
     Args:
-        weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]; the steps
-            of a decoder are joined by torch.cat([step.attended.pattern for step in watched.steps], dim=2).
+        weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]. First join
+            the patterns of a decoder's steps: torch.cat([step.attended.pattern for step in watched.steps], dim=2).
         path: the path of the file, which ends in .png, .svg or .pdf.
         queries, keys: a word for each query, and for each key; None = no words.
         batch: the number of the batch item, from 0.
@@ -99,7 +99,7 @@ def weights_figure(
     """Return a figure of a pattern's weights: a grid of queries × keys for each head of the first batch item.
 
     Args:
-        title: the text above the grids; None = the pattern's text in Python, which names its size and its rules.
+        title: the text above the grids; None = the `repr` of the pattern.
         heads: the numbers of the heads; None = all.
         queries, keys: a word for each query and for each key; None = no words.
     """

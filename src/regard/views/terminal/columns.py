@@ -13,10 +13,12 @@ from regard.visible_text import escape_controls, isolated
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """A table whose columns need not fit side by side. Labels and headers wider than half the terminal are cut off.
+    """A table that is printed in parts, one below the other, if its columns do not all fit side by side.
+
+    Labels and headers that are wider than half the terminal are cut off.
 
     Attributes:
-        labels: the label of each row, which is printed in each of the tables.
+        labels: the label of each row; every part of the table has the labels.
         gap: the number of terminal cells between two columns.
     """
 

@@ -60,7 +60,7 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads with percentages; the head in which the traces first differ is in brackets."""
+    """Return a grid of layers × heads: the percentage of attention that differs; [ ] = the first head that differs."""
     first_head, _ = comparison.first or (None, None)
     several_kinds = len(comparison.tokens) > 1
     names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in comparison.layers]
@@ -72,8 +72,8 @@ def grid(comparison: Comparison) -> Columns:
     return Columns(names, [f"H{head}".center(5) for head in range(comparison.heads.shape[1])], rows, gap=0)
 
 
-def percent_cell(share: float, is_first: bool) -> Text:
+def percent_cell(share: float, in_brackets: bool) -> Text:
     """Return a fraction as a percentage, five terminal cells wide."""
     percent = f"{round(100 * share):3d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
-    return Text.assemble("[" if is_first else " ", (percent, style), "]" if is_first else " ")
+    return Text.assemble("[" if in_brackets else " ", (percent, style), "]" if in_brackets else " ")

@@ -20,7 +20,7 @@ N_LISTED = 6
 """The number of heads in the list of the heads with the largest effects."""
 
 BELOW_ZERO = "rgb(217,72,1)"
-"""The colour of an effect below 0: the output of the head makes the difference larger."""
+"""The colour of an effect below 0: the head's output from the clean run moves the metric away from the clean run."""
 
 
 def show(effects: IndirectEffects, console: Console | None = None) -> None:
@@ -53,7 +53,7 @@ def grid(effects: IndirectEffects) -> Columns:
 
 
 def percent_cell(effect: float, largest: float) -> Text:
-    """Return an effect as a percentage from -999 to 999, five terminal cells wide; deeper colour = larger effect."""
+    """Return a head's indirect effect in percent, five terminal cells wide; `largest` has the deepest colour."""
     if math.isnan(effect):
         return Text()
     percent = max(-999, min(999, round(100 * effect)))

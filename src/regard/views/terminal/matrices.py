@@ -38,7 +38,7 @@ MAX_ROWS = 24
 """All rows of a matrix are shown if there are at most this many."""
 
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
-"""The number of rows shown of a matrix with more than MAX_ROWS rows: if the rows have names (tokens), and if not."""
+"""If a matrix has more than MAX_ROWS rows, TOKEN_ROWS are shown if the rows are tokens, and otherwise NUMBER_ROWS."""
 
 N_NOTABLE = 4
 """The number of keys that are always shown: the keys with the largest weights of the query `worked.query`."""
@@ -50,7 +50,7 @@ INDENT, BETWEEN = 2, 4
 """The number of spaces left of a matrix, and between two matrices side by side."""
 
 QUERY_MARK = "▸ "
-"""The text before the label of the row of the query that is explained, `worked.query`."""
+"""Stands before the label of the row of `worked.query`, the query whose weights are explained."""
 
 SUM_LABEL = "  sum"
 """The label of the row that shows the sum of each column."""
@@ -153,7 +153,7 @@ class Block:
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
-    """Return a matrix as lines of at most `width` terminal cells; `digits` as in `show`."""
+    """Return a matrix as lines of at most `width` terminal cells, with at most `digits` decimals (None = 4)."""
     notable = worked.strongest[:N_NOTABLE]
     n_rows, n_columns = stage.matrix.shape
     marked_rows = () if stage.marked is None else (stage.marked,)
@@ -191,7 +191,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """Return the numbers of one row as coloured text; a column None is a gap, in which columns are left out.
+    """Return the numbers of one row as coloured text, with … for each None in `columns`, where columns are left out.
 
     Args:
         cells, values: the numbers of the row, as text and as floats.
@@ -216,7 +216,7 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
     """Return the label of a row; ⋮ for the row None, where rows are left out.
 
-    If `marking`, the label begins with QUERY_MARK or, except in the row of the query, with as many spaces.
+    If `marking`, the label of the query's row begins with QUERY_MARK, and other labels with as many spaces.
     """
     if not stage.rows:
         return "⋮" if row is None else ""

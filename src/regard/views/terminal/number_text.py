@@ -17,7 +17,7 @@ DIGITS = 4
 """The default number of decimals of a rounded number."""
 
 FEWEST_DIGITS = 2
-"""The smallest number of decimals of a matrix whose numbers are all below 10 (see `fewest_digits`)."""
+"""The smallest number of decimals of a matrix whose numbers are all below 10; larger numbers need fewer decimals."""
 
 ROUNDING = 1e-12
 """The largest relative difference between a number and the short decimal number, such as 1.5, that is shown for it: the
@@ -32,9 +32,9 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """One way to print a matrix: a number of decimals, and a length of names. Widths are in terminal cells.
+    """One way to print a matrix, with many or few decimals and long or short names. Widths are in terminal cells.
 
-    In lists of columns, None is a gap, in which columns are left out.
+    The methods take and return lists of column numbers, in which None stands for columns that are left out.
 
     Attributes:
         cells: the numbers of each row, as texts of equal width.
@@ -63,10 +63,8 @@ class Layout:
     ) -> list[int | None]:
         """Choose as many columns of a matrix as fit into the width `room`.
 
-        If a matrix is very wide, this layout has only some of its columns, the candidates.
-
         Args:
-            candidates: for each column of this layout, the index of the same column in the matrix.
+            candidates: the columns that this layout has, as indices in the matrix; all columns if the matrix is narrow.
             count: the number of columns of the matrix.
             notable: the columns to choose first, as indices in the matrix.
 

@@ -26,7 +26,7 @@ def show_query(worked: WorkedAttention, console: Console | None = None, digits: 
     If the temperature is 0, there is no softmax; every matrix is then printed instead.
 
     Args:
-        console: None = standard output, as in `matrices.show`.
+        console: None = standard output.
         digits: the number of decimals of rounded numbers; None = 4.
     """
     console = console or standard_output()

@@ -31,7 +31,7 @@ N_LISTED = 4
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
-    """Print the heads that have each role most strongly, and a grid with the main role of each head.
+    """Print the heads that attend most to each kind of key (role), and a grid with the main role of each head.
 
     Args:
         title: a line to print first; empty = no title.
@@ -68,7 +68,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads, with the letter of a head's main role and its share of attention in percent."""
+    """Return a grid of layers × heads: a letter for a head's main role (kind of key), and its attention in percent."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

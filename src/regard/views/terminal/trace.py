@@ -1,4 +1,4 @@
-"""A trace in the terminal: the weights of one query token in one head, and its largest weight in each head.
+"""A trace in the terminal: the weights of one query token in one head, and the token's largest weight in each head.
 
 Colours repeat what numbers and block characters show, so that the output is readable without colours: in a file, or
 with the environment variable NO_COLOR.
@@ -49,7 +49,7 @@ def show(
     head: str | None = None,
     console: Console | None = None,
 ) -> None:
-    """Print the weights of one query token in one head, and its largest weight in each head.
+    """Print the weights of one query token in one head, and the token's largest weight in each head.
 
     Args:
         token: the query token, by position or text; None = chosen by `focus_on`.
@@ -146,10 +146,10 @@ def patch_map(trace: Trace, focus: Focus) -> Text | None:
 
 
 def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Text:
-    """Return the weights on the patches of one picture; only its name if it has one and all weights are 0.
+    """Return the weights on the patches of one picture as block characters.
 
-    `query` is the place of the query, which is shown as [] if it is a patch of this picture. If the rows are too long
-    for a line, each block is the largest weight of several patches, side by side.
+    If `query`, the place of the query, is a patch of this picture, it is shown as []. If the rows are too long for a
+    line, a block character shows the largest weight of several patches side by side.
     """
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
@@ -172,7 +172,7 @@ def time_map(focus: Focus) -> Text | None:
     """Return the weights on the frames of a recording as a row of block characters; None if no key is a frame.
 
     Each block is the largest weight in an equal part of the time; the largest weight of all is a full block. Below the
-    row are an axis of the time, and the weight on the silence after the recording, if it is one token.
+    row are an axis of the time, and the weight on the silence after the recording, if the silence is one token.
     """
     if not (pairs := frame_weights(focus)):
         return None
@@ -230,7 +230,7 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
     """Return a grid of layers × heads with blocks for the weights in `strongest`; the head in `focus` is in brackets.
 
-    `strongest` has (head, key position, weight), the query's largest weight on another word; a head without one has 0.
+    `strongest` has (head, key position, weight): the query's largest weight on another word. Other heads have 0.
     """
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
