@@ -40,7 +40,7 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return the log-probabilities of all next tokens; forbidden ones (PAD, BOS; at the limit all but EOS) have -inf."""
+    """Return log-probabilities of all next tokens; forbidden tokens (PAD, BOS; at the limit all but EOS) have -inf."""
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf
     if length >= min(limits):

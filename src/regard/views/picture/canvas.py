@@ -118,8 +118,7 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
     Args:
         image: [rows columns] of numbers, or [rows columns 3] of RGB colours.
-        scale: the range of the colours, from white to deep blue; if it begins below 0, from deep orange (white in the
-            middle) to deep blue.
+        scale: the range of the colours from white to deep blue; if it begins below 0, from deep orange to deep blue.
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)
