@@ -59,7 +59,7 @@ class TrainingTexts:
 
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
-        """Measure at most MOST_PAIRS of the training pairs; `source` is the vocabulary of their sources."""
+        """Measure the texts of at most MOST_PAIRS training pairs; `source` is the vocabulary of the source texts."""
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)
         ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)

@@ -76,7 +76,7 @@ class WeightScale:
 
 
 def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
-    """Return the weights in `focus` on patches, one panel for each picture and thumbnail, in the order of the pictures.
+    """Return the query's weights on image patches: a panel for each picture and thumbnail, in the pictures' order.
 
     `n_images` is the number of pictures, or frames of a video, that the model read.
     """

@@ -45,7 +45,7 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return weights as integers, in units of 1/10,000; if below SMALL_BELOW, as multiples of `small_step` units."""
+    """Return weights as integers in units of 1/10,000; below SMALL_BELOW, rounded to multiples of `small_step`."""
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(

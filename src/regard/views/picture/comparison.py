@@ -1,7 +1,7 @@
 """The differences between two traces of one text as a picture: a grid of layers × heads.
 
-The cell of a head shows, for the query that differs most, the fraction of its attention that goes to other keys in the
-second trace than in the first.
+The cell of a head shows which fraction of a query's attention goes to other keys in the second trace than in the first.
+It is the largest fraction of all queries.
 """
 
 from pathlib import Path

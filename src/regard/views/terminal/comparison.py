@@ -1,7 +1,7 @@
 """A comparison of two traces of one text in the terminal.
 
-The measure for a head is the fraction of a query's attention that goes to other keys in the second trace than in the
-first, for the query with the largest fraction.
+The number of a head is the fraction of a query's attention that goes to other keys in the second trace than in the
+first. It is the largest fraction of all queries.
 """
 
 import math

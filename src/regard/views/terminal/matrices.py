@@ -1,8 +1,8 @@
 """Attention worked out by hand in the terminal: every matrix as a block of lines, side by side if they fit.
 
-If a matrix does not fit into the terminal, first the names of columns are shortened, then decimals are left out, and
-then rows and columns in the middle. The first and last rows and columns stay, and so do the keys with the largest
-weights of one query, `worked.query`, whose row is marked with ▸.
+If a matrix does not fit into the terminal, first the names of columns are shortened, then decimals are left out (only
+of columns with names), and then rows and columns in the middle. The first and last rows and columns stay, and so do
+the keys with the largest weights of one query, `worked.query`, whose row is marked with ▸.
 
     python -m regard.views.terminal.matrices        prints the example "self-attention"
 """

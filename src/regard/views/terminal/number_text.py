@@ -1,8 +1,8 @@
 """Numbers and names of a matrix as text for the terminal, and the choice of columns if not all fit.
 
 The numbers of a matrix have texts of equal width and are aligned on the decimal point. A number that few decimals show
-exactly has no zeros at its end (2, 1.5); a rounded number has all its decimals (0.1361). If the columns do not fit,
-names are shortened first, then decimals are left out, then columns.
+exactly has no zeros at its end (2, 1.5); a rounded number has all its decimals (0.1361). If columns with names do not
+fit, names are shortened first, then decimals are left out, then columns. Of columns without names, some are left out.
 """
 
 import math
@@ -88,13 +88,13 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the best layout of a matrix in which all columns fit, else the narrowest; and whether it is the best one.
+    """Return the first of these layouts in which all columns fit, or the last; and whether it is the first of all.
 
-    The best layout has all decimals, wide gaps, and names of up to LABEL_CELLS cells. The next ones have shorter names,
-    then narrower gaps, then fewer decimals.
+    The first layout has all decimals, wide gaps, and names of up to LABEL_CELLS cells. The next ones have shorter
+    names, then narrower gaps, then fewer decimals.
 
     Args:
-        names: the names of the columns; empty = the columns have no names.
+        names: the names of the columns; empty = the columns have no names, and only the first layout is tried.
         room: the width in terminal cells that the columns may take.
         digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
     """

@@ -55,10 +55,10 @@ def view(roles: Roles, title: str) -> RenderableType:
 
 
 def table(roles: Roles) -> Table:
-    """Return a table with a row for each role, such as the previous token: the heads that attend to such keys most.
+    """Return a table with a row for each role (a kind of key): the heads that attend most to keys of this kind.
 
-    Each head has the share of its attention on these keys; in the rows "distance" and "entropy", its mean distance and
-    entropy. A role is left out if no text has such keys, or if no head attends to them.
+    Beside a head is the share of its attention on these keys; in the rows "distance" and "entropy", its mean distance
+    and entropy. A role is left out if no text has such keys, or if no head attends to them.
     """
     rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
