@@ -9,11 +9,11 @@ import { browserLanguage, language, LANGUAGES, type Language, words } from "../w
 import { MOST_LINKED, propose, proposed, proposeSecond } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
-const OTHERS = ["kind", "head", "query", "locked", "scale", "language", "write", "continuation", "model", "text", "second-text"]; // the parameters that are in no linked signal
-const NAME = /^[a-z-]{1,20}$/; // of a parameter
-const PAUSE_MILLISECONDS = 100; // the address changes after the page has shown the same for this long: browsers block pages that change it at each move of the pointer
+const OTHERS = ["kind", "head", "query", "locked", "scale", "language", "write", "continuation", "model", "text", "second-text"]; // parameters of the address that this file reads; the map `linked` has all others
+const NAME = /^[a-z-]{1,20}$/; // the form of a parameter's name
+const PAUSE_MILLISECONDS = 100; // the pause before the address changes: browsers block a page that changes it at each move of the pointer
 
-/** Functions that read parameters of an address: `text` gives "" if one is missing, `number` null unless it is a whole number below `end`. */
+/** Functions that read parameters of an address: `text` gives "" if one is missing, `number` gives null if it is no whole number below `end`. */
 function parametersOf(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
@@ -72,8 +72,8 @@ export function followAddress(): void {
   const secondText = text("second-text");
   propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
   if (!proposed.value) proposeSecond(secondText, showLinked);
-  // A page in a frame and the page around the frame (the course of a site, or a notebook) send each other what is shown.
-  let told: string | null = null; // this page's address after it has shown what the other page sent; it is not sent back
+  // A page in a frame and the page around the frame (a course or a notebook) send each other their addresses, and so show the same head.
+  let told: string | null = null; // this page's address after a message of the page around the frame; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
@@ -86,7 +86,7 @@ export function followAddress(): void {
   let written = location.hash;
   effect(() => {
     const shown = address();
-    if (proposed.value || shown === told) return; // the address stays the link until the model has read the link's text
+    if (proposed.value || shown === told) return; // the address does not change until the model has read the text of the link that opened the page
     told = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");

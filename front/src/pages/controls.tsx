@@ -7,7 +7,7 @@ import { anySpecial, chooseHead, chooseKind, colourScale, head, hidden, kind, ki
 import { directionOf } from "../trace/items";
 import { language, type Language, words } from "../words";
 
-/** The top bar: the name "regard", in a site the link between its page and its lessons, and the choice of the language. */
+/** The top bar: the name "regard" and the choice of the language. If there is a page with lessons, a link leads to it; there, a link leads back. */
 export function TopBar() {
   const say = words();
   const brand = <>regard <span>{say.tagline}</span></>;
@@ -22,7 +22,7 @@ export function TopBar() {
   );
 }
 
-/** A field with a label in which one of the options (texts by value) is chosen. */
+/** A field with a label, in which the reader chooses a value. `options`: the text for each value. */
 function Select({ label, value, options, choose }: { label: string; value: string | number; options: Record<string, string>; choose: (value: string) => void }) {
   return (
     <label>

@@ -1,4 +1,4 @@
-// The page of a worked example: only the view of the steps, without the other views
+// The page of a worked example: it shows only how attention is computed step by step (`StepByStep`)
 
 import { complaint, trace } from "../state/state";
 import { StepByStep } from "../views/steps/steps";

@@ -6,8 +6,8 @@ import { complaint, LONG_TEXT, second, showSecond, trace } from "../state/state"
 import type { ModelHere } from "../trace/data";
 import { words } from "../words";
 
-export const MOST_LINKED = 2_000; // a text with more letters than this is not taken from a link, nor put into one
-const MOST_LETTERS = 300; // a link is ignored if its name of a model has more letters than this
+export const MOST_LINKED = 2_000; // the most letters of a text in a link: a longer text would make the address too long
+const MOST_LETTERS = 300; // a link is ignored if the name of its model has more letters than this
 const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
@@ -15,7 +15,7 @@ const typedSecond = signal<string | null>(null); // the text in the field of the
 const model = signal<string | null>(null); // the name in the field of the model; null = the model of the trace
 const newTokens = signal(0); // how many tokens the model is to generate
 export const proposed = signal<{ then: () => void } | null>(null); // not null = the model is to read the text of a link; `then` is called afterwards
-let typingTimer = 0; // the timer of the pause in typing, at whose end the model runs
+let typingTimer = 0; // the timer that runs the model after a pause in typing
 
 const chosenModel = () => model.value ?? trace.value.model;
 
@@ -24,23 +24,23 @@ const translates = (): boolean => answerer.value.here ? kindHere() === "translat
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
 
-/** Let the model read the text in the field and the tokens `continuation`. `truncate`: of a text that is too long, only the beginning. */
+/** Let the model read the text in the field, then the tokens `continuation`. `truncate`: of a text that is too long, it reads only the beginning. */
 export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;
   const asked = answerer.value.here ? chosenModel() : model.value || undefined;
   const [link, read, chosen] = [proposed.value, typed.value, model.value];
   void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
-    if (answered && typed.value === read) typed.value = null; // else the reader has typed on meanwhile
+    if (answered && typed.value === read) typed.value = null; // else the reader has typed more meanwhile
     if (answered && model.value === chosen) model.value = null;
-    if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the second text is newer, or another model read it
+    if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the field of the second text has a text whose trace is not shown
     if (proposed.value !== link) return; // meanwhile, the reader has typed another text
     proposed.value = null;
     if (answered) link?.then();
   });
 }
 
-/** Let the model read the second text, if there is one; before, the first one, if its field has changed. `then` is called afterwards. */
+/** Let the model read the second text, then call `then`. If the field of the first text has changed, `ask` reads both texts instead. */
 function askSecond(then?: () => void): void {
   if (!typedSecond.value?.trim()) return;
   if (typed.value !== null) return ask();
@@ -53,7 +53,7 @@ function askSecond(then?: () => void): void {
   });
 }
 
-/** Put the second text of a link into its field, and let the model read it. `then` is called after the model has read it. */
+/** Put a text from a link into the field of the second text, and let the model read it. Afterwards, call `then`. */
 export function proposeSecond(text: string, then: () => void): void {
   if (!trace.value.live || trace.value.map || !text.trim() || text.length > MOST_LINKED) return;
   [typedSecond.value, proposed.value] = [text, { then }];
@@ -66,14 +66,14 @@ function askAfterPause(text: string, then: () => void): void {
   if (text.trim() && text.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
 }
 
-/** How many tokens the model generates and, if the page has sliders for it, the temperature and nucleus for sampling them. */
+/** The fields of a question that say how many tokens the model generates and, for a causal language model, how they are sampled. */
 function generationSettings(): Partial<Question> {
   if (!newTokens.value) return {};
   const draws = answerer.value.here ? kindHere() === "causal" : trace.value.going;
   return { new_tokens: newTokens.value, ...(draws ? { temperature: samplingTemperature.value, nucleus: nucleus.value } : {}) };
 }
 
-/** Put the text and the model of a link into the fields, and run the model, unless a server has yet to load it: anybody can write a link. */
+/** Put the text and the model of a link into the fields, and run the model. A server loads another model only after a click: anybody can write a link. */
 export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
   if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;

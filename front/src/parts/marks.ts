@@ -6,7 +6,7 @@ import { theme } from "./colours";
 import { axes, inView, type View } from "./view";
 
 const LABEL_PITCH = 15; // the least distance between two labels, in pixels
-const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large, in pixels; else a line through them
+const LEAST_FRAMED = 6; // if cells are at least this many pixels large, a frame is drawn around the chosen query's weights; else a line through them
 const [TICK, GAP] = [4, 4]; // the length of a line from a numbered label to its weights, and the space between label and line, in pixels
 
 export const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps both axes

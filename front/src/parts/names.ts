@@ -2,13 +2,13 @@
 
 import { theme } from "./colours";
 
-const [SIZE, ASCENT] = [12, 10]; // the height of a name and the part of it above the baseline, in pixels; so are all lengths
+const [SIZE, ASCENT] = [12, 10]; // the height of a name, and its height above the baseline; all lengths are in pixels
 
 type Box = [left: number, top: number, right: number, bottom: number];
 
 export interface NamePlacer {
   take: (at: readonly [number, number], radius: number) => void; // no name may lie over this circle
-  /** Find a place for a name at a distance from a point, and keep later names off it; null = there is no room. */
+  /** Reserve room for a name beside the point `at`, and return where to write it: the left end of its baseline; null = there is no room. */
   place: (text: string, at: readonly [number, number], distance: number) => { x: number; y: number } | null;
 }
 
@@ -23,7 +23,7 @@ export function namePlacer(width: number, height: number): NamePlacer {
     place: (text, [x, y], distance) => {
       const width = context.measureText(text).width;
       const [near, half] = [0.7 * distance, SIZE / 2];
-      const corners = [ // the left top corners of the places to try: right, above, left, below, and between these
+      const corners = [ // top left corners of the name, in the order in which they are tried: right of the point, above, left, below, diagonal
         [x + distance, y - half], [x - width / 2, y - distance - SIZE], [x - distance - width, y - half], [x - width / 2, y + distance],
         [x + near, y - near - SIZE], [x + near, y + near], [x - near - width, y - near - SIZE], [x - near - width, y + near],
       ];

@@ -23,7 +23,7 @@ export function preciseText(number: number): string {
   return (small ? number.toExponential(5) : number.toPrecision(6)).replace(/-/g, "−");
 }
 
-/** A weight of a row or a grid as text, "masked" or, if there is no row, "". With four decimals, coarse weights are marked (`weightText`). */
+/** The weight at index `at` as text; "masked" if it is masked; "" if `of` is null. With four decimals, "≈" marks a rounded weight (`weightText`). */
 export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Array } | null, at: number, decimals = 4): string {
   if (!of) return "";
   if (of.masked[at]) return words().masked;

@@ -15,8 +15,8 @@ interface PanelProps {
   caption?: string;
   tools?: ComponentChildren;
   wide?: boolean; // true = the panel is as wide as the page
-  changed?: boolean; // true = the panel's numbers follow the reader's changes to the head, and not those of the model
-  both?: boolean; // with two traces: true = the panel shows both; else it shows the first one, whose name follows the title
+  changed?: boolean; // true = the panel shows the head with the reader's changes; false = the head as it is in the model
+  both?: boolean; // with two traces: true = the panel shows both; false = it shows only the first trace, and its heading names this trace
   children: ComponentChildren;
 }
 
@@ -112,7 +112,7 @@ export function Slider({ label, text, choose, ...range }: { label: string; text:
   );
 }
 
-/** Whether the patterns and the map have the queries as rows or as columns. */
+/** Whether drawings of the weights of a head have the queries as rows or as columns. */
 export const queriesAs = linkedChoice("queries", "rows", "columns");
 
 export function QueriesAs() {

@@ -7,16 +7,16 @@ export interface View {
   queries: Item[];
   keys: Item[];
   turned: boolean; // true = queries from left to right, keys downwards; false = keys from left to right, queries downwards
-  left: number; // where the part of the canvas that shows weights begins; labels are at its left and above it
-  top: number;
-  width: number; // the width and the height of the part that shows weights
-  height: number;
-  x: number; // the distance from `left` to the first column of weights (key 0 or, if turned, query 0); negative = it is out of view
-  y: number; // the distance from `top` to the first row of weights; negative = it is out of view
+  left: number; // the width of the labels, which are left of the weights
+  top: number; // the height of the labels, which are above the weights
+  width: number; // the width of the part of the canvas that shows weights
+  height: number; // the height of the part of the canvas that shows weights
+  x: number; // the distance from the labels to the first column of weights; negative = this column is out of view
+  y: number; // the distance from the labels to the first row of weights; negative = this row is out of view
   size: number; // the width and height of the cell of one weight
 }
 
-/** Where, in pixels, the first query and the first key begin on their axes, and how long the part of each axis is that shows weights. */
+/** Where, in pixels, the first query and the first key begin on their axes, and the length of the part of each axis that shows weights. */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];
@@ -43,20 +43,20 @@ export function weightAt(view: View, x: number, y: number): { query: number; key
 
 // Small weights are drawn as tiles, which are images. On level L, each pixel of a tile stands for a square of 2^L × 2^L weights.
 
-/** Which tile: its level, and its row (of queries) and column (of keys) among the tiles of the level, from 0. */
+/** Which tile (an image of many weights): its level (a pixel is 2^level × 2^level weights), and its row and column, counted in tiles from 0. */
 export interface TilePlace {
   level: number;
   row: number;
   column: number;
 }
 
-/** The level of the tiles to draw: the lowest one on which a pixel of a tile is drawn at least as large as a pixel of the screen. */
+/** The level of the tiles to draw: the finest level whose pixels are not smaller than a pixel of the screen. */
 export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(view.size * (devicePixelRatio || 1))));
 
-/** The tiles of a level that are in view, and `around` more rows and columns of tiles on each side. `side`: the pixels along a side of a tile. */
+/** The tiles in view, and `around` more rows and columns of tiles on each side. A tile is an image of `side` × `side` pixels, each of 2^level × 2^level weights. */
 export function tilesInView(view: View, level: number, side: number, around = 0): TilePlace[] {
   const { queries, keys } = inView(view);
-  const along = side * 2 ** level; // how many queries, or keys, a tile has
+  const along = side * 2 ** level; // how many queries, and how many keys, a tile shows
   const range = ([first, last]: [number, number], count: number) => {
     const from = Math.max(0, Math.floor(first / along) - around);
     const to = Math.min(Math.ceil(count / along), Math.ceil(last / along) + around);

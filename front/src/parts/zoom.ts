@@ -15,10 +15,10 @@ interface Zoomed {
   rows: number;
   columns: number;
   turned: boolean; // true = the queries are the columns; false = the rows
-  left: number; // the space for the labels at the left and at the top, in pixels
-  top: number;
-  width?: number; // the width and the height of the part that shows cells; left out = the size of all cells before they are enlarged
-  height?: number;
+  left: number; // the width of the labels left of the cells, in pixels
+  top: number; // the height of the labels above the cells, in pixels
+  width?: number; // the width of the part that shows cells, in pixels; left out = columns · base, the width of all cells
+  height?: number; // the height of the part that shows cells, in pixels; left out = rows · base, the height of all cells
 }
 
 /** What the canvas shows: the factor `k` by which cells are enlarged, and the row and column in the middle, with fractions. */
@@ -28,7 +28,7 @@ interface ZoomPlace {
   column: number;
 }
 
-/** A signal that the page keeps in its address: what a canvas shows, written as "k row column" ("4 120.5 88.25"); null = all cells. */
+/** A signal that the page keeps in its address. It says what a canvas shows: the zoom factor, and the row and column in the middle ("4 120.5 88.25"); null = all cells. */
 export const linkedPlace = (name: string): Signal<ZoomPlace | null> =>
   linkedSignal<ZoomPlace | null>(
     name,
@@ -47,7 +47,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const [width, height] = [of.width ?? across, of.height ?? down];
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
-  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // the place that the canvas shows now, and the rows, columns and size of cells that it belongs to
+  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // what the canvas shows now, and with which rows, columns and cell size
   // Limits a transform: cells fill the whole part that shows cells or, if they are too small for this, begin at its left and top.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
@@ -64,7 +64,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
-  /** The place after rows or columns have changed: a new one that was set; the same one if they are as many as before or swapped; else all cells. */
+  /** What to show after the rows and columns have changed: a new value of `place`; the same cells, if rows and columns were only swapped or are as many as before; else all cells. */
   const kept = (): ZoomPlace | null => {
     const [now, was] = [place.peek(), followed.current];
     if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
@@ -97,8 +97,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {
-    // d3's x and y are for a canvas that is enlarged from its corner, with its labels. Here only the cells are enlarged, which begin at
-    // `left` and `top`; so x and y are corrected.
+    // For d3, the first column is at x + left · k, and the first row at y + top · k. The returned x and y are counted from `left` and `top`.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,

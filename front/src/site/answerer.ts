@@ -20,7 +20,7 @@ export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
-  let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; its movement (see data.ts) comes later
+  let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; a later message says how the layers move its hidden vectors
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const receive = ({ data }: MessageEvent<FromWorker>) => {
@@ -57,7 +57,7 @@ export function answererOf(site: Site): Answerer {
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
-      if (!question.beside) awaitedMovement.value = null; // the worker stops the work on earlier questions, so no movement will come
+      if (!question.beside) awaitedMovement.value = null; // the awaited movement will not come: the worker stops its work on earlier questions
       running.postMessage({ ...question, ...shown, id, model } satisfies Ask);
     });
   };

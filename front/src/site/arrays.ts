@@ -20,7 +20,7 @@ export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   return joined;
 }
 
-/** Of vectors [heads tokens width], those of the first tokens. */
+/** Take the vectors of the first tokens from an array [heads tokens width]. */
 export const firstTokens = (vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array => joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
 
 /** The bits [queries keys] of a causal mask: 1 if the key is the query's own token or an earlier one. */
@@ -34,9 +34,9 @@ export function causal(tokens: number): Uint8Array {
   return bits;
 }
 
-/** The arrays of all layers' output projections, by the names of their blocks. */
+/** The arrays of all layers' output projections W_O, by name: "encoder layer 0 output weight". */
 export interface Outputs {
-  shown: Record<string, Float32Array>; // the arrays that the page gets: the first columns of W_O, the bias, and gram (see LayerOutput)
+  shown: Record<string, Float32Array>; // the arrays that the page gets: for each layer, the first columns of W_O, the bias, and W_O · W_Oᵀ of each head
   projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
 }
 

@@ -2,7 +2,7 @@
 
 import { addressOf, type File, type Refusal } from "./messages";
 
-/** Thrown if a question of the page cannot be answered; `refusal` says why. */
+/** Thrown if the worker cannot do what the page asks for, such as read a text that is too long; `refusal` says why. */
 export class Refused extends Error {
   constructor(readonly refusal: Refusal) {
     super(refusal.reason);

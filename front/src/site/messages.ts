@@ -24,7 +24,7 @@ export interface ModelRecord extends ModelHere {
 
 export type ModelFiles = Record<string, Uint8Array>;
 
-/** The record of a site that is in its page: the models and the files that they need. */
+/** What the page of a site contains about the site, as JSON: the models and the files that they need. */
 export interface Site {
   worker: File; // the script of the worker
   runtime: File; // ONNX Runtime as WebAssembly, compressed in zlib's format
@@ -42,7 +42,7 @@ export type Prepare = { prepare: number };
 export interface Ask extends Reading {
   id: number; // the number of the question, which its answer repeats
   model: number; // the index of the model in `models` of the site
-  beside: boolean; // true = the text is shown beside the first one, and its movement is not needed
+  beside: boolean; // true = a second text, shown beside the first one; how the layers move its hidden vectors is not computed
   changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
   kind: string; // the kind of attention that the page shows
   layer: number; // the layer that the page shows
@@ -61,6 +61,6 @@ export type Refusal =
 export type FromWorker =
   | { loaded: number; total: number }
   | { id: number; trace: Trace }
-  | { id: number; moves: LateMovement } // the movement (see data.ts), sent after the trace
+  | { id: number; moves: LateMovement } // how the layers move the hidden vectors of the trace; sent after the trace
   | { id: number; effect: Effect }
   | { id: number; refusal: Refusal };

@@ -10,7 +10,7 @@ export interface Reader {
    * @param throwIfOutdated is called now and then; it throws an error to stop the work.
    */
   trace: (reading: Reading, throwIfOutdated: () => void) => Promise<Trace>;
-  projections: Record<string, Float32Array>; // the matrices W_O, by the names of their blocks
+  projections: Record<string, Float32Array>; // the output projection W_O of each layer, by name: "encoder layer 0 output weight"
   /** Return how changes to heads alter the output and the attention; left out by models whose heads cannot be changed. */
   effect?: (reading: Reading, changes: Change[]) => Promise<Effect>;
 }

@@ -17,11 +17,11 @@ class Outdated extends Error {}
 
 const say = (message: FromWorker) => postMessage(message);
 const readers = new Map<number, Promise<Reader>>(); // by the index of the model in `models` of the site
-let start: Start; // the first message of the page
+let start: Start; // the first message from the page: the models and files of the site
 let runtime: Promise<void> | null = null; // ends when ONNX Runtime is ready; null = it is not loaded
 let turn: Promise<void> = Promise.resolve(); // ends when all questions so far are answered
 let newest = 0; // the id of the last question
-let newestFirst = 0; // the id of the last question that is not `beside`: a later question that is does not stop the work on its movement
+let newestFirst = 0; // the id of the last question about the first text; later questions about the second text (`beside`) do not stop the work on it
 
 addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
   if ("address" in data) start = data;
@@ -66,7 +66,7 @@ async function answer({ id, model, beside, changes, kind, layer, head, ...readin
     if (!text.trim()) throw new Refused({ reason: "empty" });
     if (/\p{Surrogate}/u.test(text)) throw new Refused({ reason: "surrogate" });
     const reader = await readerOf(model);
-    await new Promise((resolve) => setTimeout(resolve)); // lets the questions arrive that the page asked while the model was loaded
+    await new Promise((resolve) => setTimeout(resolve)); // questions that the page asked while the model was loaded arrive now
     throwIfOutdated();
     if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
     const trace = await reader.trace(reading, throwIfOutdated);

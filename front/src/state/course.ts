@@ -17,7 +17,7 @@ export interface Lesson {
   name: string;
   views: string[]; // the views beside the text, by the names in their data-view attribute: "pattern"
   commands: string[];
-  trace: number | null; // the index of the trace, among those of the course, that the views show; null = the lesson has none
+  trace: number | null; // the index, in `traces` of the course, of the trace that the views show; null = the lesson has none
   texts: Record<Language, LessonText>;
 }
 
@@ -26,12 +26,12 @@ export interface Course {
   traces: Trace[];
   first: number; // the index of the lesson that is shown first
   language: Language | null; // null = the language of the browser
-  site: string | null; // the address of the page of the site that the course belongs to; null = the course is a file of its own
+  site: string | null; // the address of the page that runs the models; null = the course belongs to no site, and is a file of its own
 }
 
 export const course = signal<Course | null>(null);
 
-/** The name of the lesson in the address of the page; "" = the address names no lesson, and lesson `first` of the course is shown. */
+/** The name of the lesson in the address of the page; "" = the address names no lesson, and the lesson `lessons[first]` is shown. */
 const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
 
 const numberOf = ({ lessons, first }: Course, name: string): number => {
@@ -41,7 +41,7 @@ const numberOf = ({ lessons, first }: Course, name: string): number => {
 
 export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
 
-/** The trace of the lesson that the address names, else of lesson `first` of the course; without one, the course's first trace. */
+/** The trace of the lesson that is shown first. If this lesson has no trace, the first trace of the course. */
 export function firstTrace(of: Course): Trace {
   const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("lesson") ?? "";
   return of.traces[of.lessons[numberOf(of, name)].trace ?? 0];

@@ -5,7 +5,7 @@ import { kindName, trace } from "./state";
 
 const byHead = computed(() => new Map(trace.value.effects?.filter(({ kind }) => kind === kindName.value).map(({ layer, head, effect }) => [`${layer} ${head}`, effect])));
 
-/** The effect of a head of the shown kind of attention; undefined = it was not tried. */
+/** How much of the difference between a clean and a corrupted run the output of a head restores (1 = all); undefined = not measured. */
 export const effectOf = (layer: number, head: number): number | undefined => byHead.value.get(`${layer} ${head}`);
 
 /** The largest effect of a head, as its absolute value, among all kinds of attention. */

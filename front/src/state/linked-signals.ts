@@ -24,17 +24,14 @@ export function linkedSignal<Value>(name: string, first: Value, write: (value: V
   return chosen;
 }
 
-/** Return a signal in the address whose value is one of `names`; initially, it is the first of them. */
 export const linkedChoice = <Name extends string>(name: string, ...names: [Name, ...Name[]]): Signal<Name> =>
   linkedSignal<Name>(name, names[0], String, (text) => names.find((one) => one === text));
 
-/** Return a signal in the address whose value is a number from `least` to `most`; initially, it is `first`. */
 export const linkedRange = (name: string, first: number, least: number, most: number): Signal<number> =>
   linkedSignal(name, first, String, (text) => (Number(text) >= least && Number(text) <= most ? Number(text) : undefined));
 
-/** Return a signal in the address that is true or false; initially, it is false. */
 export const linkedFlag = (name: string): Signal<boolean> => linkedSignal<boolean>(name, false, () => "1", () => true);
 
-/** Return a signal in the address whose value is a whole number from 0 to below `end()`; initially, it is `first`, which may be null. */
+/** Return a signal that the page keeps in its address: a whole number from 0 to below `end()`, or the initial value `first`. */
 export const linkedNumber = <First extends number | null>(name: string, first: First, end = () => Infinity): Signal<number | First> =>
   linkedSignal<number | First>(name, first, String, (text) => (/^\d{1,9}$/.test(text) && Number(text) < end() ? Number(text) : undefined));

@@ -10,7 +10,7 @@ import { inSlices } from "./slices";
 
 const nameOf = (kind: string, layer: number, head: number) => `${kind} ${layer} ${head}`;
 
-const computedHeads = signal<PartedHead[]>([]); // the heads that differ, if the second trace came without `parted`; empty until all are computed
+const computedHeads = signal<PartedHead[]>([]); // the heads that differ between the traces, computed here if the second trace has no list of them (`parted`); empty until the computation ends
 
 /** Whether weights of the two traces can be subtracted: each token of one is paired with the token at its place in the other. */
 const isComparable = computed(() =>
@@ -63,7 +63,7 @@ export const partedHead = (layer: number, head: number): PartedHead | undefined 
 /** Of all heads and queries, the largest share of attention that goes to other keys in the second trace; 0 = the traces do not differ. */
 export const largestMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
 
-/** Show a head, and lock the query that differs most in it. */
+/** Show a head that differs between the two traces, and lock the query whose weights differ most. */
 export function showParted({ kind, layer, head, query: position }: PartedHead): void {
   batch(() => {
     if (kind !== kindName.value) chooseKind(kind);

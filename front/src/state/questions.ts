@@ -13,7 +13,7 @@ export interface Question extends Reading {
 
 /** A server, or a worker of the page, that runs a model. */
 export interface Answerer {
-  trace: (question: Question, stopped: AbortSignal, beside?: boolean) => Promise<Trace>; // `beside`: the trace is shown beside the first one, so its movement is not needed
+  trace: (question: Question, stopped: AbortSignal, beside?: boolean) => Promise<Trace>; // `beside`: true = a second trace, shown beside the first one; how the layers move its hidden vectors is not computed
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
   course: string | null; // the address of a page with lessons, if there is one beside this page
   here: ModelHere[] | null; // the models that can run in this page; null = a server runs the model
@@ -40,20 +40,20 @@ export const busy = signal(false); // true = a question is being answered
 export const tooLong = signal(false); // true = `complaint` says that the text is longer than the model reads
 export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
 export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
-export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // the movement that a worker has sent after the trace `of`; null = none yet
-export const awaitedMovement = signal<Trace | null>(null); // the trace whose movement a worker is computing; null = no movement is being computed
+export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // how the layers move the hidden vectors of the trace `of`, which a worker sends after the trace; null = not sent yet
+export const awaitedMovement = signal<Trace | null>(null); // the trace for which a worker still computes how the layers move its hidden vectors; null = none
 let running: AbortController | null = null; // stops the question that was asked last
 
 export const cancel = () => running?.abort();
 
-/** Show the trace of a text. If the question names no model, that of the last answer reads the text. Returns whether an answer came. */
+/** Let the model read a text, and show the trace. A question without a model goes to the model of the last answer. Returns whether an answer came. */
 export const readText = ({ model = answered.peek().model, ...question }: Question) =>
   ask((stopped) => answerer.value.trace({ model, ...question }, stopped), (answer) => {
     batch(() => {
       const other = second.value;
       showTrace(answer, true);
       if (other && other.model === answer.model && !answer.map) showSecond(other);
-      const { text, continuation } = answer.going ?? question; // `going` also has the tokens that were sampled, so that a link restores them
+      const { text, continuation } = answer.going ?? question; // the answer of a causal model also has the tokens that it sampled, so that a link restores them
       const { truncate } = question;
       const read = answer.going ? { text, truncate, continuation: continuation?.length ? continuation : undefined } : question;
       answered.value = model === undefined ? read : { model, ...read };
@@ -77,7 +77,7 @@ function typedText(): Pick<Question, "text" | "continuation"> {
   return { text, continuation };
 }
 
-/** Run the model with the reader's changes to its heads, and show their effect, unless the reader has changed something else by then. */
+/** Run the model with the reader's changes to its heads, and show the effect, unless the reader makes other changes meanwhile. Returns whether an answer came. */
 export function runChanged(made: Change[]): Promise<boolean> {
   const [asked, silent] = [changes.value, silenced.value];
   return ask((stopped) => answerer.value.effect({ ...typedText(), truncate: answered.value.truncate, model: modelHere(), changes: made }, stopped), (answer) => {

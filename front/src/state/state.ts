@@ -51,7 +51,7 @@ export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
-/** Whether items are words; in a map, they are always tokens. */
+/** Whether items are whole words. In the map of a long text, they are always tokens. */
 export const inWords = computed(() => wholeWords.value && !trace.value.map);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
@@ -65,7 +65,7 @@ export const twoTexts = computed(() => kind.value.queries !== kind.value.keys);
 export const changes = computed<Changes>(() => ({ temperature: temperature.value, cut: cut.value }));
 // true = the shown head is switched off (attends to no key) when a server or a worker runs the model
 export const silenced = linkedSignal<boolean>("silenced", false, () => "1", () => trace.value.live);
-/** Whether the reader has changed weights of the shown head. A silenced head changes no weight of the page, only a run of the model. */
+/** Whether the reader has changed weights of the shown head. A silenced head changes only runs of the model, not the weights on the page. */
 export const weightsChanged = computed(() => temperature.value !== 1 || cut.value.size > 0);
 export const isChanged = computed(() => weightsChanged.value || silenced.value);
 // `changeEffect` belongs to the changes with which the model was run. It is forgotten when the reader changes something else.
@@ -96,20 +96,20 @@ export const headName = (layer = layerNumber.value, headIndex = head.value): str
 /** The name of a head in the address of the page: "L3H1", or "L3average". */
 export const addressOfHead = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
 
-/** The head of this name in the address, or the layer's last head if it has fewer; null if there is no such layer. */
+/** The head with a name such as "L3H1" or "L3average"; if the layer has too few heads, its last head; null if there is no such layer. */
 export function headNamed(name: string): HeadPlace | null {
   const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
   if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;
   return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
 }
 
-const MOST_COMPARED = 16; // of the heads that the reader compares, a link restores at most this many
+const MOST_COMPARED = 16; // a link restores at most this many of the heads that the reader compares
 
 function headsNamed(names: string): HeadPlace[] {
   return [...new Set(names.split(" "))].slice(0, MOST_COMPARED).map(headNamed).filter((one) => one !== null);
 }
 
-/** The edges in a text such as "7,2 *,3" whose queries and keys exist in the text that is shown. */
+/** Read cut edges "query,key" from a text such as "7,2 *,3" (* = all queries). Positions that the shown text does not have are left out. */
 function edgesIn(text: string): ReadonlySet<string> {
   const isEdge = (one: string) => {
     const [, from, to] = one.match(/^(\d{1,9}|\*),(\d{1,9})$/) ?? [];
@@ -120,12 +120,12 @@ function edgesIn(text: string): ReadonlySet<string> {
 
 const NAME_LETTERS = 24; // a text that names a trace is cut after this many letters
 
-/** The name of the first (`place` 0) or second trace: "1 · MiniLM"; of two texts, "1 · the Eiffel Tower". */
-export function traceName(place: number): string {
+/** The name of a trace: its model ("1 · MiniLM") or, if the two traces have different texts, its text ("1 · the Eiffel Tower"). */
+export function traceName(traceIndex: number): string {
   const [one, other] = [trace.value, second.value];
-  const { model, text = "" } = (place ? other : null) ?? one;
-  if (other?.text === undefined || other.text === one.text) return `${place + 1} · ${model}`;
-  return `${place + 1} · ${isolated(text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text)}`;
+  const { model, text = "" } = (traceIndex ? other : null) ?? one;
+  if (other?.text === undefined || other.text === one.text) return `${traceIndex + 1} · ${model}`;
+  return `${traceIndex + 1} · ${isolated(text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text)}`;
 }
 
 export const itemAt = (items: Item[], position: number | null): Item | null => position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
@@ -179,7 +179,7 @@ export function showSecond(shown: SecondTrace | null): void {
   void decodeAll();
 }
 
-/** Show a trace. `stay`: keep the kind of attention, the head and the query's word, as far as the trace has them; else show its `focus`. */
+/** Show a trace at the head and query of its `focus`. `stay`: keep the kind of attention, the head and the query's word, if the trace has them. */
 export function showTrace(shown: Trace, stay = false): void {
   const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
   decoding.clear();
@@ -238,7 +238,7 @@ export function chooseHead(number: number, headIndex: number | null): void {
   });
 }
 
-/** Show the head that is `layers` layers and `heads` heads after the shown one (before it, if negative), as far as there are so many. */
+/** Show the head `layers` layers and `heads` heads after the shown one (negative = before); stop at the first and the last one. */
 export function moveHead(layers: number, heads: number): void {
   const numbers = kind.value.layers.map((layer) => layer.layer);
   const next = numbers[clamp(numbers.indexOf(layer.value.layer) + layers, numbers.length)];

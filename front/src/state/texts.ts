@@ -12,8 +12,8 @@ export interface TextItems {
 }
 
 export interface ShownText extends TextItems {
-  place: number; // 0 = the text of the first trace, 1 = of the second
-  all: TextItems; // the items with the hidden ones
+  traceIndex: number; // 0 = the text of the first trace, 1 = of the second
+  all: TextItems; // all items, also those that the reader has hidden
   query: Item | null; // the chosen query; null = none, and all queries are shown
   key: Item | null;
 }
@@ -26,7 +26,7 @@ const secondKeys = computed(() => (twoTexts.value ? otherItems(kind.value.keys, 
 const queryPairs = computed(() => pairItems(queryItems.value, secondQueries.value));
 const keyPairs = computed(() => (twoTexts.value ? pairItems(keyItems.value, secondKeys.value) : queryPairs.value));
 
-/** Whether each item of a text is paired with the item at the same place of the other, so that weights can be subtracted. */
+/** Whether each item of the first text is paired with the item of the same index in the second text, so that weights can be subtracted. */
 export const inPlace = computed(() =>
   second.value !== null && pairedInPlace(queryItems.value, secondQueries.value, queryPairs.value) && pairedInPlace(keyItems.value, secondKeys.value, keyPairs.value),
 );
@@ -38,7 +38,7 @@ export const allItems = computed<TextItems[]>(() => [
 ]);
 
 const first = computed<ShownText>(() => ({
-  place: 0,
+  traceIndex: 0,
   queries: visibleQueries.value,
   keys: visibleKeys.value,
   all: allItems.value[0],
@@ -50,7 +50,7 @@ const other = computed<ShownText>(() => {
   const chosen = (items: Item[], position: number | null, pairs: Map<Item, Item>, item: Item | null) =>
     position === null ? ((item && pairs.get(item)) ?? null) : itemAt(items, position);
   return {
-    place: 1,
+    traceIndex: 1,
     queries: visible(secondQueries.value),
     keys: visible(secondKeys.value),
     all: allItems.value[1],
@@ -67,7 +67,7 @@ for (const [own, of] of [[secondQuery, query], [secondKey, key]]) effect(() => v
 export const pairedQuery = (item: Item): Item | undefined => queryPairs.value.get(item);
 export const pairedKey = (item: Item): Item | undefined => keyPairs.value.get(item);
 
-/** The items of both texts as rows of a table: the items of the first, each beside its pair; then those of the second without a pair. */
+/** The items of both texts as rows of a table: each item of the first text beside its pair, then the items of the second text that have no pair. */
 export function pairedRows(side: "queries" | "keys"): [Item | null, Item | null][] {
   const [items, others] = [0, 1].map((place) => allItems.value[place][side]);
   const pairs = side === "queries" ? queryPairs.value : keyPairs.value;
@@ -75,32 +75,32 @@ export function pairedRows(side: "queries" | "keys"): [Item | null, Item | null]
   return [...items.map((item): [Item, Item | null] => [item, pairs.get(item) ?? null]), ...alone.map((item): [null, Item] => [null, item])];
 }
 
-/** Put the pointer on a key of a text; null = on none. */
-export function pointAt(item: Item | null, place = 0): void {
-  const paired = item && place ? keyPairs.value.get(item) : item;
+/** Make an item the key under the pointer; null = no key is under the pointer. */
+export function pointAt(item: Item | null, traceIndex = 0): void {
+  const paired = item && traceIndex ? keyPairs.value.get(item) : item;
   batch(() => {
     key.value = paired?.positions[0] ?? null;
     secondKey.value = item && !paired ? item.positions[0] : null;
   });
 }
 
-function chooseQuery(item: Item, place: number): void {
-  const paired = place ? queryPairs.value.get(item) : item;
+function chooseQuery(item: Item, traceIndex: number): void {
+  const paired = traceIndex ? queryPairs.value.get(item) : item;
   batch(() => {
     query.value = paired?.positions[0] ?? null;
     secondQuery.value = paired ? null : item.positions[0];
   });
 }
 
-export function hoverQuery(item: Item, place = 0): void {
-  if (!locked.value) chooseQuery(item, place);
+export function hoverQuery(item: Item, traceIndex = 0): void {
+  if (!locked.value) chooseQuery(item, traceIndex);
 }
 
 /** Choose a query and lock it; if it is locked already, unlock it. */
-export function lockQuery(item: Item, place = 0): void {
+export function lockQuery(item: Item, traceIndex = 0): void {
   batch(() => {
-    const again = locked.value && shownTexts.value[place].query === item;
-    chooseQuery(item, place);
+    const again = locked.value && shownTexts.value[traceIndex].query === item;
+    chooseQuery(item, traceIndex);
     locked.value = !again;
   });
 }

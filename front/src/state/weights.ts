@@ -9,7 +9,7 @@ import type { Item } from "../trace/items";
 import { changes, decoded, head, keyItems, layer, secondLayer, trace, visibleKeys } from "./state";
 import { allItems, pairedQuery, shownTexts, type TextItems } from "./texts";
 
-const SLICE_MILLISECONDS = 10; // how long rows of a grid are computed in each frame of the browser
+const SLICE_MILLISECONDS = 10; // how long rows of weights are computed in each frame of the browser
 
 /** The weights of one query item (an item is a token or a whole word); each array has one number for each key item. */
 export interface Row {
@@ -51,18 +51,18 @@ export function rowOf(item: Item, ofLayer: Layer = layer.value, headIndex = head
 
 /** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
 export interface Grid {
-  place: number; // 0 = the weights of the first trace, 1 = of the second
+  traceIndex: number; // whose weights these are: 0 = those of the first trace, 1 = those of the second
   queries: Item[];
   keys: Item[];
   weights: Float32Array; // [queries keys]
   masked: Uint8Array;
   done: number;
-  beside: Grid | null; // with two traces, the grid of the same head in the other trace; both have one colour scale
+  beside: Grid | null; // with two traces, the weights of the same head in the other trace; both have one colour scale
 }
 
-const newGrid = ({ queries, keys }: TextItems, place: number): Grid => {
+const newGrid = ({ queries, keys }: TextItems, traceIndex: number): Grid => {
   const size = queries.length * keys.length;
-  return { place, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside: null };
+  return { traceIndex, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside: null };
 };
 
 export const isComplete = (grid: Grid): boolean => [grid, grid.beside].every((one) => !one || one.done === one.queries.length);
@@ -74,15 +74,15 @@ function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Cha
   grid.done += 1;
 }
 
-/** The largest weight of a query on visible keys in a grid; with two traces, also among the weights of the paired query of the other. */
+/** The largest weight of a query on visible keys. With two traces, the weights of the paired query in the other trace count, too. */
 export function largestWeight(grid: Grid, query: Item): number {
-  const largest = ({ place, weights, keys }: Grid, from: Item) =>
-    shownTexts.value[place].keys.reduce((best, { index }) => Math.max(best, weights[from.index * keys.length + index]), 0);
+  const largest = ({ traceIndex, weights, keys }: Grid, from: Item) =>
+    shownTexts.value[traceIndex].keys.reduce((best, { index }) => Math.max(best, weights[from.index * keys.length + index]), 0);
   const paired = grid.beside && pairedQuery(query);
   return Math.max(largest(grid, query), paired ? largest(grid.beside!, paired) : 0);
 }
 
-/** The weight in the second trace minus the weight in the first, at an index of a grid and the grid beside it; NaN if it is masked in both. */
+/** The weight in the second trace minus the weight in the first, at index `at` of the arrays [queries keys]; NaN if both are masked. */
 export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
   masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
 
@@ -105,9 +105,9 @@ export interface Pair {
   weight: number;
 }
 
-/** The `count` visible pairs of a query and a key with the largest weights of a grid, the largest first. */
+/** The `count` visible pairs of a query and a key with the largest weights, the largest first. */
 export function strongestPairs(grid: Grid, count: number): Pair[] {
-  const { queries, keys } = shownTexts.value[grid.place];
+  const { queries, keys } = shownTexts.value[grid.traceIndex];
   const found = queries.slice(0, grid.done).flatMap((from): Pair[] => {
     const weights = Float64Array.from(keys, ({ index }) => grid.weights[from.index * grid.keys.length + index]);
     return indicesOfLargest(weights, count).map((place) => ({ from, to: keys[place], weight: weights[place] }));
@@ -115,9 +115,9 @@ export function strongestPairs(grid: Grid, count: number): Pair[] {
   return found.sort((a, b) => b.weight - a.weight).slice(0, count);
 }
 
-export const progress = signal(0); // increases whenever more rows of a grid are computed, so that views that read it are drawn again
+export const progress = signal(0); // increases whenever more rows of `shownGrid` are computed, so that views that read this signal are drawn again
 
-/** The grid of the shown head; null until its layer is decoded. In each frame of the browser, more rows are computed. */
+/** The weights [queries keys] of the shown head; null until its layer is decoded. In each frame of the browser, more rows are computed. */
 export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {

@@ -10,19 +10,19 @@ import { planeThrough, type Plane } from "./plane";
 
 const MOST_ARROWS = 8; // at most this many heads, and this many keys, have arrows of their own; one more arrow is the sum of all others
 const MOST_NEAREST = 5;
-const MOST_MOVES = 6_000; // above this number of layers times tokens, no movement is computed, as in Python's views/page/movement.py
+const MOST_MOVES = 6_000; // if layers · tokens is larger than this, `movementOf` computes nothing, as in Python's views/page/movement.py
 
 type Rows = Float64Array[];
 
 const blocksOfStates = (layer: Layer) => Object.values(layer.states ?? {}).map(({ block }) => block);
 
-/** Return a trace without its hidden vectors. The page does not need them, since it gets the movement computed from them. */
+/** Return a trace without its hidden vectors. The page gets only the arrows that `movementOf` computes from them. */
 export function withoutStates(trace: Trace): Trace {
   const states = new Set(Object.values(trace.kinds).flatMap(({ layers }) => layers.flatMap(blocksOfStates)));
   return { ...trace, numbers: Object.fromEntries(Object.entries(trace.numbers!).filter(([name]) => !states.has(name))) };
 }
 
-/** The movement of the tokens of a trace, for each kind of self-attention. `throwIfOutdated` throws an error to stop the work. */
+/** Compute how each layer moves the hidden vectors of all tokens, for each kind of self-attention. `throwIfOutdated` throws an error to stop the work. */
 export async function movementOf(trace: Trace, projections: Record<string, Float32Array>, throwIfOutdated: () => void): Promise<LateMovement> {
   const found: LateMovement = { movement: {}, numbers: {} };
   for (const [kind, { layers, queries }] of Object.entries(trace.kinds)) {
@@ -31,7 +31,7 @@ export async function movementOf(trace: Trace, projections: Record<string, Float
     const states = layers.map((layer) => statesOf(trace, layer, tokens));
     const vectors = [states[0].before, ...states.map(({ after }) => after)].flat();
     const plane = planeThrough(vectors);
-    const moves: Record<string, number[]>[] = []; // for each layer and token, the numbers of each array of `Movement`
+    const moves: Record<string, number[]>[] = []; // for each layer, and in it for each token: the numbers of the token in each array, by the name of the array
     for (const [i, layer] of layers.entries()) {
       await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
       throwIfOutdated();
@@ -79,7 +79,7 @@ function addedBy(layer: Decoded, projection: Float32Array, width: number): Added
   });
 }
 
-/** For each token, how a layer moves it: the numbers of each array of `Movement` (see data.ts). */
+/** For each token, how a layer moves its vector: the numbers for each array of `Movement` (see data.ts), by the name of the array. */
 function movesOfTokens(heads: AddedByHead[], { before, attention, feed_forward, after }: States, plane: Plane) {
   const products = after.map((_, key) => heads.map((one) => heads.map((other) => dot(one.values[key], other.values[key]))));
   const directions = after.map((vector) => scaled(vector, 1 / Math.max(lengthOf(vector), 1e-300)));
@@ -101,19 +101,18 @@ function movesOfTokens(heads: AddedByHead[], { before, attention, feed_forward, 
       after: placed(minus(end, plane.middle), end, plane),
       turned: [angleBetween(before[token], end)],
       ...arrows("parts", [...parts.keys()], parts, change, plane),
-      ...longest("heads", ofHeads.map((vector) => dot(vector, vector)), (head) => ofHeads[head], total, change, plane),
-      ...longest("sources", squares, addedByKey, total, change, plane),
+      ...longestArrows("heads", ofHeads.map((vector) => dot(vector, vector)), (head) => ofHeads[head], total, change, plane),
+      ...longestArrows("sources", squares, addedByKey, total, change, plane),
       ...nearest(token, directions),
     };
   });
 }
 
 /**
- * Return arrows for the longest of some vectors: at most MOST_ARROWS, the longest first. If there are other vectors, one more arrow,
- * named -1, is the sum of these. `squares`: the squared lengths of all vectors; `total`: the sum of all vectors; `change`: the vector
- * with which each arrow makes an angle.
+ * Return arrows for the MOST_ARROWS longest vectors, the longest first. If there are more, one more arrow, named -1, is the sum of the others.
+ * `squares`: the squared lengths of all vectors; `total`: the sum of all vectors; `change`: the vector from which angles are measured.
  */
-function longest(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
+function longestArrows(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = indicesOfLargest(squares, MOST_ARROWS);
   const vectors = names.map(vectorOf);
   if (names.length === squares.length) return arrows(group, names, vectors, change, plane);

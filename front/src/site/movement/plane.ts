@@ -2,7 +2,7 @@
 
 import { dot, minus, product, scaled } from "./matrices";
 
-const TOO_LONG = 10; // vectors longer than this many times the median length are not used to compute the plane
+const TOO_LONG = 10; // the axes are computed without vectors longer than this many times the median length, which alone would determine them
 const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors are sought; with more, the first two converge faster
 const MOST_ROUNDS = 1_000;
 const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − eigenvalue · vector| / largest eigenvalue is at most this for both eigenvectors
@@ -12,7 +12,7 @@ export interface Plane {
   middle: Float64Array;
   axes: [Float64Array, Float64Array];
   shares: [number, number]; // for each axis, its share of the variance of the vectors
-  leftOut: number; // how many vectors were too long to be used for the plane
+  leftOut: number; // how many vectors were left out when the axes were computed, because they are too long (see TOO_LONG)
 }
 
 export function planeThrough(vectors: Float64Array[]): Plane {

@@ -35,7 +35,7 @@ export function changedBy(changes: Change[], model: Model, shape: Trace, tokens:
   return changed;
 }
 
-/** The effect of changes, from a run without and a run with them; without the lists of next tokens. */
+/** Compare two runs of the model, without and with `changes` to heads. The caller adds the most probable next tokens. */
 export async function effectOf(changes: Change[], before: RunResult, after: RunResult): Promise<Effect> {
   const tokens = before.trace[Object.values(before.trace.kinds)[0].queries];
   const names = numbered(tokens.map(({ text }) => text));
@@ -68,7 +68,7 @@ function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes |
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/** The query whose weights in a head differ most between two runs, and the share of its attention that moves; `changes` null = silenced. */
+/** The query whose weights in a head differ most between two runs, and the share of its attention that moves; `changes`: null = the head is silenced. */
 function mostChangedQuery(one: Decoded, other: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
   for (let query = 0; query < one.nQueries; query++) {

@@ -8,13 +8,13 @@ import { firstTokens, joinTokens, vectorsOf } from "../arrays";
 /** Changes to heads, as inputs of the ONNX graph. */
 export interface Changed {
   cut: Uint8Array; // [queries keys], 1 = the changed heads may not attend from this query to this key
-  heads: Uint8Array; // [layers heads], 1 = `cut` applies to this head
+  heads: Uint8Array; // [layers heads], 1 = a changed head: it may not attend where `cut` is 1
   temperatures: Float32Array; // [layers heads]; the scores of a head are divided by its temperature
 }
 
 export interface Run {
   output: Float32Array; // of a causal model, the logits; of an encoder, its last hidden vectors
-  numbers: Record<string, Float32Array>; // the vectors of all layers, by the name of the block: "encoder layer 0 query"
+  numbers: Record<string, Float32Array>; // the vectors of all layers, by name: "encoder layer 0 query"
 }
 
 /** The last run of a causal model without changes, kept so that a longer text need not be read from the beginning. */
@@ -35,15 +35,15 @@ export class Model {
     return new Model(await InferenceSession.create(graph, { executionProviders: ["wasm"] }), layers);
   }
 
-  /** Return the inputs of the graph (`Changed`) that change nothing, for a text of this many tokens. */
+  /** Return the inputs of the ONNX graph for a run without changes: no head is changed, and all temperatures are 1. */
   unchanged(tokens: number): Changed {
     const heads = this.layers.length * this.layers[0].heads;
     return { cut: new Uint8Array(tokens * tokens), heads: new Uint8Array(heads), temperatures: new Float32Array(heads).fill(1) };
   }
 
   /**
-   * Run the model. A causal model reads only the tokens that its last text did not begin with, since their keys, values and logits are kept.
-   * It gives logits after the tokens at `places`; an encoder gives its output for all tokens.
+   * Run the model. Without changes to heads, a causal model keeps the keys, values and logits of a text. If the next text begins with the same
+   * tokens, it reads only the new tokens. A causal model gives logits after the tokens at `places`; an encoder gives its output for all tokens.
    */
   async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
     const { last } = this;

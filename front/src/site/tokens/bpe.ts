@@ -2,10 +2,10 @@
 
 import { indicesOfLargest } from "../../trace/arrays";
 
-/** What the algorithm must know about a vocabulary. */
+/** What `bytePairs` needs from a vocabulary. */
 interface Merges {
   score: (left: string, right: string) => number | undefined; // the score of a pair; undefined = the pair is never joined
-  unused: (piece: string) => boolean; // true = longer pieces may be built from the piece, but where it is left in the result, it is split into its two halves
+  unused: (piece: string) => boolean; // true = the piece is only a step towards longer pieces: where it remains at the end, it is split again into the two pieces that made it
 }
 
 /** Cut a normalised text into pieces. `symbols`: its letters, in order; a symbol with `whole` is a piece that is never cut or joined. */

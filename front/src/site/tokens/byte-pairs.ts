@@ -7,7 +7,7 @@ import type { Cutter, Piece } from "./cutter";
 /** The tables of a tokenizer with byte-level BPE; Python's site/byte_pairs.py writes them. */
 export interface BytePairTables {
   kind: "bytes";
-  bytes: Record<string, number>; // each letter of a piece stands for one byte: the byte, by the letter
+  bytes: Record<string, number>; // the byte that each letter of a piece stands for: "Ġ" → 32
   merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
   ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
   splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
@@ -82,7 +82,7 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /** The bytes of a piece: one for each of its letters or, if the vocabulary's `bytes` lacks one of them, the UTF-8 of the piece. */
+  /** The bytes of a piece: the byte of each letter or, if `bytes` of the vocabulary lacks a letter, the piece in UTF-8. */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);

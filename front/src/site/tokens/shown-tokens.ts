@@ -40,7 +40,7 @@ function spaceBetween(before: string, piece: string, { decode }: Cutter): boolea
   return both[first.length] === " ";
 }
 
-/** If none of the tokens is a word, mark all of them as words, since some choices are made among words only. Returns the same tokens. */
+/** If no token is a word, mark all tokens as words: the query that a page shows first is chosen among words. Returns the same tokens. */
 export function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;

@@ -27,7 +27,7 @@ export class Tokenizer {
 
   static of = (file: Uint8Array) => new Tokenizer(JSON.parse(new TextDecoder().decode(file)) as Vocabulary);
 
-  /** The pieces of a text, given as its code points, with the tokens added to it; of more than `most`, the last of the text are left out. */
+  /** Cut a text (a list of code points) into pieces, and add special tokens before and after. Pieces at the end of the text are left out if there are more than `most` in all. */
   encode(text: string[], most = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
@@ -57,7 +57,7 @@ export class Tokenizer {
     return withWords([...tokensOf(pieces, text, vocabulary, cutter), ...tokensWithoutText(continuation, last, vocabulary, cutter)]);
   }
 
-  /** The text that the page shows for each of these tokens where it stands alone. */
+  /** The text that the page shows for each of these tokens if the token stands alone. */
   texts = (ids: number[]): string[] => ids.map((id) => tokensWithoutText([id], null, this.vocabulary, this.cutter)[0].text);
 
   /** The letters of the token with this id, with the spaces around them. */

@@ -64,7 +64,7 @@ export class WordPiece implements Cutter {
     return Object.hasOwn(letters, letter) ? letters[letter] : letter;
   }
 
-  /** The letters of a piece, without the prefix; Korean letters have the form in which they stand alone. */
+  /** The letters of a piece, without "##"; Korean letters have the form in which they stand alone. */
   letters(piece: string): string {
     const { prefix, jamo } = this.vocabulary;
     return [...(piece.startsWith(prefix) ? piece.slice(prefix.length) : piece)].map((letter) => jamo[letter] ?? letter).join("");

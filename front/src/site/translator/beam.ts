@@ -7,9 +7,9 @@ import { rowOf, type Encoded, type Graphs, type Settings, type Step } from "./gr
 
 /** A token of a hypothesis that the decoder has read. */
 interface ReadToken {
-  step: Step; // the step that read it
-  row: number; // the row of the hypothesis in the batch of this step
-  before: ReadToken | null; // the token before it in the hypothesis; null = none
+  step: Step; // the step in which the decoder read the token
+  row: number; // the row of the hypothesis in the batch of the step
+  before: ReadToken | null; // the token before this token in the hypothesis; null = none
 }
 
 /** A translation that is not finished. */

@@ -18,7 +18,7 @@ export interface Settings {
   beam: { size: number; length_penalty: number };
   limit: { per_piece: number; extra: number }; // a translation has at most per_piece · n + extra pieces; n = pieces of the source, with EOS
   rule: Alignment["rule"]; // the cross-attention whose weights align words
-  latin: boolean | null; // how signs replace names and numbers (see placeholders.ts): for a source in Latin letters or not; null = they do not
+  latin: boolean | null; // whether the source language has Latin letters; signs replace names in foreign letters (see placeholders.ts); null = nothing is replaced
   unassigned: Range[]; // code points that Python's version of Unicode does not define; Python does not compose them (NFC), so the browser must not, either
 }
 
@@ -26,13 +26,13 @@ export type Arrays = Record<string, Float32Array>;
 
 /** The outputs of the encoder for one source. */
 export interface Encoded {
-  arrays: Arrays; // by the name of the encoder's output; each array has one row
+  arrays: Arrays; // the arrays that the encoder returns, by their names in the ONNX graph; the batch has one row
   tokens: number; // the number of tokens of the source, EOS included
 }
 
 /** The outputs of one step of the decoder, which reads one token of each unfinished translation. Each translation is a row. */
 export interface Step {
-  arrays: Arrays; // by the name of the decoder's output; their shape is [rows …], that of states of recurrent cells [layers rows …]
+  arrays: Arrays; // the arrays that the decoder returns, by their names in the ONNX graph: [rows …] or, for states of recurrent cells, [layers rows …]
   rows: number;
 }
 
@@ -77,14 +77,14 @@ export class Graphs {
 }
 
 /**
- * A tensor of these rows of an array, which has `count` rows. In `axes`, a number is a size, "batch" stands for the rows, "source" for the
+ * Make a tensor of some rows of an array that has `count` rows. In `axes`, a number is a size, "batch" stands for the rows, "source" for the
  * tokens of the source, and any other name for the tokens that were read so far.
  */
 function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
   const data = chosenRows(array, outer, count, rows);
   const sizes = axes.map((axis) => (axis === "batch" ? rows.length : axis === "source" ? sourceTokens : axis));
-  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // the size of the axis whose size is still a name: how many tokens were read so far
+  const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // how many tokens were read so far: all numbers, divided by the sizes that are known
   return new Tensor("float32", data, sizes.map((size) => (typeof size === "number" ? size : tokensSoFar)));
 }
 
@@ -95,7 +95,7 @@ const arraysOf = (outputs: InferenceSession.OnnxValueMapType): Arrays =>
 
 const productOf = (sizes: number[]) => sizes.reduce((product, size) => product * size, 1);
 
-/** Return a new array [outer rows …] that has copies of the rows with these indices of an array [outer count …]. */
+/** Copy the rows with the indices `rows` from an array [outer count …] into a new array [outer rows …]. */
 function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
   const size = array.length / (outer * count);
   const copy = new Float32Array(outer * rows.length * size);

@@ -61,7 +61,7 @@ class LetterTable {
     this.texts = content.subarray(4 + size);
   }
 
-  /** The rule that replaces the most letters from `at` on: their number, in UTF-16 units, and what replaces them; null = none applies. */
+  /** Find the rule that replaces the most letters from `at` on. Returns how many UTF-16 units it replaces, and by which text; null = no rule applies. */
   longest(text: string, at: number): { length: number; replaced: string } | null {
     let found: { length: number; replaced: string } | null = null;
     let place = this.offset(this.units[0]);

@@ -5,7 +5,7 @@ import type { TextPiece } from "./sentencepiece";
 const SIGNS = ["⟐", "⟡", "⟢"];
 const LATIN = "[A-Za-zÀ-ɏḀ-ỿ]";
 const NOT_LATIN = `(?:(?!${LATIN})[\\p{L}\\p{Nl}\\p{No}])`;
-// An item begins and ends anywhere but between two digits or between two Latin letters.
+// An item (a name, number or address) may not begin or end between two digits, nor between two Latin letters.
 const BEGIN = `(?:(?<!\\p{Nd})(?=\\p{Nd})|(?<!${LATIN})(?=${LATIN})|(?!\\p{Nd}|${LATIN}))`;
 const END = `(?:(?<=\\p{Nd})(?!\\p{Nd})|(?<=${LATIN})(?!${LATIN})|(?<!\\p{Nd})(?<!${LATIN}))`;
 const SPACED_LETTER = "(?:(?![\\u0000-ɏḀ-ỿ\\u0e00-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff])[\\p{L}\\p{Nl}\\p{No}])";
@@ -21,10 +21,10 @@ function wordsOf(letter: string): string {
   return `${word}(?: ${word})*`;
 }
 
-/** The sign of each item (name, number or address) of a text; null = the translator has no placeholders. */
+/** The sign (⟐, ⟡ or ⟢) that replaces each item (name, number or address) of a text; null = the translator uses no signs. */
 export type Signs = Map<string, string> | null;
 
-/** Return the signs of the items of a cleaned source text. `latin`: whether the source language is written in Latin letters. */
+/** Choose signs (⟐, ⟡, ⟢) for up to three names, numbers and addresses of a cleaned source text. `latin`: whether its language has Latin letters. */
 export function signsOf(text: string, latin: boolean | null): Signs {
   if (latin === null) return null;
   const item = new RegExp(`${BEGIN}(?:[${SIGNS.join("")}]|${ADDRESS}|${wordsOf(latin ? NOT_LATIN : LATIN)}|${NUMBER})${END}`, "gu");
@@ -40,7 +40,7 @@ export function withSigns(text: string, signs: Signs): string {
   return text.replace(new RegExp(patterns.join("|"), "gu"), (item) => signs.get(item)!);
 }
 
-/** The text with items in place of their signs; a sign without item is removed. */
+/** Replace each sign (⟐, ⟡, ⟢) by the name, number or address that it stands for. A sign that stands for nothing is removed. */
 export function withItems(text: string, signs: Signs): string {
   if (!signs) return text;
   const itemOf = new Map([...signs].map(([item, sign]) => [sign, item]));

@@ -42,7 +42,7 @@ export class Vocabulary {
     this.normaliser = new Normaliser(this.model, this.whole);
   }
 
-  /** Cut a text, which must be cleaned (see clean.ts), into pieces. */
+  /** Cut a text into pieces. The caller has cleaned the text already (see clean.ts). */
   encode(text: string): TextPiece[] {
     const normal = this.normaliser.normalise(text);
     const pieces = this.model.algorithm === "bpe" ? this.cutByPairs(normal) : this.cutByScores(normal);
@@ -61,7 +61,7 @@ export class Vocabulary {
   decode(ids: number[]): string {
     let text = "";
     let bytes: number[] = [];
-    // true = a space at the beginning of the text is left out: normalisation put it there, or would have removed it
+    // true = leave out a space at the beginning of the text: the one that `encode` adds (dummyPrefix), or every such space (singleSpaces)
     let beginning = this.model.dummyPrefix || this.model.singleSpaces;
     const spellBytes = () => {
       text += lettersOfBytes(Uint8Array.from(bytes)).map(({ letter }) => letter ?? "\ufffd").join("");
@@ -131,7 +131,7 @@ export class Vocabulary {
     });
   }
 
-  /** An unknown piece with its id: that of an unused piece with the same letters, as Marian has them (text/foreign_vocabulary.py), else UNK. */
+  /** Give an unknown piece the id of the unused piece with the same letters, if there is one (see text/foreign_vocabulary.py), else UNK. */
   private foreign(unknown: TextPiece): TextPiece {
     const id = this.known(unknown.text)?.kind === UNUSED ? this.ids.get(unknown.text)! : UNK;
     return { id, text: unknown.text };

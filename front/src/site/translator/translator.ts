@@ -1,4 +1,4 @@
-// The reader of a translator (see ../reader.ts): from a sentence to the trace and the word alignments of its translations
+// The `Reader` (see ../reader.ts) of a translator: translates a sentence, and returns the trace and the word alignments
 
 import { weightsOf } from "../../trace/attention";
 import { decodeLayer } from "../../trace/blocks";
@@ -21,7 +21,7 @@ const UNKNOWN = "⁇"; // the text of an unknown piece in a translation
 /** The numbers of the transpose of a matrix that is given by its rows. */
 const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.length * rows[0].length }, (_, i) => rows[i % rows.length][Math.floor(i / rows.length)]);
 
-/** A source, as text, pieces and outputs of the encoder, and one translation of it. */
+/** A source text and one of its translations. */
 interface Pair {
   text: string;
   source: TextPiece[]; // the pieces; the last one is the end of the sentence
@@ -85,7 +85,7 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The arrays of the trace, by the names of their blocks: vectors [heads tokens width] or, without a softmax of dot products, weights. */
+  /** The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors [heads tokens width] or, for some layers, weights. */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
@@ -128,7 +128,7 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The weights [target pieces, source pieces] of the cross-attention that aligns words in this translator (`rule`). */
+  /** The weights [target pieces, source pieces] with which this translator aligns words; `settings.rule` names their layer and head. */
   private async pieceWeights(pair: Pair): Promise<number[][]> {
     const { rule } = this.settings;
     const trace = this.traceOf(pair);

@@ -2,7 +2,7 @@
 //
 // The sums are float32 numbers, as in SentencePiece, so that the same pieces are chosen where sums are equal.
 
-/** What the algorithm must know about a vocabulary. */
+/** What `mostProbablePieces` needs from a vocabulary. */
 interface Scores {
   score: (piece: string) => number | undefined; // the score of a piece; undefined = the vocabulary has no such piece
   longest: number; // the most letters of a piece

@@ -47,7 +47,7 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
   return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
 }
 
-/** The pieces whose weights count for their words: those that are not empty and, if the word has others, not only punctuation. */
+/** The pieces whose weights count for their words. Empty pieces and punctuation count only if the word has nothing else. */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
     const text = pieces[place].replaceAll(SPACE, "");
@@ -68,7 +68,7 @@ interface SpelledText {
 /** The weights between words: the sum over the pieces of the source word, the mean over those of the target word (see `representatives`). */
 export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
-  const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation of removed signs has no words
+  const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // if all signs of a translation were removed, it may have pieces but no words
   const columns = representatives(source.pieces, source.wordOf);
   const rowsOf = new Map<number, number>();
   for (const row of rows) rowsOf.set(target.wordOf[row], (rowsOf.get(target.wordOf[row]) ?? 0) + 1);

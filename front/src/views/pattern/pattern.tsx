@@ -42,7 +42,7 @@ export function Pattern() {
     return { ...texts[place], turned, left: one.left, top: one.top, width: Math.min(one.across, one.width + 1), height: one.height + 1, x, y, size: one.base * k };
   });
   const circles = drawnAs.value === "circles";
-  const drawn = [...texts.map(({ place }) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
+  const drawn = [...texts.map((_, place) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
   void [progress.value, dark.value, colourScale.value];
   useLayoutEffect(() => {
     if (!width) return;
@@ -141,7 +141,7 @@ function readout(grid: Grid | null): string {
 function tableRows(grid: Grid): string[][] {
   const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
   const listed = (one: Grid) => {
-    const { queries, keys } = shownTexts.value[one.place];
+    const { queries, keys } = shownTexts.value[one.traceIndex];
     const isShort = queries.length * keys.length <= LISTED;
     return isShort ? queries.flatMap((from) => keys.map((to) => ({ from, to }))) : strongestPairs(one, LISTED);
   };

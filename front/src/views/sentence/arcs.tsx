@@ -70,16 +70,16 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
 }
 
 /** The attributes of the element of a word, which stands for a query, a key or both, and its reactions to the pointer. */
-const wordOf = (item: Item, side: "query" | "key" | "both", { place, query }: ShownText) => ({
+const wordOf = (item: Item, side: "query" | "key" | "both", { traceIndex, query }: ShownText) => ({
   item,
   "data-side": side,
   "aria-selected": side !== "key" && query === item,
   onPointerEnter: () => {
-    if (side !== "key") hoverQuery(item, place);
-    if (side === "key" || locked.value) pointAt(item, place);
+    if (side !== "key") hoverQuery(item, traceIndex);
+    if (side === "key" || locked.value) pointAt(item, traceIndex);
   },
   onPointerLeave: () => pointAt(null),
-  onClick: () => (side === "key" ? pointAt : lockQuery)(item, place),
+  onClick: () => (side === "key" ? pointAt : lockQuery)(item, traceIndex),
 });
 
 /** If a text is a little longer than a line, use the first size of letters in SIZES with which it fits; if none fits, keep the usual size. */

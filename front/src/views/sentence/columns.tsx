@@ -19,7 +19,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const [box] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [, setScrolled] = useState(0);
-  const { queries, keys, query, key, place: textPlace } = drawn[0].text;
+  const { queries, keys, query, key, traceIndex } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
   void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these changes, and when the box is scrolled or its size changes
   useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
@@ -40,8 +40,8 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
                 aria-selected={query === item}
                 class={item.special ? "special" : ""}
                 title={item.title}
-                onPointerEnter={() => hoverQuery(item, textPlace)}
-                onClick={() => lockQuery(item, textPlace)}
+                onPointerEnter={() => hoverQuery(item, traceIndex)}
+                onClick={() => lockQuery(item, traceIndex)}
               >
                 <b>{weightToKey(item, key, grid)}</b>
                 <span dir="auto">{item.text}</span>
@@ -58,7 +58,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
                   key={item.positions[0]}
                   class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${key === item ? "near" : ""}`}
                   title={item.title}
-                  onPointerEnter={() => pointAt(item, textPlace)}
+                  onPointerEnter={() => pointAt(item, traceIndex)}
                   onPointerLeave={() => pointAt(null)}
                 >
                   <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>

@@ -32,14 +32,14 @@ export function drawings(): DrawnHead[][] {
   const heads = [shown, ...compared.value.filter((one) => weightsChanged.value || !isShown(one))];
   const drawn = (text: ShownText) =>
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
-      const isSecond = text.place === 1;
+      const isSecond = text.traceIndex === 1;
       const of = isSecond ? secondLayerOf(layer)! : layerOf(layer);
       const row = text.query && rowOf(text.query, of, headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED, text.all.keys);
       const grid = i > 0 ? null : isSecond ? (shownGrid.value?.beside ?? null) : shownGrid.value;
       const dashed = i > 0 && twice && isShown(heads[i]);
       const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";
       const name = headName(layer, headIndex) + version;
-      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.place)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, most: 1 };
+      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.traceIndex)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, most: 1 };
     });
   const traces = shownTexts.value.map(drawn);
   const all = traces.flat();

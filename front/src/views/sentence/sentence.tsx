@@ -61,7 +61,7 @@ function tableRows(all: DrawnHead[]): string[][] {
   const keys = shownTexts.value.length > 1 ? pairedRows("keys") : shownTexts.value[0].all.keys.map((item) => [item]);
   return keys.map((pair) => [
     (pair[0] ?? pair[1])!.label,
-    ...all.map(({ row, text }) => (pair[text.place] ? weightOrMasked(row, pair[text.place]!.index, 5) : "")),
+    ...all.map(({ row, text }) => (pair[text.traceIndex] ? weightOrMasked(row, pair[text.traceIndex]!.index, 5) : "")),
   ]);
 }
 
