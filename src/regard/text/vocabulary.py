@@ -141,8 +141,8 @@ class Vocabulary:
     def unused(self) -> dict[str, int]:
         """A dict {text: id} of the unused pieces: in a vocabulary of Marian, the pieces of the other language.
 
-        SentencePiece never uses these pieces, so it returns UNK for letters that no other piece has. If the letters of
-        an UNK are exactly an unused piece, `encode` returns the id of this piece instead.
+        SentencePiece never uses these pieces: it returns UNK for letters that no other piece has. If these letters are
+        exactly an unused piece, `encode` returns the id of this piece in place of UNK.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
@@ -208,9 +208,9 @@ def sample_lines(lines: Iterable[str], n: int) -> list[str]:
 def train_model(lines: list[str], n_tokens: int, coverage: float, tags: Sequence[str], byte_fallback: bool) -> bytes:
     """Train a SentencePiece model on lines, with the options of `Vocabulary.train`.
 
-    SentencePiece ignores lines with "▅", and text that looks like a special piece, such as "<s>". Letters that occur
-    only there would have no piece. With a coverage of 1, every letter is therefore listed in `required_chars`, except
-    "▅", which never has a piece of its own.
+    SentencePiece ignores lines with "▅", and text that looks like a special piece, such as "<s>". A letter that occurs
+    only in ignored text would have no piece. So with a coverage of 1, `required_chars` lists every letter except "▅",
+    which never has a piece of its own.
     """
     letters = sorted(set().union(*lines) - {" ", "▅"}) if coverage == 1 else []
     model = BytesIO()

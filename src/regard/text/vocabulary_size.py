@@ -5,10 +5,10 @@
     once    = the number of letter trigrams that occur exactly once in the text
 
 The first term is Heaps' law, by which the number of different words grows as the square root of the length of a text:
-10,000 pieces for 29,000 pairs, and 32,000 from 300,000 pairs on. The second term distinguishes natural text from
-generated text. Natural text has hundreds of trigrams that occur once, in a few lines or in a million, with capitals or
-without. Text composed of few different parts, such as names of numbers, dates or codes, has hardly any. Such text gets
-a few pieces for each letter, which are enough for its parts, so that the model composes words that it has never seen.
+10,000 pieces for 29,000 sentence pairs, and 32,000 from 300,000 pairs on. The second term distinguishes natural text
+from generated text. Natural text of any length has hundreds of trigrams that occur once. Text composed of few different
+parts, such as names of numbers, dates or codes, has hardly any. It gets a few pieces for each letter. They are enough
+for its parts, so that the model composes words that it has never seen.
 
                                          pairs    letters      once       size
     Multi30k, English                   29,000         79     2,102      9,877

@@ -27,7 +27,8 @@ class Comparison:
     """The differences between the attention patterns and outputs of two traces of the same text.
 
     The difference of two patterns at a query is the total variation: half the sum over the keys of |weight - other
-    weight|, from 0 to 1. If the weights sum to less than 1, the rest counts as one more key: all of a silenced head.
+    weight|, from 0 to 1. If the weights of a query sum to less than 1 (to 0 in a silenced head), the rest counts as the
+    weight of one more key.
 
     Attributes:
         traces: the two traces.
@@ -97,7 +98,7 @@ class Comparison:
         Args:
             token, head: the query token and the head (such as "L3H1") that the page shows first. If both are None, the
                 page shows those where the traces first differ. If the traces differ nowhere, or if only one argument is
-                None, `focus_on` chooses.
+                None, the page starts with a large weight on a distant token.
         """
         from regard.views.page.comparison import write_page
 

@@ -50,10 +50,10 @@ class Focus:
 def focus_on(
     trace: Trace, token: TokenReference | None = None, head: str | None = None, layer: int | None = None
 ) -> Focus:
-    """Return the query token and the head that a view shows; what is not given is chosen by salience.
+    """Return the query token and the head that a view shows: those given, or else those of the most salient weight.
 
-    `head` is a name such as "L3H1" or "encoder L3H1"; without a kind, or if None, the head is of the last kind in
-    `trace.kinds`. `layer` is the number of the layer that the head must be in; None = any layer.
+    A salient weight is a large weight on a distant token. `head` is a name such as "L3H1" or "encoder L3H1"; a head
+    without a kind is of the last kind in `trace.kinds`. `layer` is the layer that the head must be in; None = any.
     """
     kind = trace.kinds[-1]
     heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)
@@ -76,10 +76,10 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience of the weights of some heads of a layer, and the head and the query of this weight.
+    """Return the largest salience (see `focus.py`) of a weight in some heads of a layer, and its head and query.
 
-    If no query has a weight above 0 on a word other than itself, return -inf, the first head, and `query` or the first
-    word. `query` is the only query to consider; None = consider all queries.
+    If no word has a weight above 0 on another word, return -inf, the first head, and `query` or the first word.
+    `query` is the only query to consider; None = consider all queries.
     """
     pattern, device = heads[0].pattern, heads[0].pattern.device
     _, _, n_queries, n_keys = pattern.shape

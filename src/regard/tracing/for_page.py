@@ -14,8 +14,8 @@ MOST_CHARACTERS = 2_500
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
     """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
 
-    The vectors are left out to save memory if there are over `MOST_CHARACTERS` characters (or ids), and if regard does
-    not find the parts of the model's layers. `options` are further arguments of `regard.trace`.
+    The vectors are left out if there are over `MOST_CHARACTERS` characters or ids, to save memory. They are also left
+    out if regard does not find the parts of the model's layers. `options` are further arguments of `regard.trace`.
     """
     if len(text or "") > MOST_CHARACTERS:
         return trace(model, text, **options)

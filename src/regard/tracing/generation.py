@@ -65,7 +65,7 @@ def generate_text(
     The ids of an encoder-decoder are those of the target alone, from the decoder's start token on. `new_tokens` None =
     as many as `config` says; `config` None = the model's own generation_config.
     """
-    # PaliGemma reads the prompt in both directions and the answer causally; token types tell the prompt from the answer
+    # PaliGemma is not causal (it reads the prompt in both directions), but it can write: token types mark its answer
     marks_answer = "pixel_values" in inputs and "token_type_ids" in inputs
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model) and not marks_answer
     if reads_both_sides or not model.can_generate():
@@ -110,7 +110,7 @@ def written_tokens(
     logits: Float[Tensor, "1 tokens vocabulary"],
     n_read: int,
 ) -> tuple[WrittenToken, ...]:
-    """Return the tokens that a model generated: all `tokens` but the first `n_read`, which it was given."""
+    """Return the tokens that a model generated: all `tokens` after the first `n_read`, which were its input."""
     probabilities = logits[0].double().softmax(dim=-1)
     written = []
     for position in range(n_read, len(tokens)):

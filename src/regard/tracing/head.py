@@ -148,7 +148,7 @@ AVERAGE = re.compile(r"L(\d+)average", re.IGNORECASE)
 def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: str) -> Head:
     """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
 
-    `heads_of` returns the heads of one kind of attention, such as "cross"; for "", those of the trace's only kind.
+    `heads_of` returns the heads of one kind of attention, such as "cross"; for "", the heads of the trace's only kind.
     `a_kind` is a kind of attention in the trace, for the error message.
     """
     if not isinstance(name, str):

@@ -42,18 +42,18 @@ Metric = Callable[[Tensor], float]
 
 @dataclass(frozen=True, slots=True)
 class LogitDifference:
-    """A metric of a language model: the logit of one token minus that of another, at the end of the text.
+    """A metric of a language model: the logit of one next token minus the logit of another, at the end of the text.
 
     Attributes:
-        token: the token that the clean run predicts: its id, or its text, such as " Paris".
-        other: the token that the corrupted run predicts.
+        token: the token that the model predicts after the clean (original) text: its id, or its text, such as " Paris".
+        other: the token that the model predicts after the corrupted (changed) text.
     """
 
     token: int | str
     other: int | str
 
     def __call__(self, output: Float[Tensor, "1 tokens vocabulary"]) -> float:
-        """Return the difference of the logits; both tokens must be ids (see `with_ids`)."""
+        """Return the logit of `token` minus the logit of `other`; both must be ids (see `with_ids`)."""
         return float(output[0, -1, int(self.token)] - output[0, -1, int(self.other)])
 
     def with_ids(self, tokenizer: Any) -> "LogitDifference":
@@ -71,10 +71,10 @@ class LogitDifference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputDistance:
-    """A metric of any model: minus the Euclidean distance of its output from that of the clean run.
+    """A metric of any model: minus the Euclidean distance of an output from the output for the clean (original) text.
 
-    So the effect of a head is 1 if its patch makes the output equal to the clean output, and 0 if the patched output is
-    as far from the clean output as the corrupted output is.
+    A head has the effect 1 if it makes the output for the corrupted (changed) text equal to that for the clean text,
+    and 0 if it leaves the distance as it is.
     """
 
     clean: Float[Tensor, "1 tokens numbers"]
@@ -94,10 +94,10 @@ class OutputDistance:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IndirectEffects:
-    """How much of the difference between a clean and a corrupted run the output of each head restores.
+    """How much each head restores of the output for a clean (original) text, when the model reads a corrupted text.
 
     Attributes:
-        traces: the trace of the clean text, and that of the corrupted text without an `Interchange`.
+        traces: the trace of the clean text, and the trace of the corrupted text before an output is replaced.
         layers: for each row of `heads`, the kind of attention and the number of the layer, in the order in which the
             model computes the layers.
         heads: the effect of each head, 1 = the output of this head alone restores the clean run; NaN = the head was not
@@ -138,8 +138,9 @@ class IndirectEffects:
         """Write a web page with both texts side by side and the effects of all heads, which works offline.
 
         Args:
-            token: the query token of the clean text that the page shows first; None = that of a salient weight.
-            head: the head that the page shows first, such as "L3H1"; None = that with the largest effect.
+            token: the query token of the clean text that the page shows first; None = one with a large weight on a
+                distant token.
+            head: the head that the page shows first, such as "L3H1"; None = the head with the largest effect.
         """
         from regard.views.page.indirect_effects import write_page
 
@@ -174,7 +175,7 @@ def indirect_effects(
     tokens: int | str | Collection[int | str] | Mapping[int | str, int | str] | None = None,
     metric: Metric | None = None,
 ) -> IndirectEffects:
-    """Return for every head how much of the output of a clean run it restores in a corrupted run.
+    """Return how much each head restores of the output for a clean text, when the model reads a corrupted text.
 
     The model reads the corrupted text once for each head, with the output of the head from the clean run; progress is
     shown after two seconds. This is activation patching of each head, also called causal tracing.
@@ -238,9 +239,9 @@ def indirect_effects(
 def cells_of(
     layers: Sequence[tuple[str, int]], counts: Sequence[int], heads: Collection[str] | None
 ) -> list[tuple[int, int]]:
-    """Return the row of the layer and the number of each head that `heads` names; None = of all heads.
+    """Return the heads that `heads` names (None = all heads), as pairs: index in `layers`, number of the head.
 
-    `counts` are the numbers of heads of the layers.
+    `counts` has the number of heads of each layer.
     """
     cells = [(row, head) for row, count in enumerate(counts) for head in range(count)]
     if heads is None:

@@ -50,7 +50,10 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a token of the query's group may attend to one of the key's group, in any merged head."""
+        """Return True where a token of the query's group may attend to a token of the key's group.
+
+        If `averages_heads`, it is enough that one head allows it.
+        """
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
         if keep is None:
@@ -61,9 +64,9 @@ class MergedWeights(Score):
         return self.sum_by_group(allowed, group_index, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the tile of `source` that has the tokens of the groups in `tile` as queries, and all keys.
+        """Return the block of weights of `source` (tokens × all keys) from which the weights in `tile` are computed.
 
-        The first result is, for each of these tokens, the index of its group among the queries of `tile`.
+        The first result has the group of each token of the block, as an index of `tile.queries`.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -79,7 +82,7 @@ class MergedWeights(Score):
     def sum_by_group(
         self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
-        """Return, for each query and key of `tile` (groups of tokens), the sum of `numbers` over their tokens."""
+        """Return the sums of `numbers` over the tokens of each group of queries and of each group of keys in `tile`."""
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
             2, group_index, by_key
@@ -102,7 +105,7 @@ class Identity(Normaliser):
 def merged_pattern(
     pattern: Pattern, queries: Sequence[Group], keys: Sequence[Group], averages_heads: bool = False
 ) -> Pattern:
-    """Return a pattern whose queries and keys are groups of those of another pattern; each token is in one group.
+    """Return a pattern in which each query and each key is a group of tokens of `pattern`; each token is in one group.
 
     `averages_heads`: whether the result has one head, whose weights are the mean over all heads.
     """

@@ -33,8 +33,8 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads, and after it the text that a decoder-only model generated; without the text
-            beside pictures or a recording.
+        text: the text that the model reads ("" for pictures and recordings), then the text that a decoder-only model
+            generated.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
@@ -138,7 +138,7 @@ def with_generated(
 ) -> ModelInput:
     """Let a model generate text after an input; return the input with the generated tokens appended."""
     inputs = dict(model_input.inputs)
-    # models such as Gemma 3 tell pictures from text by token types; other models ignore or refuse token types
+    # token types are for models such as Gemma 3, which tell pictures from text by them; other models may refuse them
     if "pixel_values" not in inputs or "token_type_ids" not in signature(model.forward).parameters:
         inputs.pop("token_type_ids", None)
     with changed(model, model_input.changes):
@@ -201,7 +201,7 @@ def with_positions(
 
 
 def position_there(token: TokenReference, others: Sequence[Token]) -> int:
-    """Return the position of a token in the other run of an `Interchange`, whose tokens are `others`."""
+    """Return the position of a token among `others`, the tokens of the other run of an `Interchange`."""
     try:
         return token_position(token, others)
     except InputError as error:

@@ -140,7 +140,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, local: bool)
 
 
 def check_has_words(tokenizer: Any, name: str) -> None:
-    """Raise InputError for a tokenizer with an empty vocabulary: transformers makes one if its files are missing."""
+    """Raise InputError for an empty vocabulary, which transformers gives a tokenizer whose files are missing."""
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         raise InputError(
             f"{name!r} comes without a tokenizer, so every word would be unknown; save it there too, with "
@@ -155,7 +155,7 @@ def minilm_source() -> str:
 
 
 def model_name(model: "PreTrainedModel") -> str:
-    """Return the name of a loaded model on the hub, else that of its folder, else that of its class."""
+    """Return the name of a loaded model on the hub, or else the name of its folder, or else the name of its class."""
     source = str(getattr(model, "name_or_path", ""))
     if source in (minilm_source(), MINILM):
         return DEFAULT
@@ -208,7 +208,7 @@ def layer_counts(config: object) -> list[tuple[str, int]]:
 
 
 def check_hub_has(name: str, source: str) -> None:
-    """Raise InputError if the hub has no model `source`, or cannot be reached; `name` is its name in the message."""
+    """Raise InputError if the hub has no model `source`, or cannot be reached; the message calls the model `name`."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 

@@ -74,7 +74,7 @@ class PatternsByLayer(dict[int, Pattern]):
 def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputError:
     """Return the InputError for a layer that is not in `layers`; `use` is a verb, as in "no layer 7 to trace".
 
-    A negative number is taken as counted from the end.
+    The message names the nearest layer; a negative `layer` counts from the end.
     """
     wanted = layer if layer >= 0 else max(layers) + 1 + layer
     near = min(layers, key=lambda candidate: abs(candidate - wanted))
@@ -84,7 +84,7 @@ def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputE
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
     """Return the InputError for a method that needs the same tokens in all layers, given the tokens of each layer.
 
-    In models that merge patches, such as Swin, the layers of each stage have other tokens.
+    In models that merge patches, such as Swin, each stage (some successive layers) has its own tokens.
     """
     stages: dict[tuple[Token, ...], list[int]] = {}
     for layer, tokens in sources.items():

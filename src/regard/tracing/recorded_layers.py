@@ -39,7 +39,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
 
 
 def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
-    """Return the attention calls inside numbered layers (all calls if none is inside one).
+    """Return the attention calls in numbered layers; if no call is in a numbered layer, return all calls.
 
     Warn if calls are left out, such as that of a pooling head.
     """
@@ -58,7 +58,7 @@ def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
 def steps_by_layer(steps: Sequence[WatchedStep]) -> dict[int, WatchedStep]:
     """Return attention calls by layer number: the first number in the path of the module.
 
-    If a number is missing, or they do not increase strictly, as when layers share a module, calls are numbered from 0.
+    If a path has no number, or the numbers do not increase, as when layers share a module, calls are numbered from 0.
     """
     numbers = [-1 if step.layer is None else step.layer for step in steps]
     if -1 in numbers or numbers != sorted(set(numbers)):

@@ -46,7 +46,7 @@ class Roles:
         return [(self.heads[head], float(numbers[head])) for head in order if numbers[head] > 0]
 
     def role(self, head: str) -> str:
-        """Return the role, such as "previous", in which the value of a head exceeds the mean of all heads by most.
+        """Return the role, such as "previous", whose value for a head is furthest above the mean of all heads.
 
         The mean is subtracted because most heads attend to the first token: without it, nearly every head would have
         the role "first".
@@ -65,7 +65,7 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads and their sums (see `RoleSums`), from self-attention patterns by layer."""
+    """Return the names of all heads, and their sums of weights on the previous token, the first token, and so on."""
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
     return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)

@@ -191,7 +191,7 @@ def trace(
 def loaded_for_text(
     model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
 ) -> LoadedModel:
-    """Return the model that reads a text, with its tokenizer; the arguments are those of `trace`."""
+    """Return the model that reads (or `writes`) a text, with its tokenizer; the arguments are as in `trace`."""
     if isinstance(model, str | Path):
         loaded = load(str(model), writes=writes)
         return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
@@ -271,7 +271,7 @@ def encoder_of_medium(
 def evaluating(model: "PreTrainedModel") -> Iterator[None]:
     """Put a model into evaluation mode, and disable gradients, inside a `with` block; afterwards restore the mode.
 
-    If `needs_installing` says so, the model also computes its attention through regard inside the block.
+    Inside the block, attention that `regard.watching` cannot record is computed through regard, if that is possible.
     """
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]
@@ -296,10 +296,10 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return a model's logits, or else its last hidden state, as [1 tokens numbers]; None if there is neither.
+    """Return a model's logits, or else its last hidden state; None = it has neither, or a tensor of more than 3 axes.
 
-    The axes batch and tokens of the output become one axis. The logits of a classifier have no axis of tokens: the axis
-    then has one entry for each text or picture. An output of more than three axes counts as none.
+    The axes batch and tokens become one, [1 tokens numbers]. A classifier's logits have no axis of tokens: the result
+    then has one row for each text or picture.
     """
     output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
     if output is None or output.ndim > 3:

@@ -90,7 +90,7 @@ class Scan:
 
     @classmethod
     def load(cls, path: Path, model: str, source: str) -> "Scan | None":
-        """Return the scan that `save` wrote for the same model and `source` (see `save`); None if the file has none."""
+        """Return the scan that `save` wrote for the same model and `source` (see `save`); None if there is none."""
         try:
             document = read_json(path)
             if (document["format"], document["model"], document["source"]) != (FORMAT, model, source):

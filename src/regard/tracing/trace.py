@@ -163,7 +163,7 @@ class Trace:
     def check(self) -> Check:
         """Recompute every context as weights @ value, and compare it with the context from the model's kernel.
 
-        For a trace of words, the trace of its tokens is checked.
+        If `words()` made this trace, the trace of tokens is checked.
         """
         if self.joined is not None:
             return self.joined.trace.check()
@@ -201,10 +201,10 @@ class Trace:
         """Return the attention rollout of a token: the fractions of its final vector that come from each input token.
 
         Args:
-            kind: "encoder" or "decoder", since the queries and keys of "cross" are different tokens.
-            flow: the fractions in one layer: `HeadMean()`, half from the token itself and half by the mean weights of
-                the heads, or `VectorLengths()`, by the norms of the vectors that the tokens add, which needs
-                keep=("hidden",).
+            kind: "encoder" or "decoder"; not "cross", whose queries and keys are different tokens.
+            flow: how to compute the fractions in one layer. `HeadMean()`: one half for the token itself, the other half
+                by the mean weights of the heads. `VectorLengths()`: by the norms of the vectors that the tokens add;
+                the trace must have been made with keep=("hidden",).
 
         Source: Abnar & Zuidema 2020, section 3.
         """
@@ -224,7 +224,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and how much each attends to keys of each role; the kind is not "cross"."""
+        """Return the names of all heads, and the sums of which `roles` returns the means; the kind is not "cross"."""
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
@@ -232,7 +232,7 @@ class Trace:
         return sums_of_heads(self._patterns(kind), [t.text for t in tokens], [t.special for t in tokens])
 
     def roles(self, kind: str | None = None) -> Roles:
-        """Return a table of how much each head attends to the previous token, …; the kind is not "cross"."""
+        """Return how much each head attends to the previous token, the first token, and so on; not for "cross"."""
         names, sums = self.role_sums(kind)
         return Roles(names, sums.means())
 
@@ -270,7 +270,7 @@ class Trace:
         return replace(merged, spectrogram=self.spectrogram[:, :n_frames])
 
     def _with_joined_tokens(self, groups: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
-        """Return a trace in which the tokens of each group of positions are one; both arguments: (source, target)."""
+        """Return a trace in which each group of positions is one token; both arguments are pairs (source, target)."""
         joined, (source, target) = JoinedTokens(self, *map(tuple, groups)), tokens
         attended = merged_steps(self.attended, *groups)
         written = written_words(self.written, joined.target or joined.source, target or source)
@@ -291,7 +291,7 @@ class Trace:
     def html(
         self, path: str | Path, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False
     ) -> Path:
-        """Write the trace to one HTML file that works offline; the arguments are those of `show`."""
+        """Write the trace to one HTML file that works offline; `show` explains the other arguments."""
         from regard.views.page import write_page
 
         return write_page(self._shown(head, padding), Path(path), token=token, head=head)
@@ -301,7 +301,7 @@ class Trace:
     ) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
-        `token`, `head` and `padding` are those of `show`.
+        `show` explains `token`, `head` and `padding`.
         """
         from regard.views.picture.trace import write_figure
 
@@ -354,7 +354,7 @@ class Trace:
     def load(path: str | Path) -> "Trace":
         """Read a trace that `save` wrote; its tensors are on the CPU.
 
-        A file without a trace, damaged, or written by another version of regard raises InputError.
+        InputError is raised if the file has no trace, is damaged, or was written by another version of regard.
         """
         return Trace(**read_record(Path(path)))
 

@@ -131,7 +131,7 @@ class BackTranslation:
             )
 
     def description(self) -> dict[str, Any]:
-        """Return the inputs that must not change before a run is resumed, as JSON values."""
+        """Return the inputs of a run as JSON values; a run with other inputs does not resume an earlier run."""
         files = sorted(path for path in self.translator.iterdir() if path.suffix in (".json", ".safetensors", ".spm"))
         return {
             "text": checksum(self.text),

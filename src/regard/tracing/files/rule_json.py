@@ -57,7 +57,7 @@ class TensorTable:
 
 
 def to_json(value: object, table: TensorTable) -> Json:
-    """Return a rule, or a field of one, as JSON: the name of its class and the JSON of its fields."""
+    """Return a rule (score, mask, bias or normaliser), or a field of a rule, as JSON that `from_json` reads."""
     if isinstance(value, JSON_SCALARS):
         return value
     if isinstance(value, Tensor):
@@ -81,7 +81,7 @@ def to_json(value: object, table: TensorTable) -> Json:
 
 
 def parts_of(rule: object) -> dict[str, object]:
-    """Return, by name, the values that define a rule: dataclass fields or attributes."""
+    """Return, by name, the values that define a score, mask, bias or normaliser: dataclass fields or attributes."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
     module_attributes = vars(nn.Module())
@@ -89,7 +89,7 @@ def parts_of(rule: object) -> dict[str, object]:
 
 
 def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
-    """Return a rule, or a field of one, from its JSON, as `to_json` wrote it."""
+    """Return a rule (score, mask, bias or normaliser), or a field of a rule, from the JSON that `to_json` wrote."""
     if isinstance(document, JSON_SCALARS):
         return document
     if "tensor" in document:
@@ -116,7 +116,7 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
 
 @cache
 def rule_classes() -> dict[str, type]:
-    """Return, by name, the classes of rules that a trace file may contain."""
+    """Return, by name, the classes of scores, masks, biases and normalisers that a trace file may contain."""
     for package in (masks, normalise, scores):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):

@@ -30,7 +30,7 @@ def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callabl
 def states_from_json(
     document: Json, tensors: Mapping[str, Tensor], attended: Mapping[str, Mapping[int, Attended]]
 ) -> dict[str, dict[int, LayerStates]] | None:
-    """Return the vectors of all tokens in each layer from JSON, as `states_to_json` wrote it; None if it has none.
+    """Return the vectors of all tokens in each layer from the JSON of `states_to_json`; None if `document` is None.
 
     `attended` has the attention call of each layer, whose sizes the vectors must fit.
     """

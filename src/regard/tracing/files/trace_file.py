@@ -152,7 +152,7 @@ def attended_from_json(
 
 
 def sources_to_json(sources: Mapping[int, tuple[Token, ...]] | None) -> Json:
-    """Return the tokens of each encoder layer as JSON, each sequence of tokens once; None if `sources` is None."""
+    """Return the tokens of each encoder layer as JSON; equal sequences are stored once. None if `sources` is None."""
     if sources is None:
         return None
     stages = list(dict.fromkeys(sources.values()))
@@ -262,6 +262,6 @@ def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     call = Call.of(query, key, value, *(from_json(document[name], tensors) for name in ("score", "mask", "normalise")))
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
-    # some damaged scores, masks and normalisers raise an error only when weights are computed
+    # compute one row: some scores, masks and normalisers of a damaged file raise an error only when they are used
     weights_of(call, call.grid.whole().part(queries=range(1)))
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])

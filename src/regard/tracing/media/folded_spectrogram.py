@@ -1,7 +1,7 @@
 """The spectrogram that CLAP reads as a picture, and the place of each patch in it.
 
-CLAP's audio encoder is a Swin Transformer (HTS-AT). It cuts the spectrogram [bands frames] into parts of the time, and
-puts them below each other, so that they form a square, which is divided into patches and windows:
+CLAP's audio encoder is a Swin Transformer (HTS-AT). It cuts the spectrogram [bands frames] into time spans ("parts"),
+and puts them below each other. They form a square, which is divided into patches and windows:
 
     row of the square = part · (rows of patches in a part) + row in the part, the lowest bands first
 
@@ -37,8 +37,8 @@ def folded_tokens(
 ) -> Tokens:
     """Return the tokens of one layer of CLAP's audio encoder, row by row of the square that the spectrogram becomes.
 
-    `n_parts` parts of the time are below each other in the square; `seconds` is the whole time. `grids` is that of the
-    square. `n_sequences` and `n_tokens`, arguments of every `Media.source_of`, are not used.
+    The square consists of `n_parts` time spans of the spectrogram, below each other, `seconds` long together.
+    `grids` is the grid of patches in the square. `n_sequences` and `n_tokens` (see `Media.source_of`) are not used.
     """
     assert grids is not None
     (rows, columns), (padded_rows, padded_columns) = grids

@@ -39,8 +39,8 @@ class Media:
         images: the pictures or frames after the processor's resizing and cropping, with numbers from 0 to 1.
         spectrogram: the spectrogram of the recording; None for a picture, and for models that read the waveform.
         source_of: returns the tokens of the encoder, given the number of sequences that it reads, the number of tokens
-            in each, and the grid of patches of the layer; the grid is None if all layers have the same, unlike those of
-            Swin.
+            in each, and the grid of patches in the layer. The grid is None in models whose layers all have the same
+            grid; in Swin, it differs from stage to stage.
         target: the tokens of the decoder, or of the language model; empty for a model with neither.
     """
 
@@ -73,7 +73,7 @@ def read_pictures(
             raise InputError(f"{type(model).__name__} reads {name}s without a text; leave the text out.")
         given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
     encoded = processed(processor, **given)
-    # in MLlama the text has one token for each picture, and attends to the patches by cross-attention
+    # in MLlama, no token of the text stands for a patch: the text attends to the patches by cross-attention
     positions = [] if "cross_attention_mask" in encoded else media_positions(model.config, encoded, name)
     layout = layout_of(model, processor, encoded, pictures, len(positions))
     if fps is not None:
@@ -105,8 +105,8 @@ def layout_of(
 ) -> PictureLayout:
     """Return the pictures as the model reads them, and the patch that each token of the model stands for.
 
-    `encoded` is the output of the processor, given the single `pictures` (empty for a video). `n_image_tokens` is the
-    number of tokens in the text that stand for parts of pictures.
+    `encoded` is the processor's output for the list `pictures` (empty for a video). `n_image_tokens` is the number of
+    tokens in the text that stand for parts of pictures.
     """
     config, patch = model.config, patch_size(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
@@ -146,7 +146,7 @@ def encoder_tokens(
     """Return the tokens of the vision model: in each sequence that it reads, extra tokens, then a token for each patch.
 
     A token attends only to tokens of its own sequence. `grids` is the grid of patches of one layer, in a model whose
-    layers have different grids; None = that of `layout`.
+    layers have different grids; None = the grids of `layout`.
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
@@ -167,7 +167,7 @@ def encoder_tokens(
 
 
 def patch_token(patch: Patch | str, several: bool) -> Token:
-    """Return the token of a patch: "2,3" in row 2 and column 3, "1:2,3" in picture 1 of `several`, "thumbnail 2,3".
+    """Return the token of a patch: "2,3" (row 2, column 3), "1:2,3" (in picture 1, if `several`) or "thumbnail 2,3".
 
     A str in place of a patch is the text of a token that stands for no patch.
     """

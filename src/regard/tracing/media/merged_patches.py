@@ -20,7 +20,7 @@ from regard.tracing.tokens.places import Patch, PatchGrid
 
 
 def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return the `PictureLayout` of such a model, from its vision configuration and the output of its processor."""
+    """Return the `PictureLayout` of a model like Qwen2-VL, from its vision configuration and its processor's output."""
     is_video = "video_grid_thw" in encoded
     pixels = encoded["pixel_values_videos" if is_video else "pixel_values"]
     shapes = encoded["video_grid_thw" if is_video else "image_grid_thw"].tolist()
@@ -49,10 +49,10 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
 def frames_of(
     pixels: Float[Tensor, "patches numbers"], rows: int, merge: int, patch_size: int, n_times: int = 1
 ) -> Float[Tensor, "frames 3 height width"]:
-    """Return the frames of a video, or one picture, put together from patches in the order of the processor.
+    """Return the frames of a video, or a picture, put together from the patches that the processor returned.
 
-    There are `rows` rows of squares of merge × merge patches. At each place of the video, `n_times` patches follow one
-    another in time; 1 for a picture.
+    `rows` counts squares of merge × merge patches. `n_times` is the number of patches that follow one another in time;
+    1 for a picture.
     """
     return rearrange(
         pixels,

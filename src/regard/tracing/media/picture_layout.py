@@ -61,9 +61,9 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
-    Such a model merges 2 × 2 patches to one from stage to stage; `patch_size` is the side length in pixels before that.
-    A patch may extend beyond the picture, at the right or the bottom. `grid` is (rows, columns) of patches, `padded`
-    (rows, columns) with padding, which is at the right and the bottom.
+    Such a model merges 2 × 2 patches to one from stage to stage. `grid` is (rows, columns) of patches in this layer;
+    `padded` also counts the padding at the right and the bottom. `patch_size` is the side length of a patch in the
+    first layer, in pixels. A patch may extend beyond the picture, at the right or the bottom.
     """
     side, (rows, columns) = patch_size, grid
     height, width = layout.images[0].shape[1:]
@@ -105,14 +105,14 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
-    """Return, for each picture, the grid that its image tokens form in the text: that of the patches, or a coarser one.
+    """Return, for each picture, the grid that its tokens form in the text: the grid of patches, or a coarser grid.
 
     `n_image_tokens` is the number of image tokens for all pictures together; 0 = there is no text.
     """
     if n_image_tokens == 0:
         return []
     n_patches = sum(grid.rows * grid.columns for grid in grids)
-    # a token stands for factor × factor patches, or the tokens of each picture form a grid of side × side
+    # two ways of merging are tried: factor × factor patches to one token, or all patches to side × side tokens
     factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
     if not any(hasattr(config, name) for name in LATENT_CONFIGS):
         if n_image_tokens * factor**2 == n_patches and all(

@@ -1,4 +1,4 @@
-"""Encodes recordings as input tensors, and makes a token for each of many equal parts of the time.
+"""Encodes recordings as input tensors, and makes a token for each frame: one of many equal time spans.
 
 A model such as Whisper reads a fixed length of 30 seconds: a shorter recording is followed by silence. The frames of
 the silence have `recorded` False; views show them as one token, SILENCE.
@@ -102,7 +102,7 @@ def time_and_spectrogram(
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
-    """Join the frames after the end of a recording to one token; return the tokens, and the old positions of each."""
+    """Join the frames after the end of a recording to one token; return new tokens and the old positions of each."""
     recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
     groups = [range(i, i + 1) for i in recorded]
     kept = tuple(tokens[i] for i in recorded)

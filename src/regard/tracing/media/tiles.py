@@ -36,7 +36,7 @@ class TiledPicture:
     patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
-        """Return one grid of patches over all tiles; merge × merge patches of a tile count as one patch."""
+        """Return the grid of patches of the whole picture; merge × merge patches of a tile count as one patch."""
         cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
@@ -53,10 +53,10 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches of the thumbnail; merge × merge patches of it count as one patch.
+        """Return the patches of the thumbnail, which is one tile; merge × merge of its patches count as one patch.
 
-        `margin` is the height of the margin above (and below) the picture, and the width of that at its left (and
-        right), in pixels.
+        `margin` is the height of the margins above and below the picture, and the width of the margins beside it, in
+        pixels.
         """
         cells, (top, left) = self.side // self.patch_size // merge, margin
         grid = PatchGrid(
@@ -114,7 +114,7 @@ def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list
 def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> list[tuple[int, int]]:
     """Return the rows and columns of tiles into which a processor such as InternVL's cuts each picture.
 
-    Their ratio is nearest to the ratio of the picture's height and width. `side` is the side length of a tile in
+    The ratio rows : columns is nearest to the picture's ratio height : width. `side` is the side length of a tile in
     pixels.
     """
     from transformers.image_utils import get_image_size, to_numpy_array
@@ -144,8 +144,8 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
     Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
     tiles, between two margins. The patches of the margins have no tokens in the text.
 
-    This is also the layout of LLaVA-OneVision, with two differences: several pictures are not cut, each is one
-    tile; and the patches of a single picture that has more than the limit are interpolated to fewer tokens.
+    This is also the layout of LLaVA-OneVision, with two differences. If it reads several pictures, each is one tile. If
+    a picture has more patches than its `vision_aspect_ratio` allows, they are interpolated to fewer tokens.
     """
     from transformers.image_processing_utils import select_best_resolution
 
@@ -217,8 +217,7 @@ def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[flo
     """Return the height of the margin above a picture, and the width of the margin beside it, in a rectangle.
 
     The picture is made as large as fits into the rectangle with its proportions kept, and lies in the middle. `size` is
-    the height and width of the picture, `full` that of the rectangle; `rounded` rounds as the processor or the model
-    does.
+    (height, width) of the picture, `full` of the rectangle; `rounded` rounds the scaled lengths.
     """
     scale = min(full[0] / size[0], full[1] / size[1])
     filled = (min(rounded(length * scale), limit) for length, limit in zip(size, full, strict=True))

@@ -10,10 +10,7 @@ from regard.errors import InputError, reason
 
 
 def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
-    """Read a WAV file of 16 bits.
-
-    Return the samples, mean of all channels, from -1 to 1, and their number per second.
-    """
+    """Read a WAV file of 16 bits; return the samples (the mean of all channels, -1 to 1) and the samples per second."""
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav"
     try:
         with wave.open(str(path), "rb") as file:

@@ -81,7 +81,7 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
 PICTURE_CALL = "give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE"
 RECORDING_CALL = "give it a recording: regard.trace(model, audio=wave), or regard look --audio FILE"
 MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "input_features": RECORDING_CALL}
-"""For models that read no text, by the name of their main input: how to trace such a model, for the error message."""
+"""Advice on models that read no text, by the name of their main input; `check_reads_text` puts it into its error."""
 
 
 def check_reads_text(model: "PreTrainedModel") -> None:

@@ -16,7 +16,7 @@ class Prompt:
     """The input text of a model.
 
     `ids` are the token ids that the user gave, whose text is `text`; None = the tokenizer has to encode `text`.
-    `has_special_tokens`: whether `text` already contains all special tokens, as that of a chat does.
+    `has_special_tokens`: whether `text` already contains all special tokens, as the text of a chat does.
     """
 
     text: str

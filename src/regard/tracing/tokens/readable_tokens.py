@@ -82,7 +82,7 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
-    """Return the text in a token's span (start and end); None if it is empty or shared with a neighbour."""
+    """Return the text in the span of the token at `position`; None if it is "" or a neighbour's span overlaps."""
     start, end = spans[position]
     neighbours = [spans[other] for other in (position - 1, position + 1) if 0 <= other < len(spans)]
     shared = any(first < end and start < last for first, last in neighbours)

@@ -53,7 +53,7 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the tokens that a text names; the first criterion below that finds any counts.
+    """Return the positions of the tokens that a text names, by the first criterion below that a token meets.
 
     "[UNK:🙂]" is a token that stands for the letters 🙂, which the vocabulary lacks.
     """
@@ -68,7 +68,7 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
 
 
 def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the texts of the first consecutive tokens that spell `word` when joined, ignoring case; [] if none do."""
+    """Return the texts of the first consecutive tokens that spell `word` when joined, ignoring case; [] = no such."""
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):

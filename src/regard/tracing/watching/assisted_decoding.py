@@ -20,7 +20,7 @@ from regard.attention.scores.dot import ScaledDot
 
 @cache
 def divide_patterns_by_token() -> None:
-    """Make the function of transformers that divides attentions by token return patterns for patterns."""
+    """Extend transformers' _split_model_outputs, which divides attention tensors by token: it divides patterns, too."""
     from transformers.generation import utils
 
     divide = utils._split_model_outputs
@@ -34,7 +34,7 @@ def divide_patterns_by_token() -> None:
 
 
 class Divisible:
-    """A pattern whose parts `[..., queries, keys]` are patterns."""
+    """Wraps a pattern: indexing by [..., queries, keys], as transformers does, then gives a pattern, not weights."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern, self.shape = pattern, pattern.shape
@@ -44,7 +44,7 @@ class Divisible:
 
 
 def part_of(pattern: Pattern, queries: slice, keys: slice) -> Pattern | Tensor:
-    """Return `pattern[..., queries, keys]` as a pattern; as a tensor if the queries may attend to other keys too.
+    """Return `pattern[..., queries, keys]` as a pattern, or as weights if a query may attend to keys outside of `keys`.
 
     `keys` starts at 0.
     """

@@ -49,8 +49,8 @@ class KindOfPath:
 def is_causal(model: nn.Module) -> bool:
     """Return whether a model without an encoder uses causal attention.
 
-    It does if one of its modules has is_causal=True. If no module has this attribute, it does if transformers lists its
-    config.model_type among the causal language models, but not among the masked language models.
+    True if one of its modules has is_causal=True. Otherwise, True if transformers lists the model's config.model_type
+    among the causal language models, and not among the masked language models.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):
         return True

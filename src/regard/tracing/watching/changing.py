@@ -1,8 +1,8 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `attend` and of F.scaled_dot_product_attention. If a change applies to the
-calling layer, `attend` is called instead, with a changed score and mask, and outputs of heads are replaced in its
-result. Other calls are unchanged.
+A `TorchFunctionMode` receives every call of `regard.attend` and of F.scaled_dot_product_attention. If a change names
+the calling layer, `regard.attend` computes the call with a changed score and mask, and outputs of heads are replaced in
+the result. Other calls are unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 
 def check_change(change: Change, only_kind: str | None) -> None:
-    """Raise an error unless an object is a change whose tokens are positions and whose heads have a known kind.
+    """Raise an error if an object is not a change, gives a token by its text, or leaves the kind of its heads open.
 
     `only_kind` is the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
     """
@@ -127,7 +127,7 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Return the result of `attend` with the changes applied; None if no change concerns the layer of the call."""
+        """Compute a call with the changes applied, and return the result; None if no change names the calling layer."""
         path = self.running.path
         kind, layer = self.kind_of(path), layer_of(path) or 0  # a module whose path has no number counts as layer 0
         self.layers.setdefault(kind, set()).add(layer)
@@ -181,7 +181,7 @@ class AttentionChanger(TorchFunctionMode):
 
 
 def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
-    """Return whether a query of a `Cut` may attend to its key in an attention call before anything is cut.
+    """Return whether an attention call, before any change, lets a query of a `Cut` attend to the key of the `Cut`.
 
     `first_query` is the position in the text of the first query of the call.
     """

@@ -72,13 +72,13 @@ def flex_call(
     score_buffers: tuple[Any, ...] = (),
     mask_buffers: tuple[Any, ...] = (),
 ) -> Call:
-    """Return the `Call` for a call of FlexAttention, given the arguments of the torch operation that it runs."""
+    """Return the `Call` for a FlexAttention call; the arguments are those of torch.ops.higher_order.flex_attention."""
     score = FlexScore(score_mod, score_buffers, scale)
     return Call.of(query, key, value, score, FlexMask(block_mask[-1], mask_buffers), Softmax())
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:
-    """Return the indices of the batch items, heads, queries and keys of a tile, as 1-D tensors."""
+    """Return the indices of the batch items, heads, queries and keys in `tile` (a block of weights), as 1-D tensors."""
     return [tile.along(axis, device).flatten() for axis in range(4)]
 
 

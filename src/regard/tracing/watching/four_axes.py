@@ -1,4 +1,4 @@
-"""Reshapes attention tensors of other models to [batch heads queries keys] or [batch heads tokens width]."""
+"""Reshapes attention tensors with any leading axes to [batch heads queries keys] or [batch heads tokens width]."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from torch import Tensor
 
 
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
-    """Return a tensor that broadcasts to weights [*lead, rows, columns], reshaped to [batch heads rows columns].
+    """Reshape a tensor that broadcasts to [*lead, rows, columns] to [batch heads rows columns].
 
-    If `lead` has two axes, they are batch and heads. Otherwise the leading axes are joined to one axis of size batch ·
-    heads, and this axis is split into batch and heads. If `n_heads` is None (unknown), the last of several leading axes
-    is the heads; a single leading axis is the batch, with one head.
+    Two leading axes are batch and heads. Otherwise, all leading axes are joined to one axis batch · heads, which is
+    split by `n_heads`. If `n_heads` is None (unknown), the last of several leading axes is the axis of heads, and a
+    single leading axis is the batch, with one head.
 
     >>> import torch
     >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape

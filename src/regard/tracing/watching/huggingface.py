@@ -2,14 +2,14 @@
 
 transformers calls one attention function for every layer, and puts its second return value, unchanged, into
 outputs.attentions. regard's attention function runs a fused kernel, and returns a `Pattern` as the second value. regard
-also registers a mask function under the same name, since transformers passes no masks to attention without one.
+also registers a mask function under the same name; without a mask function, transformers would pass no masks.
 
 regard registers two attention functions, because models use masks in two ways:
 
     SDPA     for models written for PyTorch's scaled_dot_product_attention: masks are boolean, and a module with
              causal attention gets no mask if there is no padding
-    EAGER    for models written only for eager attention: masks are floats that are added to the scores, include
-             causality, and may include a bias
+    EAGER    for models written only for eager attention: masks are floats that are added to the scores; they are
+             causal already, and may include a bias
 """
 
 import copy
@@ -70,7 +70,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """Do what `install` does, but without its warnings."""
+    """Make a model compute its attention through regard, as `install` does, but without warnings."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -189,7 +189,7 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
-    It does if it supports SDPA, or if it supports FlexAttention and all its attention modules have is_causal=True.
+    True if the model supports SDPA, or if it supports FlexAttention and all its attention modules have is_causal=True.
     Gemma 2 and gpt-oss, for example, do not support SDPA because they need softcaps (scores limited by tanh) or sinks
     (extra scores in the softmax's denominator). regard supports both.
     """
@@ -256,7 +256,7 @@ def attention_forward(
         scaling: the number by which the dot products are multiplied; None = 1 / √d_key.
         is_causal: see `mask_and_bias`.
         position_bias: a bias that is added to the scores (T5).
-        softcap: the largest absolute value of a score, which tanh keeps below it (Gemma 2); None = no limit.
+        softcap: scores become softcap · tanh(scores / softcap), as in Gemma 2; None = they are not changed.
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
         indices: for each query, the indices of the keys to which it may attend (DeepSeek-V3.2); None = all keys.
     """
@@ -277,7 +277,7 @@ def attention_forward(
         only_chosen = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
         mask = only_chosen if mask is None else mask & only_chosen
     score = ScaledDot(scale=scaling, softcap=softcap, bias=bias)
-    # [:] makes a view of the sinks, which stays on its device when the model is moved to another device
+    # [:] makes a view: if the model is moved to another device, the pattern's sinks stay on the device of its keys
     normalise = Softmax(sinks=None if s_aux is None else s_aux[:])
     attended = attend(query, key, value, score=score, mask=mask, normalise=normalise, dropout=dropout)
     attended = SHARING.setdefault(module, Sharing()).shared(attended)

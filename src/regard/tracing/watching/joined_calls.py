@@ -107,8 +107,7 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
     """Join the statistics of all items of several batches to those of one sequence.
 
     A pooled map keeps its numbers of rows and columns, so that each of its entries covers more queries and keys than
-    before. If sums over groups of keys were requested, a group of keys in the sequence has the keys of the group in
-    every item.
+    before. If sums over groups of keys were requested, group g of the sequence has the keys of group g of every item.
     """
     stored = [pattern.stored_statistics for pattern in patterns]
     calls = [call for pattern in patterns if isinstance(call := pattern.call, ForgottenCall)]
@@ -156,9 +155,9 @@ def map_of_one_sequence(
     """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
     A pooled map has one number for each block of weights (queries × keys). The result has as many rows and columns as
-    the map of one item, and larger blocks: of the rows of all n maps, one map after another, n successive rows become
-    one row. This is exact, because query i of `queries` queries is in row i · rows // queries of a map of `rows` rows.
-    Columns are joined in the same way. `grid` has the sizes of one item.
+    the map of one item. If the maps of all n items are written below each other, n successive rows become one row of
+    the result. This is exact: query i of `queries` queries is in row i · rows // queries of a map of `rows` rows. The
+    columns are joined in the same way. `grid` has the sizes of one item.
     """
     n_items, n_heads, rows, columns = pooled.shape
 

@@ -44,8 +44,8 @@ class LayerCall:
     """One forward call of a layer.
 
     Its input `before` and its output `after` are None if they were not found, or if the layer is still running.
-    `outputs` has, by path, the outputs of the linear layers inside the layer that have the shape of `before`, the
-    latest last.
+    `outputs` has, by path, the output of each linear layer inside the layer, if the output has the shape of `before`;
+    the latest is the last.
     """
 
     before: Tensor | None = None
@@ -60,8 +60,8 @@ class StateRecorder:
     Attributes:
         watched: the attention calls recorded so far, the latest last.
         running: the forward calls of the layers that are running, the innermost last.
-        projected: for each attention call, by the id of its `Attended`: the path and the module of its output
-            projection, the output of this module, and the forward call of the layer that contains this module.
+        projected: by id(Attended) of each attention call: the path, the module and the output of its output projection,
+            and the forward call of the layer around it.
     """
 
     watched: Watched
@@ -75,10 +75,10 @@ class StateRecorder:
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Store the output of a linear layer whose input is the latest context: it is the output projection.
+        """Store the output of a linear layer; if its input is the latest context, it is the output projection.
 
-        The output of any other layer is stored if it has the shape of the running layer's input, since it may be that
-        of the feed-forward network.
+        The output of any other linear layer is stored if it has the shape of the input of the Transformer layer: this
+        linear layer may be the last of the feed-forward network.
         """
         if not args or not isinstance(output, Tensor):
             return
@@ -122,7 +122,7 @@ class StateRecorder:
         return others[-1] if others else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
-        """Return the paths of the modules whose vectors `states_of` returns."""
+        """Return the paths of the layer that made an attention call, and of the parts of this layer."""
         self.states_of(step)  # raises StatesNotFoundError if a part of the layer was not found
         projection, *_ = self.projected[id(step.attended)]
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
@@ -154,7 +154,7 @@ def layer_output(output: Any) -> Tensor | None:
 def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
     """Record the vectors of each layer of a model inside a `with` block.
 
-    `watched` is the record of a `regard.watching` block of the same model, which must be active.
+    `watched` is the record of a `regard.watching` block of the same model; this block must be active.
     """
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:

@@ -18,7 +18,7 @@ MULTIPLICATIONS = ("mul", "rmul", "multiply")
 
 
 class MatrixChains:
-    """Stores the tensors that may be attention weights: products of two tensors, and later steps of their chains."""
+    """Stores the tensors that may be attention weights: products of two tensors, and tensors computed from them."""
 
     def __init__(self) -> None:
         self.from_products: Any = WeakTensorKeyDictionary()
@@ -26,10 +26,10 @@ class MatrixChains:
         """For each result of left * right, of which `sum` makes a product: whether a factor is in `from_products`."""
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """Return whether a call of a torch function ends a chain: it multiplies a stored tensor by another one.
+        """Return whether a torch call multiplies a stored tensor (a product, or made from a product) by another tensor.
 
-        If the call begins or continues a chain, its result is stored in `from_products`. A product with a parameter of
-        the model neither begins nor ends a chain.
+        Otherwise, the result is stored if it is a product of two tensors, or made from a stored tensor. A product with
+        a parameter of the model does not count.
         """
         name = getattr(func, "__name__", "").strip("_")
         is_product, multiplies = name in PRODUCTS, name in MULTIPLICATIONS

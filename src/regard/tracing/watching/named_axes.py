@@ -43,21 +43,21 @@ class Named:
         tensor = tensor.permute([axes.index(axis) for axis in wanted if axis in axes])
         return tensor[tuple([slice(None) if axis in axes else None for axis in wanted])]
 
-    def regrouped(self, change: "Regrouping", limit: int) -> "Named | None":
-        """Return the tensor with the axes `change.old` replaced by `change.new`; itself if it has none of them.
+    def regrouped(self, regrouping: "Regrouping", limit: int) -> "Named | None":
+        """Return the tensor after its axes `regrouping.old` are joined or split to the axes `regrouping.new`.
 
-        Return None if the tensor would have to be repeated to more than `limit` numbers.
+        The tensor is expanded along the old axes that it lacks; None if it would get more than `limit` numbers.
         """
-        if not any(axis in self.axes for axis in change.old):
+        old, new = regrouping.old, regrouping.new
+        if not any(axis in self.axes for axis in old):
             return self
-        rest = [axis for axis in self.axes if axis not in change.old]
-        tensor = self.arranged([*change.old, *rest])
+        rest = [axis for axis in self.axes if axis not in old]
+        tensor = self.arranged([*old, *rest])
         assert tensor is not None
-        expanded = tensor.expand(*change.old_sizes, *tensor.shape[len(change.old) :])
+        expanded = tensor.expand(*regrouping.old_sizes, *tensor.shape[len(old) :])
         if expanded.shape != tensor.shape and expanded.numel() > limit:
             return None
-        regrouped = expanded.reshape(*change.new_sizes, *expanded.shape[len(change.old) :])
-        return Named(regrouped, (*change.new, *rest))
+        return Named(expanded.reshape(*regrouping.new_sizes, *expanded.shape[len(old) :]), (*new, *rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class Regrouping:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """An operation that moves numbers and changes none, described by the axes of its result and by regrouped axes."""
+class AxesChange:
+    """How a view, transpose or expansion changes axes: the axes of its result, and which axes it joins or splits."""
 
     axes: Axes
     regroupings: tuple[Regrouping, ...] = ()
 
 
-def view(axes: Axes, old: torch.Size, new: torch.Size) -> Move:
-    """Return the `Move` from a tensor to one of another shape with the same numbers in the same order.
+def view(axes: Axes, old: torch.Size, new: torch.Size) -> AxesChange:
+    """Return how tensor.view(new) changes the axes of a tensor of the shape `old`.
 
     >>> view(("b", "q", "k"), torch.Size([3, 1, 5]), torch.Size([3, 5])).axes
     ('b', 'k')
@@ -109,22 +109,22 @@ def view(axes: Axes, old: torch.Size, new: torch.Size) -> Move:
             old_part, new_part = slice(first_old, i), slice(first_new, j)
             regroupings.append(Regrouping(axes[old_part], tuple(old[old_part]), names, tuple(new[new_part])))
             new_axes.extend(names)
-    return Move(tuple(new_axes), tuple(regroupings))
+    return AxesChange(tuple(new_axes), tuple(regroupings))
 
 
-def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Move:
-    """Return the `Move` of a function that permutes the axes of its first argument and adds axes of size 1.
+def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> AxesChange:
+    """Return how a function such as torch.permute or torch.unsqueeze changes the axes of its first argument.
 
-    The function is called on a small tensor whose axes have different sizes.
+    The function is called on a tensor whose axes have different sizes; the sizes of the result tell its axes.
     """
     permuted = func(torch.empty(*range(2, len(axes) + 2), device="meta"), *args, **kwargs)
-    return Move(tuple([new_axis() if size == 1 else axes[size - 2] for size in permuted.shape]))
+    return AxesChange(tuple([new_axis() if size == 1 else axes[size - 2] for size in permuted.shape]))
 
 
-def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> Move | None:
-    """Return the `Move` that repeats a tensor of shape `old` to the shape `new`; None if `old` does not broadcast."""
+def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> AxesChange | None:
+    """Return how tensor.expand(new) changes the axes of a tensor of shape `old`; None if `old` does not broadcast."""
     n_more = len(new) - len(old)
     if n_more < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_more:], strict=True)):
         return None
     kept = [axis if new[n_more + i] == old[i] else new_axis() for i, axis in enumerate(axes)]
-    return Move((*[new_axis() for _ in range(n_more)], *kept))
+    return AxesChange((*[new_axis() for _ in range(n_more)], *kept))

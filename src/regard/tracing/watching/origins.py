@@ -1,4 +1,4 @@
-"""How a tensor of a model was computed, if it is attention scores, attention weights, or a step towards contexts."""
+"""Records of how a tensor was computed: attention scores, attention weights, or another step of attention."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.tracing.watching.named_axes import Axes, Axis, Move, Named
+from regard.tracing.watching.named_axes import Axes, AxesChange, Axis, Named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
+class ScoreOrigin:
     """How attention scores were computed: scale · left · right, summed over `summed`, + bias; -∞ where `keep` is False.
 
     Attributes:
@@ -36,24 +36,24 @@ class Product:
 
     @property
     def features(self) -> frozenset[Axis]:
-        """The axes of the scores that come from parameters of the model."""
+        """The axes of each factor (`left`, `right`) that is a parameter of the model."""
         parts = [part for part in (self.left, self.right) if is_parameter(part.tensor)]
         return frozenset(axis for part in parts for axis in part.axes)
 
-    def moved(self, move: Move, limit: int) -> "Product | None":
-        """Return the `Product` of the scores after a move; None if it repeats a part to more than `limit` numbers."""
+    def after(self, change: AxesChange, limit: int) -> "ScoreOrigin | None":
+        """Return the origin after a change of axes; None if it would expand a tensor to more than `limit` numbers."""
         parts: dict[str, Any] = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
-        for change in move.regroupings:
-            parts = {name: part and part.regrouped(change, limit) for name, part in parts.items()}
+        for regrouping in change.regroupings:
+            parts = {name: part and part.regrouped(regrouping, limit) for name, part in parts.items()}
             if any(parts[name] is None for name in parts if getattr(self, name) is not None):
                 return None
-        return replace(self, axes=move.axes, **parts)
+        return replace(self, axes=change.axes, **parts)
 
-    def with_bias(self, bias: Tensor) -> "Product":
+    def with_bias(self, bias: Tensor) -> "ScoreOrigin":
         return replace(self, bias=self.combined(self.bias, bias, Tensor.add))
 
-    def masked(self, keep: Tensor, *, is_finite: bool) -> "Product":
-        """Return the `Product` of scores that are -∞, or a large negative number, where `keep` is False."""
+    def masked(self, keep: Tensor, *, is_finite: bool) -> "ScoreOrigin":
+        """Return the origin of the scores masked where `keep` is False: with -∞, or (`is_finite`) with a number."""
         return replace(
             self, keep=self.combined(self.keep, keep, Tensor.logical_and), is_finite=is_finite or self.is_finite
         )
@@ -67,8 +67,8 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Projected:
-    """A tensor that a layer with parameters computed, or one with the same axes computed from it.
+class FeatureOrigin:
+    """The output of a layer with parameters (such as nn.Linear), or a tensor of the same shape made from the output.
 
     `features` are the axes that come from the parameters: a softmax over one of them gives no attention weights.
     """
@@ -76,18 +76,18 @@ class Projected:
     axes: Axes
     features: frozenset[Axis]
 
-    def moved(self, move: Move, limit: int) -> "Projected":
-        regrouped = {name for change in move.regroupings if self.features & {*change.old} for name in change.new}
-        return Projected(move.axes, self.features | regrouped)
+    def after(self, change: AxesChange, limit: int) -> "FeatureOrigin":
+        regrouped = {name for one in change.regroupings if self.features & {*one.old} for name in one.new}
+        return FeatureOrigin(change.axes, self.features | regrouped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Normalised:
+class WeightOrigin:
     """How attention weights were computed: as the softmax of `scores` over the axis `keys`.
 
     Attributes:
-        scores: the input of the softmax. One column may be sinks (extra scores in the softmax's denominator), the last
-            column if `product` is not None.
+        scores: the input of the softmax. Sinks (extra scores in the softmax's denominator) are one more column; once
+            `product` is known, this column is the last.
         product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
         with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
             when this column is cut off. None = the weights have no such column.
@@ -98,42 +98,42 @@ class Normalised:
     axes: Axes
     keys: Axis
     scores: Named
-    product: Product | None
-    with_sinks: Product | None = None
+    product: ScoreOrigin | None
+    with_sinks: ScoreOrigin | None = None
     of_parameters: bool = False
 
-    def moved(self, move: Move, limit: int) -> "Normalised | None":
-        """Return the weights after a move; None if the move joins or splits the axis of the keys."""
+    def after(self, change: AxesChange, limit: int) -> "WeightOrigin | None":
+        """Return the origin after a change of axes; None if the change joins or splits the axis of the keys."""
         scores: Named | None = self.scores
-        for change in move.regroupings:
-            if self.keys in change.old or scores is None:
+        for regrouping in change.regroupings:
+            if self.keys in regrouping.old or scores is None:
                 return None
-            scores = scores.regrouped(change, limit)
+            scores = scores.regrouped(regrouping, limit)
         if scores is None:
             return None
-        product, with_sinks = (part and part.moved(move, limit) for part in (self.product, self.with_sinks))
-        return replace(self, axes=move.axes, scores=scores, product=product, with_sinks=with_sinks)
+        product, with_sinks = (part and part.after(change, limit) for part in (self.product, self.with_sinks))
+        return replace(self, axes=change.axes, scores=scores, product=product, with_sinks=with_sinks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Multiplied:
-    """A product of weights with values, number by number, of which a sum over the keys gives contexts.
+class WeightedValues:
+    """The elementwise product weights * values, of which the sum over the keys is the attention context.
 
-    An axis of one factor that was repeated for the other has the name None.
+    An axis along which `weights` or `value` is only repeated has the name None there.
     """
 
     axes: Axes
-    origin: Normalised
+    origin: WeightOrigin
     weights: Named
     value: Named
 
-    def moved(self, move: Move, limit: int) -> None:
+    def after(self, change: AxesChange, limit: int) -> None:
         return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """A `Product` whose tensors have the axes [... queries keys] or [... tokens width], or broadcast to them."""
+class ScoreInputs:
+    """What scores are computed from: query and key [... tokens width], bias and mask `keep` [... queries keys]."""
 
     query: Tensor
     key: Tensor
@@ -145,26 +145,25 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedSum:
-    """A product of weights and values that computed attention contexts.
+    """The matrix product weights @ value, which computed an attention context.
 
     Attributes:
-        scores: [... queries keys]; with one more column, the last, if there are sinks.
+        scores: [... queries keys]; sinks are one more column, the last.
         value: [... keys width]. context: [... queries width].
         product: how the scores were computed; None = this is unknown.
-        of_parameters: whether the weights may be those of a gate or a classifier (see `Normalised`).
-        one_query: whether the weights have no axis of queries, as for one query in each item of a batch.
+        of_parameters: whether the axis of the keys comes from parameters of the model (see `WeightOrigin`).
+        one_query: whether the weights have no axis of queries; each item of the batch then has one query.
     """
 
     scores: Tensor
     value: Tensor
     context: Tensor
-    product: Scored | None
+    product: ScoreInputs | None
     of_parameters: bool
     one_query: bool
 
 
-Origin = Product | Normalised | Projected | Multiplied
-"""How a tensor was computed: `Product` for attention scores, `Normalised` for attention weights."""
+Origin = ScoreOrigin | WeightOrigin | FeatureOrigin | WeightedValues
 
 
 def is_parameter(tensor: Tensor) -> bool:

@@ -1,6 +1,6 @@
-"""Recognises attention among the products of two tensors that are summed over an axis they share.
+"""Recognises attention scores and contexts among matrix products (matmul, baddbmm, einsum, or multiply and sum).
 
-The axes of a product are named by letters, as in an einsum, whichever function computes it.
+The axes of each product have names, as in an einsum.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.tracing.watching.named_axes import Axes, Axis, Named, new_axis
-from regard.tracing.watching.origins import Multiplied, Normalised, Origin, Product, Scored, WeightedSum
+from regard.tracing.watching.origins import Origin, ScoreInputs, ScoreOrigin, WeightedSum, WeightedValues, WeightOrigin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +21,7 @@ class Operation:
 
     Attributes:
         operands: the tensors among its arguments.
-        origins: by the `id` of each operand, how the operand was computed before this call, which may change it.
+        origins: by the `id` of each operand: how the operand was computed, as known before the call.
     """
 
     func: Any
@@ -35,8 +35,8 @@ class Operation:
 
 Number = int | float
 
-Found = Product | WeightedSum | None
-"""The result of a matrix product: scores (`Product`), contexts (`WeightedSum`), or neither (None)."""
+Found = ScoreOrigin | WeightedSum | None
+"""The result of a matrix product: scores (`ScoreOrigin`), contexts (`WeightedSum`), or neither (None)."""
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
@@ -49,10 +49,10 @@ def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
 
 def baddbmm_origin(
     op: Operation, bias: Tensor, left: Tensor, right: Tensor, *, beta: Number = 1, alpha: Number = 1
-) -> Product | None:
-    """Return the `Product` of torch.baddbmm, which computes beta · bias + alpha · left @ right."""
+) -> ScoreOrigin | None:
+    """Return how the result of torch.baddbmm was computed: beta · bias + alpha · left @ right."""
     product = matmul_origin(op, left, right)
-    if not isinstance(product, Product):
+    if not isinstance(product, ScoreOrigin):
         return None
     product = replace(product, scale=float(alpha))
     return product if beta == 0 else product.with_bias(bias if beta == 1 else beta * bias)
@@ -74,30 +74,31 @@ def spell_out(axes: str, n_axes: int) -> str:
     return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
 
 
-def multiplied(op: Operation, left: Any, right: Any) -> Multiplied | None:
-    """Return the `Multiplied` of a product of weights and values, number by number; None if neither is weights."""
-    weights, value = (left, right) if isinstance(op.origin_of(left), Normalised) else (right, left)
+def multiplied(op: Operation, left: Any, right: Any) -> WeightedValues | None:
+    """Return how left * right was computed; None if neither of them is attention weights."""
+    weights, value = (left, right) if isinstance(op.origin_of(left), WeightOrigin) else (right, left)
     origin = op.origin_of(weights)
-    if not isinstance(origin, Normalised) or not isinstance(value, Tensor) or value.numel() == 1:
+    if not isinstance(origin, WeightOrigin) or not isinstance(value, Tensor) or value.numel() == 1:
         return None
     axes = tuple([new_axis() for _ in op.result.shape])
-    of_weights, of_value = (shared_axes(axes, part.shape, op.result.shape) for part in (weights, value))
-    # An axis that was added after the softmax, and that the values have, only repeats the weights: it gets no name.
+    of_weights, of_value = (factor_axes(part.shape, axes, op.result.shape) for part in (weights, value))
+    # An axis that was added after the softmax only repeats the weights: it has no name if the values have it, too.
     both = zip(of_weights, origin.axes, strict=True)
     of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in both])
-    return Multiplied(axes, origin, Named(weights, of_weights), Named(value, of_value))
+    return WeightedValues(axes, origin, Named(weights, of_weights), Named(value, of_value))
 
 
-def shared_axes(axes: Axes, shape: torch.Size, full: torch.Size) -> Axes:
-    """Return the names of a factor's axes, given the axes of the product and their sizes; None where it is repeated."""
+def factor_axes(shape: torch.Size, axes: Axes, product_shape: torch.Size) -> Axes:
+    """Return the axes of a factor, given the axes and the shape of the product; None = the factor is repeated there."""
     n = len(shape)
-    return tuple([axis if old == new else None for axis, old, new in zip(axes[-n:], shape, full[-n:], strict=True)])
+    sizes = zip(axes[-n:], shape, product_shape[-n:], strict=True)
+    return tuple([axis if size == product_size else None for axis, size, product_size in sizes])
 
 
 def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> WeightedSum | None:
-    """Return the `WeightedSum` of a sum over the keys of weights · values; None for any other sum."""
+    """Return how the sum of weights * values over the keys was computed; None for any other sum."""
     origin = op.origin_of(product)
-    if not isinstance(origin, Multiplied) or dim is None:
+    if not isinstance(origin, WeightedValues) or dim is None:
         return None
     summed = {origin.axes[at] for at in ([dim] if isinstance(dim, int) else dim)}
     axes = [None if axis in summed else axis for axis in origin.axes if keepdim or axis not in summed]
@@ -105,28 +106,28 @@ def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = Fal
 
 
 def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> Found:
-    """Return the `WeightedSum` of a product of weights and values, or the `Product` of any other two tensors.
+    """Return a `WeightedSum` if the product is weights @ value; else a `ScoreOrigin`, since it may be scores.
 
-    Return None if the product is not summed over one axis of both. `axes` are those of the result, by letters.
+    Return None if the product does not sum over exactly one axis of both factors. `axes` are the axes of the product.
     """
     if any(len({*letters}) < len(letters) for letters in (left.axes, right.axes, axes)):
         return None
     for weights, value in ((left, right), (right, left)):
         origin = op.origin_of(weights.tensor)
-        if isinstance(origin, Normalised) and (found := weighted_sum(op, origin, weights, value, axes)) is not None:
+        if isinstance(origin, WeightOrigin) and (found := weighted_sum(op, origin, weights, value, axes)) is not None:
             return found
     summed = {*left.axes, *right.axes} - {*axes}
     if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
         return None
     names = {letter: new_axis() for letter in (*axes, *summed)}
     left, right = (Named(part.tensor, tuple([names[letter] for letter in part.axes])) for part in (left, right))
-    return Product(tuple([names[letter] for letter in axes]), left, right, names[summed.pop()])
+    return ScoreOrigin(tuple([names[letter] for letter in axes]), left, right, names[summed.pop()])
 
 
-def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
-    """Return the `WeightedSum` of weights and values; None unless they are summed over the keys, and nothing else.
+def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
+    """Return how a product of weights and values was computed; None if it does not sum over the keys alone.
 
-    The axes of the factors and of the result (`axes`) are letters; None = an axis of size 1.
+    `axes` are the axes of the product; its factors use the same names. None = an axis of size 1.
     """
     name_of = {letter: name for letter, name in zip(weights.axes, origin.axes, strict=True) if letter is not None}
     size_of = {letter: size for letter, size in zip(axes, op.result.shape, strict=True) if letter is not None}
@@ -142,32 +143,31 @@ def weighted_sum(op: Operation, origin: Normalised, weights: Named, value: Named
     values = value.arranged([*lead, *summed, *width])
     contexts = Named(op.result, axes).arranged([*lead, query, *width])
     lead_sizes, n_queries = [size_of[letter] for letter in lead], 1 if query is None else size_of[query]
-    # With a single key, the axis of keys has size 1, and may have been mistaken for another axis of size 1.
+    # With a single key, another axis of size 1 may have the name of the keys: it gets a new name.
     name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
     lead_names, query_name = [name_of[letter] for letter in lead], new_axis() if query is None else name_of[query]
     scores = origin.scores.arranged([*lead_names, query_name, origin.keys])
     if values is None or contexts is None or scores is None:
         return None
-    product = (
-        None if origin.product is None else scored(origin.product, lead_names, query_name, origin.keys, lead_sizes)
-    )
+    product = origin.product
+    inputs = None if product is None else score_inputs(product, lead_names, query_name, origin.keys, lead_sizes)
     return WeightedSum(
         scores=scores.expand(*lead_sizes, n_queries, -1),
         value=values.flatten(len(lead) + 1),
         context=contexts.flatten(len(lead) + 1),
-        product=product,
+        product=inputs,
         of_parameters=origin.of_parameters,
         one_query=query is None,
     )
 
 
-def scored(
-    product: Product, lead: Sequence[Axis], queries: Axis, keys: Axis, lead_sizes: Sequence[int]
-) -> Scored | None:
-    """Return a `Product` with its tensors arranged by queries and keys; None if one has an axis that does not fit.
+def score_inputs(
+    product: ScoreOrigin, lead: Sequence[Axis], queries: Axis, keys: Axis, lead_sizes: Sequence[int]
+) -> ScoreInputs | None:
+    """Return the inputs of the scores, with `lead` (axes of the sizes `lead_sizes`, such as batch and heads) in front.
 
-    Return None, too, if large negative numbers mask all keys of a query: the softmax still gives these keys weights.
-    `lead` are the leading axes of the scores, with the sizes `lead_sizes`.
+    Return None if a tensor has any other axis, or if large negative numbers mask all keys of a query: the softmax still
+    gives these keys weights.
     """
     query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)
     query_numbers, key_numbers = (
@@ -183,4 +183,4 @@ def scored(
     if product.is_finite and keep is not None and not bool(keep.any(dim=-1).all()):
         return None
     query_numbers = query_numbers.expand(*lead_sizes, *query_numbers.shape[-2:])
-    return Scored(query_numbers, key_numbers, product.scale, bias, keep, product.sinks)
+    return ScoreInputs(query_numbers, key_numbers, product.scale, bias, keep, product.sinks)

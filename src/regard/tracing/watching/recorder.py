@@ -57,19 +57,19 @@ The original passes only itself, as one operation, so the attention inside it co
 """
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
-"""Why no attention is recorded of a module that is named like attention or computes a chain of matrix products."""
+"""The reason in `Watched.unseen` for a module that is named like attention, or computes a chain of matrix products."""
 
 WEIGHTS_OF_PARAMETERS = (
     "its softmax is over features that a layer with parameters computes, as in a mixture of experts; give its class a "
     "name with Attention if it is attention"
 )
-"""Why no attention is recorded of a gate, a classifier, or attention whose scores do not depend on the keys."""
+"""The reason in `Watched.unseen` for a gate, a classifier, or attention whose scores do not depend on the keys."""
 
 SEVERAL_AXES = (
     "its weights have several axes without queries, such as batch, heads and windows; give the module its number of "
     "heads as n_heads"
 )
-"""Why no attention is recorded of a module in which each query may have its own keys."""
+"""The reason in `Watched.unseen` for a module whose weights have no axis of queries."""
 
 EVERY_LAYER = " It must fit every layer: leave groups out for a model such as Swin, whose layers have different keys."
 
@@ -81,11 +81,11 @@ class Recorder(TorchFunctionMode):
 
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
-        windows: the windows of layers that divide pictures, by path; statistics of such a layer are over all patches.
+        windows: by path of a layer that divides pictures into windows (as in Swin): these windows.
         n_calls: for each path, how many attention calls the module has made.
-        doubtful: by path, why a module that computed what may be attention was not recorded.
+        doubtful: by path of a module that may have computed attention: why its attention was not recorded.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
-        at_start: for each running module, the innermost last: n_calls.total() and n_recorded when it started.
+        at_start: for each running module, the innermost last: how many calls had been made and recorded at its start.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]) -> None:
@@ -134,8 +134,8 @@ class Recorder(TorchFunctionMode):
     def with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
         """Compute context and statistics of an attention call together, by regard's kernels.
 
-        Return None if these kernels do not support the call, if the call itself requests statistics, or if it is for
-        windows, whose statistics are computed when they are joined.
+        Return None if these kernels do not support the call, or if the call itself requests statistics. Return None for
+        a layer with windows, too: `record` joins the windows before it computes statistics.
         """
         if windows_around(self.windows, self.running.path) is not None:
             return None
@@ -148,7 +148,7 @@ class Recorder(TorchFunctionMode):
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):
-            # the caller then runs `func`, meets the same error in `attended`, and records the call in `unseen`
+            # after None, the caller runs `func`, and `attended` raises this error again: the call is listed as unseen
             return None
         self.check_ask(call.grid)
         if usable_engine(call, dropout, self.ask) is None:
@@ -210,7 +210,7 @@ class Recorder(TorchFunctionMode):
             self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
     def before_change(self, tensor: Tensor) -> None:
-        """Before `tensor` is changed in place, copy the context of the latest recorded call if it shares its memory."""
+        """Before `tensor` is changed in place, copy the latest recorded context if both share memory."""
         if not self.watched.steps:
             return
         latest = self.watched.steps[-1]

@@ -30,7 +30,7 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Read the attributes of the module first: layers may have different numbers of heads but share a config."""
+        """Return the numbers in the attributes of a module, or else in its config, which several layers may share."""
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)
@@ -43,7 +43,7 @@ class HeadCounts:
 class RunningModules:
     """A stack of the modules of a model that are running, the innermost last, each with its path in the model.
 
-    All properties are those of the innermost module; before any runs, the path and the class name are "".
+    All properties are those of the innermost module; if no module is running, the path and the class name are "".
     """
 
     def __init__(self) -> None:

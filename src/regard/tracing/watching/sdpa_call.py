@@ -14,7 +14,7 @@ from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.running_modules import HeadCounts
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""From the context that an attention call returned under `regard.changed` to its `Attended`, which is recorded."""
+"""Maps the context that a call under `regard.changed` returned to the `Attended` that `regard.watching` records."""
 
 
 def sdpa_call(
@@ -30,13 +30,12 @@ def sdpa_call(
 ) -> tuple[Call, float]:
     """Convert the arguments of F.scaled_dot_product_attention to a `Call` and the dropout probability.
 
-    A boolean `attn_mask` is a mask, True = may attend; one of another type is added to the scores. If `is_causal`,
-    query 0 is at the position of key 0.
+    A boolean `attn_mask` is a mask, True = may attend; a floating-point `attn_mask` is added to the scores. If
+    `is_causal`, query 0 is at the position of key 0.
 
-    For a single query token of a model with grouped queries and a mask, transformers packs the query heads that share a
-    key head into the axis of queries: [batch key_heads group width] in place of [batch query_heads 1 width]. The
-    numbers of heads of the calling module, `heads`, show whether this was done, and how to divide an axis that joins
-    batch and heads.
+    `heads` are the numbers of heads of the calling module. They tell how to split an axis that joins batch and heads.
+    They also show if transformers passed query heads as queries, [batch key_heads group width] in place of
+    [batch query_heads 1 width], as it does for one query token, grouped queries and a mask.
     """
     n_heads = heads.query_heads
     has_key_heads = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads

@@ -57,10 +57,7 @@ Cache = tuple[GrowingTensor, GrowingTensor]
 """The keys and the values of one attention module, stored once for all decoding steps of a generated text."""
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""For each recorded tensor of keys that is a view of a `Cache`: this cache.
-
-A cache is freed when the last of these tensors is freed.
-"""
+"""Maps each recorded tensor of keys to the `Cache` of which it is a view; this frees a cache after its last tensor."""
 
 
 def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:

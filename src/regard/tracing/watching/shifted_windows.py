@@ -44,7 +44,7 @@ class ShiftedWindows:
     def in_rows(self, attended: Attended) -> Attended:
         """Join the windows of an attention call to one sequence, in which the patches follow one another row by row.
 
-        The sequence has the padding too, as patches at the end of each row and as rows at the end of each picture.
+        Padding is a part of the sequence: patches at the end of each row, and rows at the end of each picture.
         """
         if attended.pattern.shape[0] == 1:
             return attended
@@ -63,9 +63,9 @@ class ShiftedWindows:
 
 @contextmanager
 def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]]:
-    """Yield a mapping that gets the windows of each layer that divides pictures like Swin, by the layer's path.
+    """Yield a mapping from the paths of layers to their windows, for models that divide pictures like Swin.
 
-    A layer's windows are there before the layer's attention is computed; the mapping stays empty for other models.
+    A layer's windows are added before its attention is computed; the mapping stays empty for other models.
     """
     windows: dict[str, ShiftedWindows] = {}
     grids: dict[str, tuple[int, int]] = {}

@@ -86,7 +86,7 @@ class Watched:
 def check_contexts(steps: Sequence[Attended]) -> Check:
     """Recompute the context of each attention call as weights @ value, and compare it with the recorded context.
 
-    If outputs of heads were replaced by those of another run, compare with the context before that.
+    If outputs of heads were replaced by those of another run, compare with the context before the replacement.
     """
     contexts = [step.computed if isinstance(step, Interchanged) else step.context for step in steps]
     with torch.no_grad():

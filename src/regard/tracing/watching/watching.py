@@ -26,8 +26,8 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
     regard records calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
     `attend`, and attention that consists of a softmax over the keys and a product of its weights with values, in the
     spellings that docs/any-model.md lists. A module in which no attention is recorded is listed in `watched.unseen` if
-    its class is named like attention. If the whole model makes no attention call, the modules that multiply a product
-    of two tensors with a third, or features after a softmax with a tensor, are listed too.
+    its class is named like attention. If no attention is recorded in the whole model, modules that compute something
+    similar, such as (a @ b) @ c or softmax(features) @ c, are listed too.
 
     Only calls in the thread of the block are recorded. The record refers to the queries, keys and values of all calls,
     so their memory is not freed; to record fewer calls, use `layers`. If the scores are more than a scaled, masked and
@@ -63,7 +63,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 def recording(
     model: nn.Module, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]
 ) -> Iterator[Watched]:
-    """Record the attention calls of a module as `watching` does; statistics of windows are those of the whole picture.
+    """Record the attention calls of a module as `watching` does; in layers with windows, statistics join the windows.
 
     `windows` has the windows of each layer that divides pictures, by the layer's path (see `recording_windows`).
     """

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.tracing.watching.named_axes import Move, Named, expansion, new_axis, permutation, view
-from regard.tracing.watching.origins import Normalised, Origin, Product, Projected, WeightedSum, is_parameter
+from regard.tracing.watching.named_axes import AxesChange, Named, expansion, new_axis, permutation, view
+from regard.tracing.watching.origins import FeatureOrigin, Origin, ScoreOrigin, WeightedSum, WeightOrigin, is_parameter
 from regard.tracing.watching.products import (
     Number,
     Operation,
@@ -36,11 +36,11 @@ from regard.tracing.watching.products import (
 )
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
-"""The names of the operands of torch's functions, in the order in which every one of these functions takes them."""
+"""Keywords of torch functions for their operands, in the order in which the operands are passed without keywords."""
 
 
 class WrittenOut:
-    """Stores, for each tensor on the way to a context, how it was computed, and its `version` at that time."""
+    """Stores how each tensor that is a step of attention was computed, and the tensor's `version` at that time."""
 
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
@@ -67,12 +67,12 @@ class WrittenOut:
             origin = None
         if isinstance(origin, WeightedSum):
             return result, origin
-        if (origin := origin or projected(op)) is not None:
+        if (origin := origin or inherited_features(op)) is not None:
             self.origins[result] = (origin, version(result))
         return result, None
 
     def origin(self, tensor: Tensor) -> Origin | None:
-        """Return how a tensor was computed; None if that is unknown, or if it was changed in place afterwards."""
+        """Return how a tensor was computed; None if that is unknown, or if the tensor was changed in place since."""
         origin, at_version = self.origins.get(tensor, (None, 0))
         return origin if origin is not None and version(tensor) == at_version else None
 
@@ -92,56 +92,56 @@ def version(tensor: Tensor) -> int:
 # None = the result is not recognised as a part of attention.
 
 
-def linear_origin(op: Operation, *_: Any, **__: Any) -> Projected:
-    """Return the `Projected` of a layer whose features are the last axis of its result."""
+def linear_origin(op: Operation, *_: Any, **__: Any) -> FeatureOrigin:
+    """Return the origin of the output of a linear layer: the last axis comes from the layer's parameters."""
     axes = tuple([new_axis() for _ in op.result.shape])
-    return Projected(axes, frozenset(axes[-1:]))
+    return FeatureOrigin(axes, frozenset(axes[-1:]))
 
 
-def projected(op: Operation) -> Projected | None:
-    """Return the `Projected` of a result with the shape of an operand that a layer with parameters computed."""
+def inherited_features(op: Operation) -> FeatureOrigin | None:
+    """Return the `FeatureOrigin` of an operand that has the shape of the result; None if no operand has one."""
     for operand in op.operands:
         origin = op.origin_of(operand)
-        if isinstance(origin, Projected | Product) and origin.features and operand.shape == op.result.shape:
-            return Projected(origin.axes, origin.features)
+        if isinstance(origin, FeatureOrigin | ScoreOrigin) and origin.features and operand.shape == op.result.shape:
+            return FeatureOrigin(origin.axes, origin.features)
     return None
 
 
-def scores_of(op: Operation, operand: Any) -> Product | None:
-    """Return the `Product` of scores, with the axes of the result of `op`, to which the scores may broadcast."""
+def scores_of(op: Operation, operand: Any) -> ScoreOrigin | None:
+    """Return how the scores `operand` were computed, expanded to the shape of the result; None if it is not scores."""
     product = op.origin_of(operand)
-    if not isinstance(product, Product) or op.result.shape == operand.shape:
-        return product if isinstance(product, Product) else None
-    move = expansion(product.axes, operand.shape, op.result.shape)
-    return None if move is None else product.moved(move, op.result.numel())
+    if not isinstance(product, ScoreOrigin) or op.result.shape == operand.shape:
+        return product if isinstance(product, ScoreOrigin) else None
+    change = expansion(product.axes, operand.shape, op.result.shape)
+    return None if change is None else product.after(change, op.result.numel())
 
 
 def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
-    """Return the `Product` of scores * number, or the `Multiplied` of weights * values."""
+    """Return how scores * number, or weights * values, was computed."""
     scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
     product = op.origin_of(scores)
-    if not isinstance(product, Product) or not is_number(number) or product.keep is not None:
+    if not isinstance(product, ScoreOrigin) or not is_number(number) or product.keep is not None:
         return multiplied(op, left, right)
     factor = float(number)
     bias = product.bias and Named(product.bias.tensor * factor, product.bias.axes)
     return replace(product, scale=product.scale * factor, bias=bias)
 
 
-def division_origin(op: Operation, scores: Any, number: Any) -> Product | None:
-    """Return the `Product` of scores / number; None if the scores are masked."""
-    if not isinstance(op.origin_of(scores), Product) or not is_number(number) or float(number) == 0:
+def division_origin(op: Operation, scores: Any, number: Any) -> ScoreOrigin | None:
+    """Return how scores / number was computed; None if the scores are masked."""
+    if not isinstance(op.origin_of(scores), ScoreOrigin) or not is_number(number) or float(number) == 0:
         return None
     origin = multiplication_origin(op, scores, 1 / float(number))
-    return origin if isinstance(origin, Product) else None
+    return origin if isinstance(origin, ScoreOrigin) else None
 
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, Tensor) and value.numel() == 1 and value.ndim <= 1)
 
 
-def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> Product | None:
-    """Return the `Product` of scores + bias."""
-    scores, bias = (left, right) if isinstance(op.origin_of(left), Product) else (right, left)
+def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
+    """Return how scores + bias was computed."""
+    scores, bias = (left, right) if isinstance(op.origin_of(left), ScoreOrigin) else (right, left)
     product = scores_of(op, scores)
     if alpha != 1 or product is None:
         return None
@@ -151,12 +151,12 @@ def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) 
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how scores.masked_fill(mask, value) was computed; None if `value` is above -10,000: it masks no key.
+    """Return how scores.masked_fill(mask, value) was computed; None if `value` is above -10,000 and so masks no key.
 
-    If `scores` is a tensor of weights, and masked_fill changes no weight, the result is weights.
+    `scores` may also be attention weights: if masked_fill changes none of them, the result has the same origin.
     """
     origin = op.origin_of(scores)
-    if isinstance(origin, Normalised):
+    if isinstance(origin, WeightOrigin):
         return origin if op.result is not scores and torch.equal(op.result, scores) else None
     product = scores_of(op, scores)
     if product is None or not is_number(value) or mask.dtype != torch.bool or float(value) > -1e4:
@@ -165,7 +165,7 @@ def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) 
 
 
 def where_origin(op: Operation, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return how the result of a torch.where was computed, as if by masked_fill.
+    """Return how the result of a torch.where that masks scores was computed (see `masked_fill_origin`).
 
     Recognised are torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores).
     """
@@ -175,27 +175,27 @@ def where_origin(op: Operation, first: Any, second: Any = None, third: Any = Non
     return masked_fill_origin(op, other, condition, taken) if op.origin_of(other) is not None else None
 
 
-def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Normalised | None:
+def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> WeightOrigin | None:
     if dim is None:
         return None
     origin = op.origin_of(scores)
     axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
-    product = origin if isinstance(origin, Product) else None
-    features = origin.features if isinstance(origin, Product | Projected) else frozenset()
+    product = origin if isinstance(origin, ScoreOrigin) else None
+    features = origin.features if isinstance(origin, ScoreOrigin | FeatureOrigin) else frozenset()
     of_parameters = axes[dim] in features or is_parameter(scores)
-    found = Normalised(axes, axes[dim], Named(scores, axes), product, of_parameters=of_parameters)
+    found = WeightOrigin(axes, axes[dim], Named(scores, axes), product, of_parameters=of_parameters)
     return found if product is None or product.sinks is None else replace(found, product=None, with_sinks=product)
 
 
-def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
-    """Return the `Product` of cat([scores, sinks], -1) or cat([sinks, scores], -1).
+def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
+    """Return how cat([scores, sinks], -1) or cat([sinks, scores], -1) was computed.
 
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
-    sinks_first = not isinstance(op.origin_of(tensors[0]), Product)
+    sinks_first = not isinstance(op.origin_of(tensors[0]), ScoreOrigin)
     scores, column = reversed(tensors) if sinks_first else tensors
     product, last = op.origin_of(scores), dim in (-1, op.result.ndim - 1)
-    if not isinstance(product, Product) or not last or column.shape[1:] != (*scores.shape[1:3], 1):
+    if not isinstance(product, ScoreOrigin) or not last or column.shape[1:] != (*scores.shape[1:3], 1):
         return None
     by_head = column[:1, :, :1]
     if not torch.equal(column, by_head.expand_as(column)):
@@ -203,21 +203,21 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> Product | None:
     return replace(product, sinks=by_head.flatten(), sinks_first=sinks_first)
 
 
-def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> Product | None:
-    """Return the `Product` of `scores`: to subtract one number for each query does not change the softmax."""
+def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
+    """Return the origin of `scores` for scores - number: one number for each query does not change the softmax."""
     one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
     return scores_of(op, scores) if one_each else None
 
 
 def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
-    """Return how tensor[index] was computed, if the index selects all, or all weights but those on sinks."""
+    """Return how tensor[index] was computed, if the index selects the whole tensor, or all weights but the sinks'."""
     parts = index if isinstance(index, tuple) else (index,)
     if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
         return None
     if all(part is None or part is Ellipsis or part == slice(None) for part in parts):
         return permutation_origin(op, tensor, index)
     origin = op.origin_of(tensor)
-    if not isinstance(origin, Normalised) or origin.with_sinks is None or origin.keys != origin.axes[-1]:
+    if not isinstance(origin, WeightOrigin) or origin.with_sinks is None or origin.keys != origin.axes[-1]:
         return view_origin(op, tensor)
     sinks_first = origin.with_sinks.sinks_first
     kept = slice(1, None) if sinks_first else slice(None, -1)
@@ -228,32 +228,32 @@ def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
     return replace(origin, scores=without, product=origin.with_sinks, with_sinks=None)
 
 
-def moved(op: Operation, tensor: Tensor, move: Callable[[Origin], Move | None]) -> Origin | None:
-    """Return the origin of the result of an operation that only moves the numbers of `tensor`, such as a transpose.
+def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], AxesChange | None]) -> Origin | None:
+    """Return the origin of a result that is `tensor` with changed axes, such as a transpose.
 
-    None if the origin of `tensor` is not known, or `move` returns None.
+    Return None if the origin of `tensor` is unknown, or if `change_of`, which computes the change, returns None.
     """
     origin = op.origin_of(tensor)
     if origin is None or (op.result is tensor and len(origin.axes) != tensor.ndim):
         return None
-    found = move(origin)
-    return None if found is None else origin.moved(found, tensor.numel())
+    change = change_of(origin)
+    return None if change is None else origin.after(change, tensor.numel())
 
 
 def view_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how a dropout, a conversion or a view was computed: with the same numbers in the same order."""
+    """Return how a view, copy, conversion or dropout of `tensor` was computed: all keep the order of the numbers."""
     same = op.result.numel() == tensor.numel()
-    return moved(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape)) if same else None
+    return origin_after(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape)) if same else None
 
 
 def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) -> Origin | None:
-    """Return how a tensor with permuted or added axes was computed: by transpose, permute, mT, unsqueeze, …"""
-    return moved(op, tensor, lambda origin: permutation(origin.axes, op.func, args, kwargs))
+    """Return how a tensor with permuted or added axes was computed, such as tensor.mT or tensor.unsqueeze(0)."""
+    return origin_after(op, tensor, lambda origin: permutation(origin.axes, op.func, args, kwargs))
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
     """Return how `tensor`, expanded to the shape of the result, was computed."""
-    return moved(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
+    return origin_after(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 
 VIEWS = ("view", "view_as", "reshape", "reshape_as", "squeeze", "flatten", "ravel", "unflatten", "select")
@@ -261,7 +261,7 @@ COPIES = ("contiguous", "clone", "dropout", "to", "type", "type_as", "float", "d
 PERMUTATIONS = (
     "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "t", "adjoint", "get", "unsqueeze",
 )  # fmt: skip
-"""Names of functions that permute axes or add axes of size 1; "get" is that of attributes such as mT."""
+"""Names of functions that permute axes or add axes of size 1; attributes such as tensor.mT have the name "get"."""
 EXPANSIONS = ("expand", "expand_as", "broadcast_to", "repeat")
 
 RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
