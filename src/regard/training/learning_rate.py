@@ -11,7 +11,7 @@ Schedule = Callable[[int], float]
 
 
 def named_schedule(name: ScheduleName, warmup_steps: int, max_steps: int) -> Schedule:
-    """Return a learning-rate schedule.
+    """Return a function from a step to the factor that multiplies the peak learning rate.
 
     The factor rises linearly to 1 during the warm-up, the first `warmup_steps` steps. Afterwards it is
 

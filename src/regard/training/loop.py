@@ -67,7 +67,7 @@ class Run:
 
 
 def training_steps(batches: Batches, position: Position, accumulate: int) -> Iterator[tuple[list[Batch], Position]]:
-    """Yield for each step after `position`, without end, the batches of the step and the position after the step.
+    """Yield the batches of each step after `position`, and the position after the step; the steps never end.
 
     A step has `accumulate` batches; the last step of an epoch may have fewer.
     """
@@ -208,7 +208,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Like `end_reason`, without the time limit: the same in every process, although their clocks differ."""
+    """Return the reason if the steps or the evaluations, not the time, end training; all processes return the same."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"

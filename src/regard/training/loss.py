@@ -27,7 +27,7 @@ from regard.training.projected_loss import ProjectedLoss
 
 @runtime_checkable
 class ProjectingModel(Protocol):
-    """A model with logits `to_logits(vectors(…))`, so that its last layer can be computed separately."""
+    """A model whose logits are `to_logits(vectors(…))`: its last layer can be computed separately."""
 
     @property
     def to_logits(self) -> nn.Linear: ...
@@ -78,7 +78,7 @@ class TeacherForced(nn.Module):
     """
 
     PREFIX = "model."
-    """The prefix that this module adds to the names of the model's parameters."""
+    """The prefix of the model's parameter names in a `TeacherForced`, from its attribute `model`."""
 
     def __init__(self, model: ProjectingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()

@@ -100,8 +100,8 @@ def losses_and_gradient(
     """Return the loss of each row of logits, and the gradient of the sum of all losses with respect to the logits.
 
     Args:
-        log_p: log softmax(logits); it is overwritten. With R-Drop, first the predictions p of all tokens, then the
-            predictions p′.
+        log_p: log softmax(logits), a row for each token; it is overwritten. With R-Drop, which predicts each token
+            twice, the rows of all first predictions precede the rows of all second predictions.
     """
     losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:
@@ -122,8 +122,8 @@ def divergence(
 ) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "rows vocabulary"]]:
     """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
-    The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token; the gradients, in the same order, are
-    those of their mean D with respect to the logits of p and of p′.
+    The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token. The gradients are those of the mean
+    of these two, with respect to the logits of p of every token, then of p′ of every token.
     """
     first, second = log_p.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()

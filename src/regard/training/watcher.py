@@ -128,7 +128,7 @@ class Terminal(Watcher):
         self.live.update(self.task, total=None, description=text)
 
     def stepped(self, step: int, max_steps: int) -> None:
-        """Show the number of steps; do nothing after the first call of `progress`, whose line tells more."""
+        """Show the number of steps until the first call of `progress`, which shows the number and more."""
         if self.n_reports == 0:
             self.busy(f"training: step {step:,} of {max_steps:,}")
 

@@ -37,11 +37,11 @@ class Block(nn.Module):
         self.norm_first = config.norm == "pre"
 
     def norm_before(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the input of a sublayer, given the hidden states x."""
+        """Return the input of a sublayer: norm(x) in a pre-norm block, x itself in a post-norm block."""
         return norm(x) if self.norm_first else x
 
     def norm_after(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the next hidden states, given the residual sum x."""
+        """Return the hidden states after a sublayer: norm(x) in a post-norm block, x itself in a pre-norm block."""
         return x if self.norm_first else norm(x)
 
     def extra_repr(self) -> str:

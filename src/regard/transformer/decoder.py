@@ -28,9 +28,9 @@ class Decoded(Described):
     """For each input token, the logits of the token that follows it; the state is an argument of the next call.
 
     Attributes:
-        patterns: the self-attention pattern of each block.
-        cross: the cross-attention pattern of each block; empty for a language model. Each pattern has
-            one batch item for each source; its queries are the tokens of all targets of this source, concatenated.
+        patterns: the self-attention weights of each block, as a `Pattern`.
+        cross: the cross-attention weights of each block; empty for a language model. The batch axis counts the sources;
+            the queries of a source are the tokens of all its targets, one target after the other.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]

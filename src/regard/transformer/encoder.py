@@ -22,7 +22,7 @@ class Encoded(Described):
 
     Attributes:
         output: a vector for each token; vectors at padded positions have no meaning and must be masked.
-        patterns: the self-attention pattern of each block.
+        patterns: the self-attention weights of each block, as a `Pattern`.
     """
 
     output: Float[Tensor, "batch source d_model"]

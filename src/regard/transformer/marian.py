@@ -29,13 +29,13 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 Axes = Mapping[str, int | None]
-"""The index of the d_model axis in each parameter (".weight", ".bias") of a layer or norm; None = no such axis."""
+"""For each parameter of a layer (".weight", ".bias"), the index of its axis of length d_model; None = no such axis."""
 
 INPUT_AXES: Axes = {".weight": 1, ".bias": None}
-"""The axes of a linear layer with d_model inputs."""
+"""The axis of length d_model in each parameter of a linear layer with d_model inputs."""
 
 OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
-"""The axes of a LayerNorm, or of a linear layer with d_model outputs."""
+"""The axis of length d_model in each parameter of a LayerNorm, or of a linear layer with d_model outputs."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
@@ -47,7 +47,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", OUTPUT_AXES),
     "feed_forward_norm": ("final_layer_norm", OUTPUT_AXES),
 }
-"""The linear layers and norms of a block, by their names in `Transformer`: the name in Marian, and the `Axes`."""
+"""For each layer of a block, by its name in `Transformer`: its name in Marian, and its axes of length d_model."""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
@@ -56,7 +56,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
     "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""The linear layers and the norm of cross-attention, in the same form as `BLOCK`."""
+"""For each layer of cross-attention, by its name in `Transformer`: its name in Marian, its axes of length d_model."""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -205,7 +205,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's name in `Transformer`, its name in Marian, and its d_model axis (None = it has none)."""
+    """Yield each parameter's names in `Transformer` and Marian, and its axis of length d_model (None = no axis)."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
@@ -219,7 +219,7 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return, for each index of a vector in `Transformer`, the index of the same number in Marian's vector.
+    """Return, for each index of a `Transformer` vector, its index in Marian's, where all sines precede all cosines.
 
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])
@@ -233,5 +233,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter with the numbers along `axis` at the indices `order`; unchanged if `axis` is None."""
+    """Return a parameter reordered along `axis`: index i gets the numbers of index order[i]. axis=None: unchanged."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

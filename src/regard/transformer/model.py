@@ -24,7 +24,7 @@ from regard.transformer.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransformerOutput(Described):
-    """For each target token, the logits of the token that follows it; for each block, the pattern of its attention.
+    """For each target token, the logits of the token that follows it; for each block, its attention weights.
 
     Attributes:
         encoder, decoder, cross: the self-attention of the encoder and of the decoder, and the cross-attention.
@@ -41,7 +41,7 @@ class TransformerStep:
     """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        cross: the cross-attention pattern of each decoder block, as in `Decoded`.
+        cross: the cross-attention weights of each decoder block. The batch axis counts the sources, as in `Decoded`.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -155,8 +155,8 @@ class Transformer(nn.Module):
     ) -> tuple[StackParameters | None, StackParameters | None]:
         """Return the encoder and the decoder as arguments of the C kernels.
 
-        None stands for a part that the kernels do not support. Both are None if the decoder is not supported, or if
-        `kernel_allowed` returns False.
+        If the kernels do not support the encoder, it is None. If they do not support the decoder, or
+        `kernel_allowed` returns False, both are None.
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         decoder = StackParameters.of(self.decoder) if allowed else None

@@ -1,1 +1,1 @@
-"""Translation: the translator, its folder, the search algorithms, and word alignment."""
+"""Translation: the translator, the folder that stores it, the search algorithms, and word alignment."""

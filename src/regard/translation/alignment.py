@@ -12,7 +12,7 @@ Texts are divided into words at white space, so that "Tom." is one word. A full 
 source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has
 other pieces.
 
-If no attention aligns words well, the piece weights are those of `erasure_weights` instead.
+If no attention weights align words well, the piece weights come from leaving out each source word in turn.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -75,7 +75,7 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The target pieces that represent their words, as indices, and the weights of each on the source words.
+        """The indices of the target pieces that represent their words, and the weights of these pieces on source words.
 
         The weight on a source word is the sum over the pieces that represent it (see `representative_pieces`).
         """
@@ -136,11 +136,11 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
     highest = dict[int, int]()
     for word, rank in zip(word_of, ranks, strict=True):
         highest[word] = max(rank, highest.get(word, 0))
-    return [place for place, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
+    return [index for index, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
 
 
 def representation_rank(text: str) -> int:
-    """Rank a piece with this text as representative of its word: 0 = no text, 1 = only punctuation, 2 = other text."""
+    """Return 0 for no text, 1 for punctuation alone, 2 for other text: pieces of the highest rank represent a word."""
     if not text:
         return 0
     return 1 if all(category(letter).startswith("P") for letter in text) else 2

@@ -8,7 +8,7 @@ target piece:
     needed word         = the source word with the largest need of a target piece
     agreement of a rule = the share of target pieces that the rule aligns with their needed word
 
-A target piece is left out if it needs no source word, because the target pieces before it suffice to predict it.
+Target pieces that need no source word are not counted: the target pieces before them suffice to predict them.
 
 If even the best rule has an agreement below `LEAST_AGREEMENT`, words are aligned by the needs themselves:
 
@@ -44,13 +44,13 @@ CLEAR_NEED = 1.0
 """A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
 LEAST_NEED = 0.5
-"""A target piece whose largest need is below this many nats is aligned with no word."""
+"""A target piece is aligned with no word if each source word, left out, lowers its log-probability by fewer nats."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
-    """Return the alignment rule with the largest agreement; in a tie, the mean over heads comes before single heads.
+    """Return the alignment rule with the largest `agreement`; in a tie, a mean over heads comes before a single head.
 
-    If this agreement is below `LEAST_AGREEMENT`, the rule aligns by erasure.
+    If this agreement is below `LEAST_AGREEMENT`, the rule aligns words by leaving out source words (by="erasure").
 
     Args:
         translations: such as dev pairs; the first `MOST_PAIRS` that have 2 to `MOST_WORDS` source words are used.
@@ -62,7 +62,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return every alignment rule with its agreement; if no piece needs a word, the default rule without agreement."""
+    """Return all alignment rules with their agreement; only the default rule if leaving out words has little effect."""
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
@@ -96,13 +96,10 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
             yield from (AlignmentRule(layer=layer, head=head, step=step) for head in heads for step in steps)
 
 
-# How much the model needs each source word to predict a target piece
-
-
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return, for each translation, how much each target piece needs each source word, in nats."""
+    """Return, for each translation, by how many nats a target piece's log-probability falls without a source word."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), end_piece="") for one in translations]
     erasures = [
@@ -123,9 +120,10 @@ def piece_needs(
 def erasure_weights(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
-    """Return, for each translation, the needs of its target pieces as weights; those of EOS are 0.
+    """Return, for each translation, weights of target pieces on source pieces, by leaving out each source word in turn.
 
-    The weight of a source word is divided equally among the pieces that represent it in an alignment.
+    The weight on a source word is proportional to the log-probability that the target piece loses without the word. The
+    pieces that represent the word in an alignment share its weight equally. The weights of EOS are 0.
     """
     weights = list[Tensor]()
     for one, needs in zip(translations, piece_needs(model, translations, device), strict=True):
@@ -142,7 +140,7 @@ def erasure_weights(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return, for each target piece that needs a word by `CLEAR_NEED`, the word with the largest need, as indices.
+    """Return {index of a target piece: index of the word that it needs most}, for needs of at least `CLEAR_NEED`.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

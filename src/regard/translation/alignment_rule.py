@@ -14,12 +14,12 @@ from regard.errors import InputError
 from regard.typed_fields import check_fields
 
 LEAST_AGREEMENT = 0.5
-"""If the `agreement` of the best rule is lower, leaving out source words aligns better than attention weights."""
+"""If the best rule's `agreement` is lower, words are aligned by leaving out source words, not by attention weights."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlignmentRule:
-    """A rule for word alignments: by some cross-attention weights, or by leaving out one source word after another.
+    """A rule for word alignments: by cross-attention weights of one layer, or by leaving out each source word in turn.
 
     Attributes:
         layer: the decoder layer, counted from 0; -1 = the last; None = the last layer but one, or the only one.
@@ -28,7 +28,7 @@ class AlignmentRule:
             "reads" = the next step, which reads the piece as its input.
         agreement: the fraction of target pieces that the rule aligns with the source word whose removal lowers the
             piece's probability most; None = not measured.
-        by: "attention" = alignments come from these weights; "erasure" = from `erasure_weights` instead.
+        by: "attention" = words are aligned by attention weights; "erasure" = by leaving out source words.
     """
 
     layer: int | None = None
@@ -40,7 +40,7 @@ class AlignmentRule:
     def weights(
         self, cross: tuple[Pattern, ...], lengths: Sequence[int] | None = None
     ) -> Float[Tensor, "batch target source"]:
-        """Return the attention weights of each target piece on the source pieces: those of layer, head and step.
+        """Return the attention weights of each target piece on the source pieces, at this rule's layer, head and step.
 
         With step="reads", the weights of EOS, which no decoder step reads, are those of the step that predicts EOS.
 
@@ -73,12 +73,12 @@ class AlignmentRule:
 
     @property
     def reliable(self) -> bool:
-        """False if alignments come from attention, and `agreement` is known and below `LEAST_AGREEMENT`."""
+        """False if the rule aligns by attention weights and its measured `agreement` is below `LEAST_AGREEMENT`."""
         return self.by == "erasure" or self.agreement is None or self.agreement >= LEAST_AGREEMENT
 
     @property
     def source(self) -> str:
-        """The layer, the head or heads, and the step whose weights the rule chooses, or the erasure, as a phrase."""
+        """What the weights are, as a phrase such as "layer 2, head 5, the step that predicts the piece"."""
         if self.by == "erasure":
             return "the loss of probability without each source word"
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
@@ -91,11 +91,10 @@ class AlignmentRule:
         return self.source if self.by == "erasure" else f"cross-attention, {self.source}"
 
     def __str__(self) -> str:
-        """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces.
+        """Return the rule as a phrase for messages, with `agreement` as a percentage of the target pieces, if measured.
 
-        >>> print(AlignmentRule(layer=2, head=5, step="reads", agreement=0.875))
-        layer 2, head 5, the step that reads the piece; 88 % of the target pieces measured have their largest weight on
-        the source word without which the model predicts the piece worst
+        >>> print(AlignmentRule(layer=2, head=5))
+        layer 2, head 5, the step that predicts the piece
         """
         if self.agreement is None or self.by == "erasure":
             return self.source
@@ -109,7 +108,7 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
 
     Args:
         path: the path of translator.json, for messages.
-        values: the fields of the rule; empty, which gives the default rule, in a folder of an earlier version.
+        values: the fields of the rule; empty (the default rule) in a folder that an earlier version of regard wrote.
     """
     several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
     n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)

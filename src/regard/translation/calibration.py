@@ -22,10 +22,10 @@ import numpy as np
 from regard.errors import import_extra
 
 FEWEST_TEXTS = 20
-"""A calibration is made only if there are at least this many dev texts."""
+"""Scores are calibrated only if there are at least this many dev texts."""
 
 FEWEST_IN_GROUP = 5
-"""The smallest number of dev texts in a group."""
+"""The smallest number of dev texts whose mean score and mean chrF become one point of the calibration."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class Calibration:
         """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # Texts with equal log-probabilities: falling chrF, so that rising_groups puts them into one group
+        # Texts with equal log-probabilities must be in one group: rising_groups joins texts whose chrF does not rise
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -55,7 +55,7 @@ class Calibration:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
-        """Return the calibration in a translator's `extra`; None = missing or invalid."""
+        """Return the calibration in `extra`, the values stored with a translator; None = missing or invalid."""
         stored = extra.get("calibration")
         if not isinstance(stored, dict):
             return None

@@ -64,7 +64,7 @@ def piece_weights(
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Yield the model's output for batches of translations of similar length, with the indices of the translations."""
+    """Divide translations into batches of similar length; yield each batch's indices and the model's output."""
     lengths = [max(len(translation.source_ids), len(translation.target_ids) + 1) for translation in translations]
     for indices in length_batches(lengths, batch_tokens):
         yield indices, forced_decoding(model, [translations[index] for index in indices], device)
@@ -74,7 +74,7 @@ def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
     """Make a word alignment from weights between subword pieces; `end_piece` is EOS as text, such as "</s>"."""
-    # source_pieces ends with EOS, target_pieces does not; a truncated source may end inside a word
+    # EOS, which belongs to no word, is the last of source_pieces; target_pieces has no EOS
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
     )

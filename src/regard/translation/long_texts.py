@@ -89,9 +89,9 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     """Join the word alignments of the parts of a text into one alignment of the whole text.
 
-    A target piece has weight 0 on the source pieces of other parts. Only the last part's EOS pieces are kept.
+    A target piece has weight 0 on the source pieces of other parts. The EOS of all parts but the last is left out.
     """
-    word_in_text = places_in_text(source.split(), [word for part in parts for word in part.source_words])
+    word_in_text = indices_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()
     n_source = n_target = 0
     for part in parts:
@@ -111,25 +111,26 @@ def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     )
 
 
-def places_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
-    """Return, for each word of the parts of a text, the index of the word of the whole text that contains it.
+def indices_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
+    """Return, for each word in `part_words`, the index of the word in `words` that contains it.
 
-    Chinese and Japanese have no spaces between sentences, so that one word of the whole text (divided at white space)
-    may contain words of several parts. A language code is repeated in each part.
+    `words` are the words of a text, `part_words` those of its parts, divided at white space. Chinese and Japanese have
+    no spaces between sentences, so a word of the text may contain words of several parts. A language code, such
+    as >>fra<<, is repeated in each part.
 
-    >>> places_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
+    >>> indices_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]
-    >>> places_in_text([">>fra<<", "Go.", "Run."], [">>fra<<", "Go.", ">>fra<<", "Run."])
+    >>> indices_in_text([">>fra<<", "Go.", "Run."], [">>fra<<", "Go.", ">>fra<<", "Run."])
     [0, 1, 0, 2]
     """
-    places, index, remaining = list[int](), -1, ""
+    indices, index, remaining = list[int](), -1, ""
     for word in part_words:
         if index >= 0 and word == words[0] and LANGUAGE_CODE.match(f"{word} "):
-            places.append(0)
+            indices.append(0)
             continue
         if not remaining:
             index = min(index + 1, len(words) - 1)
             remaining = words[index]  # the rest of words[index] in which the next words of the parts are sought
-        places.append(index)
+        indices.append(index)
         remaining = remaining.removeprefix(word) if remaining.startswith(word) else ""
-    return places
+    return indices

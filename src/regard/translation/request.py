@@ -35,7 +35,7 @@ class Request:
     signs: Mapping[str, str] | None
 
     def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
-        """Replace each sign (such as ⟐) by the name, number or address for which it stands."""
+        """Put names, numbers and addresses back in place of the signs (such as ⟐) in the pieces of a translation."""
         return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
     @property
@@ -104,7 +104,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
     Args:
         name: the name of one text in the message, such as "the target".
-        first: the line number of the first text.
+        first: the line number of the first text, for the message.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         given = repr(texts) if isinstance(texts, str) else type_name(texts)

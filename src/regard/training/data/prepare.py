@@ -7,9 +7,9 @@
     DIR/data/report.json               the counts of pairs read, cleaned, left out and kept
 
 The data folder is written under a temporary name and renamed when it is complete. It is computed from the texts and the
-settings alone (and from the translator that training starts from, if any): if it is deleted, the next run writes it
-again. Several machines prepare it together: each encodes a part of the pairs and sends the token ids to the others, so
-that the files do not depend on the number of machines.
+settings alone (and from the translator that training starts from, if any): if the folder is deleted, the next run
+writes it again. Several machines prepare it together: each encodes a part of the pairs and sends the token ids to the
+others. So the files do not depend on the number of machines.
 """
 
 import json
@@ -73,9 +73,9 @@ class Prepared:
 
 
 def preparation_group(folder: Path) -> int:
-    """Return the number of the group of machines with which this machine writes the missing files of a training.
+    """Return which files of a training this machine lacks: 0 = none, 1 = settings and data, 2 = only the data.
 
-    0 = no file is missing; 1 = the machines that lack data and settings; 2 = those that lack only the data.
+    Machines with the same number (except 0) prepare the data together.
     """
     if stored_config(folder) is None:
         return 1
@@ -90,7 +90,7 @@ def write_missing(
     watcher: Watcher,
     share: Share = ALONE,
 ) -> SettledConfig:
-    """Write the data folder of a training, unless it is complete, under a temporary name; return the complete settings.
+    """Write the data folder of a training under a temporary name if it is incomplete; return the complete settings.
 
     Args:
         folder: the folder of the training.
@@ -138,18 +138,16 @@ def refuse_different_texts(folder: Path, share: Share) -> None:
 
 
 def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | None) -> Prepared:
-    """Rename the data folder that `write_missing` wrote to its final name, store the settings, and load the data.
+    """Give the data folder of `write_missing` its final name, store the settings, and load the data.
 
     Args:
         folder: the folder of the training.
         config: the user's settings; used only if `settled` is None.
-        settled: the result of `write_missing`; None = another process of this machine called `write_missing` and stored
-            the settings that it returned.
+        settled: the result of `write_missing`; None = another process of this machine has stored these settings.
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(".data-*.writing"):
-        # If the data folder exists, `writing` is the copy of another machine that shares the folder, or was left by a
-        # killed run: it is not needed.
+        # Machines that share the folder write one copy each: the first becomes the data folder, the others are removed
         if data.exists():
             shutil.rmtree(writing, ignore_errors=True)
         else:
@@ -255,7 +253,7 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 
 def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
-    """Return the source and the target vocabulary. One process trains them and sends them to the others."""
+    """Train the source and the target vocabulary in one process, send them to all processes, and return them."""
     trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
     source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
     if trained is not None:
@@ -269,7 +267,6 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     source_tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
     def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
-        """Train one vocabulary on `lines()`, which is read twice."""
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)

@@ -14,11 +14,11 @@ from regard.text.placeholders import Placeholders, with_sign_pieces
 from regard.text.vocabulary import Vocabulary
 
 PAIRS_PER_ADDED_PAIR, MOST_ADDED = 5, 20_000
-"""At most one pair with signs for names is added for every five pairs of a corpus, and at most 20,000 in all."""
+"""At most one pair with signs (such as ⟐) for names is added per five pairs of a corpus, and at most 20,000 in all."""
 
 LEAST_SIGNED_PAIRS, MOST_COUNTED = 100, 100_000
-"""Signs are used only if the first 100,000 pairs give at least 100 pairs with signs: from fewer, a model does not learn
-to copy signs."""
+"""Signs (such as ⟐ for a name) are used only if the first 100,000 pairs give at least 100 pairs with signs. From fewer
+pairs, a model does not learn to copy signs."""
 
 
 def names_for(placeholders: Placeholders, pairs: Iterable[Pair]) -> dict[str, str]:
@@ -52,9 +52,9 @@ def signed_pairs(
 def with_signs_if_learnt(
     vocabularies: tuple[Vocabulary, Vocabulary], pairs: Callable[[], Iterable[Pair]]
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return the vocabularies with a piece for each sign, or unchanged if too few training pairs get signs.
+    """Return the vocabularies with a piece for each sign, such as ⟐ for a name; unchanged if too few pairs have signs.
 
-    `pairs` returns the training pairs; it is a function, because they are read twice.
+    `pairs` is a function that returns the training pairs, because the pairs are read twice.
     """
     placeholders, report = Placeholders.for_language(vocabularies[0]), Report()
     for _ in signed_pairs(islice(pairs(), MOST_COUNTED), placeholders, names_for(placeholders, pairs()), report):

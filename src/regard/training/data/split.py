@@ -19,7 +19,7 @@ from regard.training.data.corpora import TextFiles
 from regard.training.settings.settled_config import CorpusConfig
 
 RANKS_AT_ONCE = 100_000
-"""`largest_dev_rank` reads this many ranks at a time, and keeps the smallest."""
+"""`largest_dev_rank` reads this many ranks at a time, and keeps the n smallest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class Split:
 
 
 def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> frozenset[str]:
-    """Return the sources of those chosen dev pairs that have no target in common with a training pair.
+    """Return the sources whose dev pairs have no target in common with a training pair.
 
-    If a pair of a source has the target of a training pair, all pairs of this source become training pairs. As other
-    dev pairs may have the targets of these pairs, this is repeated until nothing changes.
+    If a source shares a target with a training pair, all pairs of the source become training pairs. Then another source
+    may share a target with these new training pairs: its pairs become training pairs too, and so on.
 
     Args:
         chosen: the pairs that were chosen as dev pairs.
-        others: all pairs that were not chosen, which are training pairs.
+        others: all other pairs: the training pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))
@@ -134,16 +134,16 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the largest `random_rank` that the source of a dev pair may have, for n different sources of dev pairs.
+    """Return the n-th smallest `random_rank` of the sources: sources up to this rank are those of the dev pairs.
 
-    Equal sources have equal ranks, so no source is in both the dev pairs and the training pairs.
+    Equal sources have equal ranks and count once, so no source is in both the dev pairs and the training pairs.
 
     Args:
         sources: the source text of each pair of the corpus; texts may be repeated.
-        n: the number of different source texts to choose; if there are fewer, all are chosen.
 
     Returns:
-        The n-th smallest rank; -1, which is below every rank, if n is 0 or there are no sources.
+        The n-th smallest rank, or the largest if there are fewer; -1, which is below every rank, if n is 0 or there are
+        no sources.
     """
     ranks, smallest = (random_rank(source, seed) for source in sources), list[int]()
     while next_ranks := set(islice(ranks, RANKS_AT_ONCE)):

@@ -25,7 +25,7 @@ Vocabularies = tuple[Vocabulary, Vocabulary]
 """A source and a target vocabulary; the same object twice if the languages share one."""
 
 CHANGEABLE = {"dropout", "attention_dropout"}
-"""The model settings that may differ from the translator's when it is fine-tuned: parameters do not depend on them."""
+"""The model settings that fine-tuning may change: a translator's parameters fit all values of these settings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class UserModels:
         return cls(start, (start.source_vocabulary, start.target_vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return `config` with what the given translator or vocabularies determine, such as vocabulary.joint."""
+        """Return `config` with the settings that the user's translator or vocabularies fix, e.g. vocabulary.joint."""
         if self.vocabularies is None:
             return config
         source, target = self.vocabularies

@@ -187,10 +187,10 @@ class Processes:
         return values[0]
 
     def share(self, group: int) -> Share:
-        """Return this process's part of some work; all processes with the same `group` share the work.
+        """Divide work among the processes that call this method with the same `group`; return this process's part.
 
         Args:
-            group: a positive number; 0 = this process shares no work, and the result is `ALONE`.
+            group: the number of the group; 0 = this process has no part in any work, and the result is `ALONE`.
         """
         if self.n == 1:
             return ALONE

@@ -21,11 +21,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     """Shard the parameters of a module over n processes, in place.
 
-    Each linear layer of a block (a member of an nn.ModuleList) is sharded separately. FSDP cannot shard a whole block
-    at once: it gathers parameters only for calls of `forward`, which must return tensors, but decoder blocks also have
-    a method `prepare`, and blocks return dataclasses.
+    Each linear layer of the blocks (the members of an nn.ModuleList) is sharded separately, because FSDP cannot shard a
+    whole block. FSDP gathers parameters only in `forward`, and `forward` must return tensors. But blocks return
+    dataclasses, and decoder blocks have a second method, `prepare`.
     """
-    # PyTorch warns against changing tensors in place, which regard does not do
+    # The warning says that a layer's output must not be changed in place: regard changes none
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device.type, (n,))
     blocks = (block for part in module.modules() if isinstance(part, nn.ModuleList) for block in part)

@@ -145,7 +145,7 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
         ),
     ),
 }  # fmt: skip
-"""The recipes for a CPU and for all other devices ("gpu"), sorted by the size of the corpus, the smallest first."""
+"""The default settings for a CPU and for all other devices ("gpu"), sorted by corpus size, the smallest first."""
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
@@ -217,14 +217,14 @@ def settle(
 def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     """Return the settings of [model]; those that the user did not give are taken from the recipe.
 
-    By default a Transformer uses one matrix for the embeddings of source and target and for the output layer if the
-    vocabulary is joint; otherwise one for the target's embeddings and the output layer.
+    By default a Transformer's output layer shares its matrix with the target's embeddings. If the vocabulary is joint,
+    the source's embeddings share this matrix too.
     """
     defaults = recipe.defaults[model.kind]
     changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
-    # if training starts from a translator, `model.changes` has every field of its config
+    # a translator to fine-tune needs no preset: `model.changes` has every field of its config
     preset = None if model.start_from is not None else value_or_default(model.preset, defaults.preset)
     return replace(model, preset=preset, changes={**changes, **model.changes})
 

@@ -58,8 +58,7 @@ class SettledEvaluation(Evaluation):
 class CorpusConfig(TrainConfig):
     """Settings that suffice to write the encoded corpus.
 
-    Those of [training] and [evaluation] may still be None: their defaults depend on the number of batches in the
-    corpus.
+    The settings in [training] and [evaluation] may still be None: their defaults depend on the number of batches.
     """
 
     data: SettledData

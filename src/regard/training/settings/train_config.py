@@ -23,7 +23,7 @@ Kept = Literal["best", "last"]
 Precision = Literal["float32", "bfloat16"]
 
 LONGEST_VALUE = 80
-"""A message shows at most this many characters of a value."""
+"""An error message shows at most this many characters of a setting's value."""
 
 TYPE_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
@@ -135,7 +135,7 @@ class VocabularySettings(Section):
     placeholders: bool | None = None
     """Replace names, numbers and addresses by signs, so that translations keep them (regard.text.placeholders).
 
-    This needs two vocabularies; with fewer than 100 training pairs with such items, nothing is replaced. None = replace
+    This needs two vocabularies. If fewer than 100 training pairs would get signs, nothing is replaced. None = replace
     them if there are two vocabularies and the languages share less than half of their letters.
     """
 

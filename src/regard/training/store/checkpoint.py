@@ -32,7 +32,7 @@ REPLACED = ".replaced"
 """The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 LONGEST_NAME = 255
-"""A manifest with a file whose path has more bytes than this is refused: no file system allows longer names."""
+"""The most bytes of a path in manifest.json: no file system allows longer names."""
 
 
 class DamagedError(InputError):
@@ -191,7 +191,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def are_checksums(files: object) -> bool:
-    """Return whether `files`, read from a manifest, is a dict from safe relative paths to sizes and checksums."""
+    """Return whether `files`, read from manifest.json, maps relative paths without ".." to sizes and checksums."""
     return isinstance(files, dict) and all(
         isinstance(written, dict)
         and type(written.get("size")) is int

@@ -26,15 +26,15 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""From a number's name in the log to its name in TensorBoard, if the two names differ."""
+"""The names in TensorBoard of numbers that have another name in the log."""
 
 
 class Log:
     """Writes log.jsonl and TensorBoard events to the folder of a training.
 
     Args:
-        step: the step from which training resumes, 0 for a new training. Entries of an earlier run after this step are
-            removed.
+        step: the step from which training resumes, 0 for a new training. Entries of the log for later steps, which an
+            earlier run wrote, are removed.
     """
 
     def __init__(self, folder: Path, step: int) -> None:

@@ -1,4 +1,4 @@
-"""The encoder and the keys and values of cross-attention as one call of a C kernel on the CPU, for short sources.
+"""One call of a C kernel encodes short sources on the CPU and computes their keys and values of cross-attention.
 
 For one source of ten tokens, PyTorch takes longer to call its functions than to compute. The kernel,
 `kernels/encode.c`, computes the same numbers as `Encoder.forward` and then `Decoder.start`.
@@ -18,7 +18,7 @@ from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
 MOST_TOKENS = 512
-"""The most tokens of a source, padding counted; PyTorch encodes longer sources, each on all threads."""
+"""PyTorch encodes longer sources (in tokens, with padding) on all threads; the kernel uses one thread for a source."""
 
 
 class EncodeArguments(ctypes.Structure):
@@ -52,7 +52,7 @@ def encode(
     source: Int[Tensor, "sources tokens"],
     lengths: Int[Tensor, " sources"] | None,
 ) -> tuple[KeyValue, ...]:
-    """Return the cross-attention keys and values of the sources in each decoder block; 0 for padding.
+    """Return each decoder block's cross-attention keys and values of the sources; those of padding are 0.
 
     Args:
         lengths: the number of tokens of each source before its padding; None = no padding.

@@ -2,8 +2,8 @@
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward`.
-When a search reorders the rows, cached keys and values are not moved in the buffer that holds them: instead, a table
-has, for each token of each row, the number of the buffer row with its keys and values.
+When a search reorders the rows, the cached keys and values are not moved in memory. Instead, a table tells for each
+token of each row which row of the buffer has the token's keys and values.
 """
 
 import ctypes
@@ -68,7 +68,7 @@ class ProjectionArguments(ctypes.Structure):
 
 
 class CompiledDecoding:
-    """The target texts of a batch, one a row, to which the C kernels add one token after the other.
+    """The target texts of a batch, one in each row, to which the C kernels add one token after the other.
 
     Args:
         memory: for each block, the cross-attention keys and values of the sources.
@@ -145,9 +145,8 @@ class CompiledDecoding:
 
         Args:
             tokens: the id of each row's new token.
-            parents: for each row after this call, the index of the row before this call that it continues. An index may
-                occur several times or not at all. Before the first call, there is one row for each source, without
-                tokens.
+            parents: the row to which each token is added, by the row's index before this call. An index may occur
+                several times or not at all. Before the first call, there is one row for each source, without tokens.
 
         Raises:
             ValueError: the numbers of tokens and parents differ, or a parent does not exist.
@@ -180,7 +179,7 @@ class CompiledDecoding:
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """The cross-attention pattern of each block: a batch item for each row, with its newest token as the query."""
+        """Each block's cross-attention weights: the batch axis counts the rows, the query is a row's newest token."""
         step = self.arguments
         first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens  # the latest step's table in `tables`
         sources = torch.tensor([self.tables[(first + row) * size] for row in range(step.rows)], device=self.x.device)

@@ -114,7 +114,7 @@ class StackParameters:
 
     @classmethod
     def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
-        """Compute the arguments of a module for which `structure_reason` returns None."""
+        """Return an encoder or decoder for which `structure_reason` returns None as an argument of the C kernels."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
@@ -152,7 +152,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        # A supported module does not use a part that is later added to an empty dict.
+        # Empty dicts are not watched: a supported module does not use what is added to them later
         self.dicts = attributes + list(filter(None, owned))
         self.parts, self.memory = list(self._parts()), self._memory()
 
@@ -168,9 +168,9 @@ class Snapshot:
 
 
 COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()
-"""For each encoder or decoder: its latest `StackParameters`, and a snapshot of the parts from which they were made."""
+"""For each encoder or decoder: its latest `StackParameters`, and a snapshot of the module when they were computed."""
 
 
 def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a C array with `make(object)` for each object; by default, with `struct.of(object)`."""
+    """Return a C array of `make(object)` for each object; None = `struct.of`, the class method of the struct."""
     return (struct * len(objects))(*map(make or struct.of, objects))

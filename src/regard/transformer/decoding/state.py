@@ -44,8 +44,8 @@ class DecodingState:
         """Return a state with some of this state's sources, and all of its target texts.
 
         Args:
-            sources: the indices, in this state, of the sources of the new state.
-            rows_per_source: the number of consecutive rows that read each source.
+            sources: the indices of the sources to keep; an index may occur several times.
+            rows_per_source: the number of consecutive target texts of each source.
         """
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
@@ -72,12 +72,12 @@ class DecodingState:
 
 
 def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " sources"], int]:
-    """Return the source of each group of consecutive rows (target texts) of one source, and the rows in a group.
+    """Group adjacent rows (target texts) of one source; return each group's source, and the number of rows in a group.
 
-    If the groups differ in size, each row is a group of its own: the result is `sources` and 1.
+    If the groups differ in size, every row is a group of its own: the result is `sources` and 1.
 
     Args:
-        sources: for each row, the index of the source that it reads.
+        sources: the index of each row's source.
 
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))

@@ -1,7 +1,7 @@
-"""Which encoders and decoders the CPU kernels can compute; `forward` computes the others.
+"""Which encoders and decoders the CPU kernels can compute; PyTorch computes all others.
 
-Their weights must be the softmax of scaled dot products, and their parameters float32 and in one process. A decoder
-must have cross-attention. No module may be replaced or have a hook.
+Attention weights must be the softmax of scaled dot products. Parameters must be float32 and not sharded over processes.
+A decoder must have cross-attention. No module may be replaced or have a hook.
 """
 
 from collections.abc import Iterable
