@@ -41,7 +41,7 @@ class Block(nn.Module):
         return norm(x) if self.norm_first else x
 
     def norm_after(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the hidden states after a sublayer: norm(x) in a post-norm block, x itself in a pre-norm block."""
+        """Return the hidden states after the residual sum x: norm(x) if the block is post-norm, otherwise x."""
         return x if self.norm_first else norm(x)
 
     def extra_repr(self) -> str:

@@ -108,7 +108,7 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
 
     Args:
         chosen: the pairs that were chosen as dev pairs.
-        others: all other pairs: the training pairs.
+        others: all other pairs; they are training pairs.
 
     >>> chosen = [("a", "1"), ("b", "1"), ("b", "2"), ("c", "3"), ("d", "4")]
     >>> sorted(sources_with_own_targets(chosen, [("e", "2"), ("f", "4")]))
@@ -134,7 +134,7 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of the sources: sources up to this rank are those of the dev pairs.
+    """Return the n-th smallest `random_rank` of the sources: the dev pairs are the pairs with sources up to this rank.
 
     Equal sources have equal ranks and count once, so no source is in both the dev pairs and the training pairs.
 

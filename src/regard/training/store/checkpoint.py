@@ -32,7 +32,7 @@ REPLACED = ".replaced"
 """The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 LONGEST_NAME = 255
-"""The most bytes of a path in manifest.json: no file system allows longer names."""
+"""The largest number of bytes of a path in manifest.json: no file system allows longer names."""
 
 
 class DamagedError(InputError):

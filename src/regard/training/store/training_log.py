@@ -26,7 +26,7 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""The names in TensorBoard of numbers that have another name in the log."""
+"""The TensorBoard name of each number whose name in the log differs."""
 
 
 class Log:
