@@ -83,7 +83,7 @@ with suppress(ImportError):  # the module is private; if einops removes it, eino
     from einops._backends import TorchBackend
 
     class ThroughDenseBackend(TorchBackend):
-        """Makes einops accept a `ThroughDense`; einops finds this class as a subclass of its `AbstractBackend`."""
+        """Makes einops accept objects with `dense()`; einops looks for the subclasses of its `AbstractBackend`."""
 
         framework_name = "regard"
 

@@ -55,7 +55,7 @@ def scores_of_finite_keys(
     key: Float[Tensor, "batch heads keys d_key"],
     tile: Tile,
 ) -> Weights:
-    """Return the scores of a tile; no gradient flows through the scores of a key that contains NaN or infinity.
+    """Return the scores of some queries and keys, without a gradient for keys that contain NaN or infinity.
 
     The backward pass multiplies a key by the gradient of its scores, which is 0 for a masked key, and 0 · NaN = NaN.
     """
@@ -67,7 +67,7 @@ def scores_of_finite_keys(
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
-    """Return the attention weights and the boolean mask (None = True everywhere) of a tile that contains all keys."""
+    """Return the weights and the mask (None = True everywhere) of some queries on all keys, which `tile` must have."""
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:
@@ -78,7 +78,7 @@ def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
 
 
 def weights_of(call: Call, tile: Tile) -> Weights:
-    """Return the attention weights of a tile, normalised over all keys, including keys outside of the tile."""
+    """Return the attention weights of some queries on some keys; each query's weights are normalised over all keys."""
 
     def block_weights(block: Tile) -> Float[Tensor, "batch heads block keys"]:
         return entries_at(weights_and_keep(call, block)[0], 3, tile.keys)
@@ -152,9 +152,9 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 
 
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
-    """Split a tile into tiles of fewer queries and all keys, each of at most `BLOCK_WEIGHTS` weights.
+    """Split the queries of a tile into blocks of at most `BLOCK_WEIGHTS` weights each; every block has all keys.
 
-    One query may have more. If a size is symbolic, as in an exported program, one tile has all queries.
+    A block of one query may have more weights. If a size is symbolic, as in an exported program, there is one block.
     """
     keys = all_indices(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
@@ -168,10 +168,10 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
 def rows_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, indices: Indices
 ) -> Float[Tensor, "batch heads indices d"]:
-    """Return the vectors of a tile's batch items and heads at the tokens `indices`, in the data type of the weights.
+    """Return the vectors of the tokens `indices`, for the batch items and heads of `tile`, in the weights' data type.
 
-    `tensor` has the queries, the keys, or a vector for each key. A batch of 1 is broadcast; shared key heads are
-    repeated.
+    `tensor` contains the queries, the keys, or a vector for each key. A batch of 1 is broadcast. A key head that
+    several query heads share is repeated.
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group

@@ -189,7 +189,7 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless a matrix has the rows and columns that another requires; None = any number."""
+    """Raise InputError unless the matrix `name` has as many rows and columns as `other` requires; None = any number."""
     given = size[name]
     required = (given[0] if rows is None else rows, given[1] if columns is None else columns)
     if given != required:

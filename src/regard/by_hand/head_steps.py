@@ -22,7 +22,7 @@ Matrix = Float[np.ndarray, "_ _"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadSteps:
-    """The matrices of one head of attention, one for each equation at the top of this file."""
+    """The matrices of one head of attention, in the order in which they are computed."""
 
     query: Float[np.ndarray, "queries d_key"]
     key: Float[np.ndarray, "keys d_key"]

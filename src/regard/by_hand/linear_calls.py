@@ -68,7 +68,7 @@ def find_output_parameters(
 ) -> Float[Tensor, "d_head d_model"] | None:
     """Return the rows of W_O for one head, in float64, from the linear layer whose input is the contexts of all heads.
 
-    None if `context` is in the head's columns of no layer's input.
+    None if no layer's input contains `context` in the columns of this head.
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)

@@ -82,7 +82,7 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
 
 
 def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> ExampleInputs:
-    """Return the head in `focus` as inputs of a worked example (see the beginning of this file)."""
+    """Return the matrices and settings of the head `focus.head`, from which a worked example is computed."""
     head = focus.head
     if head.head is None:
         raise InputError(f"{head.name} is an average of heads, which is not computed from a query; name a head.")
@@ -138,7 +138,7 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
     return f"{reason}, so the numbers start from the Q, K and V that the attention got."
 
 
-# Score, mask and softmax of a model's head, in the form that a worked example (`ExampleInputs`) takes
+# The score, the mask and the softmax of a model's head, as arguments of `ExampleInputs`
 
 
 def head_scores(head: Head) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class QuerySteps:
     """The steps from the products to the weights for one query in one head.
 
     Attributes:
-        before, formulas: the query's row, and the formula, of each matrix before the exponential, by its name.
+        before: the query's row in each matrix from "products" to the last before the exponential, by name.
+        formulas: the formulas of these matrices, by name.
         largest: the largest score, or the sink if it is larger; is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
         total: the sum of the exponentials, that of the sink included.

@@ -85,7 +85,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
 
 
 def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
-    """Return the given matrices except W_o, in the order of `MATRICES`; the row `query` is marked, None = no row."""
+    """Return the matrices in `inputs`, except W_o, as `Stage`s; the row number `query` (None = no row) is marked."""
     queries, keys = inputs.query_texts, inputs.key_texts
     rows = {"x": queries, "Q": queries, "memory": keys, "K": keys, "V": keys}
     stages = [
@@ -132,7 +132,7 @@ def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query:
 
 
 def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str, Any]:
-    """Return the names of the rows of Q, K or V, and the marked row of Q, as keyword arguments of `Stage`."""
+    """Return arguments of `Stage` for Q, K or V: the names of the rows, and for Q the row whose steps are shown."""
     if name == "Q":
         return {"rows": inputs.query_texts, "marked": query}
     return {"rows": inputs.key_texts, "keys": "rows"}

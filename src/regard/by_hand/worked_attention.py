@@ -96,7 +96,7 @@ class WorkedAttention:
     def strongest(self) -> tuple[int, ...]:
         """The keys on which the marked query has the largest weights, summed over the heads, largest first.
 
-        () without a query.
+        Empty if no query is marked.
         """
         if self.query is None:
             return ()

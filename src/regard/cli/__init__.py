@@ -1,1 +1,1 @@
-"""The command line: `main.py` defines the command `regard`, and one file each verb (subcommand), such as look."""
+"""The command line: `main.py` defines the command `regard`; each verb (subcommand), such as look, has its own file."""

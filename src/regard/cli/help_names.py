@@ -10,7 +10,7 @@ TYPE_NAMES = {
     "<list[str]>": "<str>",
     "<list[Path]>": "<path>",
 }
-"""The names of types in help texts, by Typer's names; a flag has none, and a repeated option that of one value."""
+"""Typer's names of option types, and the names in help texts: none for a flag, no list[…] for a repeated option."""
 
 
 class Verb(TyperCommand):

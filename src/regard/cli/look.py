@@ -217,7 +217,7 @@ def trace_text(model: str | None, text: str, target: str | None, truncate: bool)
 def trace_model(
     model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
 ) -> "Trace":
-    """Return the trace of a Hugging Face model (None = MiniLM); `for_page` = with the hidden states for a page."""
+    """Return the trace of a Hugging Face model (None = MiniLM); `for_page`: with hidden states, which a page shows."""
     from regard.tracing.for_page import trace_for_page
     from regard.tracing.model_loading import load
     from regard.tracing.run import trace

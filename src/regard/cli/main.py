@@ -141,7 +141,7 @@ def run() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
             raise  # the error is not one of standard output, which has no file name
-        # Python writes what is left of the output at exit; into /dev/null, since the error would occur again.
+        # At exit, Python writes the rest of the output; /dev/null takes it, because stdout would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)

@@ -12,7 +12,7 @@ OPTIONS = {
     r"\btrace\.words\(('.*?'|\".*?\")\)": r"--span \1",
     r"\blayers=\[(\d+)[^]]*\]": r"--layer \1",
 }
-"""Command line options, by regular expressions for the Python arguments that they replace."""
+"""Regular expressions for Python arguments, and the command line options that replace them."""
 
 
 def with_option_names(message: str) -> str:

@@ -36,7 +36,7 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if only the layers of one patch size are shown, as the part `shown` of the trace."""
+    """Print a remark if `shown` lacks layers of the model, because they divide the picture into other patches."""
     from regard.tracing.patterns_by_layer import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
@@ -87,5 +87,5 @@ def remark_on_fonts(text: str) -> None:
 
 
 def letters_of(*traces: "Trace") -> str:
-    """Return all letters in a picture of the traces."""
+    """Return all text in a picture of the traces, for which a font is looked up."""
     return "".join(seen.model + "".join(token.text for token in (*seen.source, *seen.target)) for seen in traces)

@@ -35,7 +35,7 @@ def check_search_options(
     beam_options: dict[str, float | int | None],
     sampling_options: dict[str, float | int | None],
 ) -> None:
-    """Raise InputError if the options, in which None = not given, choose two searches or belong to another search."""
+    """Raise InputError if options choose two searches, or if `sampling_options` are given without sampling."""
     given = {"greedy": greedy, "sample": sample} | {name: value is not None for name, value in beam_options.items()}
     chosen = [option_name(name) for name, is_given in given.items() if is_given]
     if sample and "--n-best" in chosen:  # then --n-best is the number of samples
@@ -52,7 +52,7 @@ def check_search_options(
 def search_from_options(
     greedy: bool, sample: bool, beam_options: dict[str, Any], sampling_options: dict[str, Any]
 ) -> "Search":
-    """Return the search that the options choose; arguments as in `check_search_options`."""
+    """Return the search that the options choose; in a dict, None = this option is not given."""
     from regard.translation.search.beam import Beam
     from regard.translation.search.greedy import Greedy
     from regard.translation.search.minimum_risk import MinimumRisk

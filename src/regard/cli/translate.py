@@ -190,9 +190,9 @@ class Prefixes:
         self.lines = None if file is None else read_file_lines(file)
 
     def for_lines(self, first: int, n: int) -> str | list[str] | None:
-        """Return the prefixes of `n` lines from line `first`, counted from 1; raise InputError if the file has too few.
+        """Return the prefixes of `n` lines from line `first`, counted from 1: a list, or one text for all lines.
 
-        One text holds for all lines; None = there is no prefix.
+        None = there is no prefix. Raises InputError if the file has too few prefixes.
         """
         if self.lines is None:
             return self.prefix

@@ -15,10 +15,10 @@ NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 
 
 def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
-    """Return the files that a subcommand writes, without "-" (stdout); raise InputError as `check_outputs` does.
+    """Return the files that a subcommand writes, without "-" (stdout); raise InputError if one cannot be written.
 
     Args:
-        inputs: as in `check_outputs`.
+        inputs: the files and models that the subcommand reads, which must not be replaced.
         options: the file that each option names, such as png=Path("a.png"), which must end in .png; None = not given.
     """
     for option in ("png", "svg", "pdf"):
@@ -57,7 +57,7 @@ def is_part_of(output: Path, source: Path) -> bool:
         return output.samefile(source)
     if output.suffix.lower() in NEVER_READ:
         return False
-    # In Hugging Face's cache, a model's folder has symbolic links to files elsewhere, so each file is compared.
+    # In Hugging Face's cache, a model's folder links to files elsewhere, so `output` is compared with each linked file.
     linked = any(output.samefile(path) for path in source.iterdir() if path.exists())
     return linked or output.resolve().is_relative_to(source.resolve())
 

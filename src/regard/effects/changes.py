@@ -176,8 +176,8 @@ def changed_call(call: Call, changes: Sequence[Change], kind: str, layer: int, f
     """Return an attention call of a layer with changes applied to its mask, score and normaliser.
 
     Tokens are given by position. `first_query` is the position in the text of the first query of the call; it is above
-    0 if the model generates token by token, since a call then has only the newest query. An `Interchange` changes the
-    result of the call, and not the call.
+    0 if the model generates token by token, since a call then has only the newest query. An `Interchange` in `changes`
+    has no effect here: it changes the result of the call (`interchanged`).
     """
     edges, temperatures = list[Edge](), torch.ones(call.grid.heads, dtype=torch.float64)
     for change in changes:

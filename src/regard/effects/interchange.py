@@ -69,7 +69,7 @@ class Interchange:
 
     @property
     def token_pairs(self) -> list[tuple[int | str, int | str]] | None:
-        """For each token of this run whose output is replaced, the token of the other run; None = all, in order."""
+        """Pairs (token of this run, token of the other run whose output replaces its output); None = all tokens."""
         if self.tokens is None:
             return None
         if isinstance(self.tokens, Mapping):
@@ -155,12 +155,12 @@ class Interchanged(Attended):
 def interchanged(
     attended: Attended, interchanges: Sequence[tuple[int | None, Interchange]], kind: str, layer: int, first_query: int
 ) -> Attended:
-    """Return an attention call with the outputs of heads replaced by those of other runs.
+    """Return the result of an attention call with the outputs of heads replaced by outputs in other runs.
 
-    Like `attend`, this function can be replaced by a TorchFunctionMode, so that a recorder notices the new outputs.
+    A TorchFunctionMode can replace this function, as it can replace `attend`: so a trace records the new outputs.
 
     Args:
-        interchanges: each with the number of its head; None = all heads of the layer.
+        interchanges: pairs (the number of the head, its `Interchange`); None = all heads of the layer.
         first_query: the position in the text of the first query of the call.
     """
     if not interchanges:

@@ -25,8 +25,8 @@ class Plane:
     """A plane in the space of the tokens' vectors, onto which the vectors are projected.
 
     Its two axes are orthogonal unit vectors; `middle` is the mean of the vectors from which it was computed. `shares`
-    are the variances of these vectors along the axes, divided by their total variance. `n_left_out` vectors were too
-    long (see `TOO_LONG`).
+    are the variances of these vectors along the axes, divided by their total variance. `n_left_out` vectors were left
+    out, because they are longer than `TOO_LONG` times the median length.
     """
 
     middle: Float[Tensor, " d_model"]
@@ -58,5 +58,5 @@ class Plane:
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return the coordinates along the two axes of differences between vectors; `middle` is not subtracted."""
+        """Return, for differences of vectors, their coordinates along the two axes; `middle` is not subtracted."""
         return differences.to(self.axes) @ self.axes.T

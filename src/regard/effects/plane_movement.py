@@ -37,8 +37,8 @@ class Arrows:
         places: for each vector, its two coordinates in the plane, and its norm in all dimensions.
         angles: the angle in degrees between each vector and the total change of the token's vector in the layer; 0 for
             a vector of norm 0.
-        indices: for each vector, the index of the head, key token or part of the layer that added it; -1 = the sum
-            over the heads or key tokens without an arrow of their own.
+        indices: for each vector, the index of the head, key token or part of the layer that added it; -1 = the vector
+            is the sum over all other heads or key tokens.
     """
 
     places: Float[Tensor, "tokens arrows 3"]
@@ -53,8 +53,8 @@ class LayerArrows:
     Attributes:
         before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
-        parts: four vectors for each token: what attention adds; what the bias of the output projection adds, which
-            is contained in the first vector; what the feed-forward network adds; and `rest` of the equation above.
+        parts: four vectors for each token: what attention adds; the part of it that is the bias of the output
+            projection; what the feed-forward network adds; and what layer norms and cross-attention change.
         heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first, and
             the sum of the vectors of the other heads or key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
@@ -75,8 +75,8 @@ class LayerArrows:
 def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: int) -> LayerArrows:
     """Return the movement of all tokens in one layer, as arrows in a plane; `pattern` has one batch item.
 
-    The `n_longest` heads that add the longest vectors to a token have an arrow each, and all other heads together one
-    more; likewise for the key tokens.
+    The `n_longest` heads that add the longest vectors to a token have one arrow each; all other heads have one arrow
+    together. The same holds for the key tokens.
     """
     change = state.after - state.before
     key_vectors = value_vectors(pattern, state.projection.weight)
@@ -103,8 +103,8 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
 
 
 Longest = tuple[Float[Tensor, "tokens arrows d_model"], Int[Tensor, "tokens arrows"]]
-"""For each token, the longest vectors that are added to it, longest first, and the sum of the other vectors; and for
-each of these vectors, the index of the head or key token that adds it, -1 for the sum."""
+"""The longest vectors that heads or key tokens add to each token, longest first, then the sum of all other vectors.
+The second tensor has the index of the head or key token that adds each vector, and -1 for the sum."""
 
 
 def longest_heads(by_head: Float[Tensor, "tokens heads d_model"], n_longest: int) -> Longest:
@@ -150,7 +150,7 @@ def with_sum_of_others(
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
 ) -> Longest:
-    """Append the sum of the vectors that are not in `longest`, under the index -1, unless `longest` has all of them.
+    """Append to `longest` the sum of all other vectors, and to `indices` -1; without other vectors, append nothing.
 
     `total` is the sum of all `n_all` vectors that are added to each token.
     """

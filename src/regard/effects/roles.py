@@ -26,12 +26,12 @@ KEY_ROLES = ("previous", "next", "same", "first", "separator", "duplicate", "ind
 """The roles whose value is the weight that a head puts on certain keys, such as the previous token; from 0 to 1."""
 
 ROLES = (*KEY_ROLES, "distance", "entropy")
-"""All roles; "distance" and "entropy" are numbers of a query, not weights on certain keys."""
+"""Names of numbers that describe a head: its weight on certain keys, its mean distance to keys, and its entropy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RoleSums:
-    """How much each head attends to keys of each role, summed over queries, so that several texts can be added.
+    """How much each head attends to keys of each role, such as the previous token; the sums of two texts can be added.
 
     Attributes:
         sums: for each role and head, the sum over queries of the weight on the keys of the role; for the roles
@@ -46,12 +46,12 @@ class RoleSums:
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
-        """Return the mean over queries; NaN for a role if no query has a key of this role."""
+        """Return the sums divided by the numbers of queries; NaN for a role that no key has."""
         return self.sums / self.n_queries[:, None]
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return how much each head attends to keys of each role, summed over the queries; the pattern has one item."""
+    """Return how much each head attends to keys of each role, such as the previous token; `pattern` is of one text."""
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     counts = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)
@@ -74,10 +74,10 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
 def key_roles(
     tokens: Int[Tensor, " keys"], separators: Bool[Tensor, " keys"], queries: Int[Tensor, " queries"]
 ) -> Iterator[Bool[Tensor, "queries keys"]]:
-    """Yield, for each role in `KEY_ROLES`, a matrix that is True where a key has this role for a query.
+    """Yield, for each role such as "previous", a matrix that is True where a key has this role for a query.
 
-    Tokens with the same text have the same number in `tokens`; `separators` is True for special tokens; `queries` are
-    positions.
+    The roles are in the order of `KEY_ROLES`. Tokens with the same text have the same number in `tokens`; `separators`
+    is True for special tokens; `queries` are positions.
     """
     keys, query = torch.arange(len(tokens)), queries[:, None]
     yield keys == query - 1

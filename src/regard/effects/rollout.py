@@ -93,11 +93,11 @@ class VectorLengths(Flow):
         result = torch.zeros_like(shares)
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
-            # ‖Σ_h w_h added_h‖² = Σ_hg w_h w_g (added_h · added_g)
+            # the squared norm of what a key adds: ‖Σ_h w_h added_h‖² = Σ_hg w_h w_g (added_h · added_g)
             squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
             positions = torch.arange(len(shares))[queries]
             rows = torch.arange(len(positions))
-            # what a token adds to itself, plus its own vector: ‖a + v‖² = ‖a‖² + 2 a · v + ‖v‖²
+            # a token keeps its own vector v, and adds a to itself by attention: ‖a + v‖² = ‖a‖² + 2 a · v + ‖v‖²
             to_itself = (weights[:, rows, positions] * with_vector[:, positions]).sum(dim=0)
             squares[rows, positions] += 2 * to_itself + vectors[positions].square().sum(dim=-1)
             lengths = squares.clamp(min=0).sqrt()

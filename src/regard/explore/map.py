@@ -26,13 +26,13 @@ from regard.tracing.trace import Trace
 from regard.typed_fields import check_fields
 
 TILE = 256
-"""The number of rows and of columns of cells in a tile; tiles at the end of the text may have fewer."""
+"""The height and width, in cells (pixels), of a tile of a head's image; tiles at the end of the text may be smaller."""
 
 TURN_SECONDS = 0.5
-"""How long one request computes rows of a map; other requests are answered after it."""
+"""One request computes parts of an image for this long; meanwhile, other requests wait."""
 
 MOST_BYTES = 2**29
-"""The stored levels of all heads take at most this many bytes; one head at 131,072 tokens takes a quarter."""
+"""The stored images of all heads take at most this many bytes; one head at 131,072 tokens takes a quarter."""
 
 N_STRONGEST = 8
 """The number of keys that `strongest` returns for a query."""
@@ -123,15 +123,15 @@ class Map:
                 )
 
     def record(self) -> dict[str, int]:
-        """Return what the page needs to request tiles.
+        """Return what the page needs to request tiles (parts of the image of a head).
 
-        "tile" is the side of a tile in cells. For tiles of the level "stored" and higher levels, the page must request
-        turns first (see `turn`).
+        "tile" is the side of a tile in cells (pixels). Tiles of the zoom level "stored" and above can be requested
+        after all rows of the level "stored" are computed (see `turn`).
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute further rows of level 5 of a head's map, for about `TURN_SECONDS`, and store them in its `Pyramid`.
+        """Compute and store, for about `TURN_SECONDS`, more rows of a head's image, whose cells have 32 × 32 weights.
 
         Returns:
             {"done": the number of rows computed so far, "of": the number of all rows}.

@@ -91,7 +91,7 @@ class Explorer:
 
 
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the explorer as an ASGI application; `hosts` and `token` are those of `Guard`."""
+    """Return the explorer as an ASGI application that accepts requests to these `hosts` (empty = all) with `token`."""
     explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")
 
     def post(

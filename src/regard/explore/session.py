@@ -25,9 +25,9 @@ FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the explorer shows first, if it is started without a text."""
 
 MAX_VALUES = 2_000_000
-"""An answer contains value vectors only if they have at most this many numbers in all layers together.
+"""The data for the page contain value vectors if these have at most this many numbers in all layers together.
 
-The limit is higher than for a page in a file, because an answer is not stored.
+The limit is higher than for a page that is written to a file, because these data are not stored.
 """
 
 N_HEADS = 12
@@ -54,7 +54,7 @@ class Session:
         self.text = text
         self.shown = shown
         self.map: Map | None = None
-        # ((the model's name, whether it can generate tokens), the model)
+        # ((name of the model, True if the model can generate tokens), model)
         self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
 
     def first_page(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Session:
         """Run the model without and with the changes to heads in a request, and return the differences.
 
         Returns:
-            "output": the largest absolute difference between the two outputs of the model; None if it has none.
+            "output": the largest absolute difference between the two outputs; None if the model has no output.
             "heads": the heads whose attention changes most. For each head, "token" is the query whose weights change
                 most, and "moved" is the fraction of this query's attention that goes to other keys.
             "before", "after": the most probable next tokens without and with the changes, with probabilities.

@@ -88,8 +88,8 @@ def write_graph(
 
     Args:
         example: inputs with which the exporter traces the module.
-        inputs, outputs: the axes by name: an int is the size of an axis, a str the name of an axis of variable size
-            ("batch": any size; all other names: up to max_tokens).
+        inputs, outputs: the axes of each tensor, by its name; an int is the size of an axis, a str the name of an axis
+            of variable size ("batch": any size; all other names: up to max_tokens).
     """
     variable_axes = {
         axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
@@ -120,7 +120,7 @@ def write_graph(
 
 
 def build_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build the ONNX nodes that replace the operator regard::read_cells; see `onnx_cells`."""
+    """Build the ONNX nodes that replace regard::read_cells, the LSTM or GRU of the encoder."""
     return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
@@ -174,7 +174,7 @@ class LoadedExport:
         return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused(self, letters: str) -> int:
-        """Return the id of the piece with these letters if it is unused (see the top of this file), or else UNK."""
+        """Return the id of a piece that SentencePiece marks as unused (and reads as unknown); for other pieces, UNK."""
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
 

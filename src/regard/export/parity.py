@@ -56,7 +56,8 @@ class Parity:
 
     Attributes:
         n_same: the number of lines with exactly the same translation.
-        difference, gap: the largest of any line, in nats, as defined at the top of this file.
+        difference: the largest difference between the two log-probabilities of a translation, in nats per token.
+        gap: the largest difference between the original's logits of two pieces where translations first differ.
         placeholders: whether the translator puts signs in place of names and numbers; the export does not.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
@@ -120,10 +121,10 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
 
 @torch.inference_mode()
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
-    """Return the original's logit for its own piece minus that for the export's piece, where their pieces first differ.
+    """Return the difference of two logits of the original model, at the first piece where the translations differ.
 
-    Infinite if all pieces are the same: then the export has joined them to another text. `tokens` are the export's
-    pieces.
+    It is the logit of the original's piece, minus the logit of the export's piece. Infinite if all pieces are the same:
+    then the export has joined them to another text. `tokens` are the export's pieces.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)

@@ -32,7 +32,7 @@ torch.library.define(
 
 
 def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return tensors of the shapes that the operator `regard::read_cells` returns, for torch.export; see `onnx_cells`.
+    """Return tensors of the shapes that the operator `regard::read_cells` returns; torch.export needs only the shapes.
 
     Each tensor concatenates the states of the forward and the backward direction.
     """
@@ -90,7 +90,7 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder: tensors in, tensors out; it also computes the decoder state before the first token."""
+    """The encoder, with only tensors as inputs and outputs; it computes the first decoder state too."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class EncoderGraph(nn.Module):
         self.weights = nn.ParameterList(onnx_weights(model.encoder.cells))
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the encoded sources and the state before the first target token, in the order of `tensors_of`."""
+        """Return the encoded sources, then the other tensors of the decoder state before the first target token."""
         if torch.compiler.is_exporting():
             x, lstm = self.encoder.embedding(source), self.encoder.cells.kind == "lstm"
             states, *last = torch.ops.regard.read_cells(x, lengths, list(self.weights), lstm)
@@ -109,7 +109,7 @@ class EncoderGraph(nn.Module):
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step, of one target token of each sentence: tensors in, tensors out."""
+    """One decoding step, with only tensors as inputs and outputs; it reads one target token of each sentence."""
 
     def __init__(self, model: Recurrent) -> None:
         super().__init__()

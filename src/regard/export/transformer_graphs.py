@@ -30,7 +30,7 @@ class Graph:
     Attributes:
         module: the module; its arguments are `inputs` and its results `outputs`, in their order.
         example: inputs with which the exporter traces the module.
-        inputs, outputs: the axes by name.
+        inputs, outputs: the axes of each tensor, by the name of the tensor.
     """
 
     module: nn.Module
@@ -67,13 +67,13 @@ class EncoderGraph(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return the output of the encoder, and the tuple that `forward` returns."""
+        """Return the output of the encoder, and the cross-attention keys and values of each decoder block."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step."""
+    """One decoding step: it reads one target token of each sentence, and the keys and values of earlier tokens."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return the output of the decoder, and the tuple that `forward` returns."""
+        """Return the decoder's output, and the graph's outputs: the logits, and the self-attention keys and values."""
         half = len(keys_values) // 2
         memory, cache = blocks_of(keys_values[:half]), blocks_of(keys_values[half:])
         decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
@@ -145,6 +145,6 @@ def tensors_of(blocks: Sequence[KeyValue]) -> tuple[Tensor, ...]:
 
 
 def blocks_of(tensors: Sequence[Tensor]) -> tuple[KeyValue, ...]:
-    """The inverse of `tensors_of`."""
+    """Group the tensors key, value, key, value, … into one `KeyValue` for each block."""
     pairs = zip(tensors[::2], tensors[1::2], strict=True)
     return tuple(KeyValue(key=key, value=value) for key, value in pairs)

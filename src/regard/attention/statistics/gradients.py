@@ -35,7 +35,7 @@ def floats_of(summary: Summary) -> dict[str, Tensor]:
 class Statistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, ask: Ask, numbers: dict[str, Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Return `numbers`, which have been computed already."""
+        """Give the statistics in `numbers`, which are computed already, a backward pass."""
         ctx.call, ctx.ask, ctx.names = call, ask, list(numbers)
         return tuple(numbers.values())
 
@@ -71,6 +71,6 @@ class Statistics(torch.autograd.Function):
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:
-    """Return the map by the same operations as in the backward pass, so that equal weights have equal bits."""
+    """Return the pooled map by the operations of the backward pass: `==` then finds the largest weight of a cell."""
     pooled = replace(NOTHING, pooled=ask.pooled, reduce=ask.reduce)
     return gather_statistics(blocks_of(call), call.grid, call.empty(), pooled).pooled

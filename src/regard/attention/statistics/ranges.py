@@ -11,10 +11,10 @@ MOST_RANGES = 16
 
 
 def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | None:
-    """Return a mask as ranges of keys; None if it is not made of ranges, or of more than `MOST_RANGES` for a query."""
+    """Return a mask as ranges of keys; None if it has another form, or more than `MOST_RANGES` ranges for a query."""
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
-    # every query has the same number of ranges, so the number is known from the ranges of one query
+    # all queries have equally many ranges, so the ranges of one query tell whether there are too many
     one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)
     if one_query is None or len(one_query.starts) > MOST_RANGES:
         return None

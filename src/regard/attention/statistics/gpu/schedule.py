@@ -18,10 +18,10 @@ from regard.attention.grid.grid import Grid
 from regard.attention.masks.ranges import Ranges
 
 Limits = Int[Tensor, "ranges #batch #heads queries 2"]
-"""For each query, the start and the stop of each of its key ranges."""
+"""For each query, the ranges of keys to which it may attend, each as a start and a stop."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""For each key range and tile, the four borders that the docstring of this file describes."""
+"""Four borders for each key range and tile: the kernel reads from border 0 to 3, and applies no mask from 1 to 2."""
 
 
 def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
@@ -30,11 +30,11 @@ def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return the borders of tiles of queries; all except the last border are multiples of `step`.
+    """Return between which keys a kernel reads, and between which it applies no mask, for each block of queries.
 
     Args:
-        tile: the number of queries in a tile.
-        step: the number of keys that the kernel reads at a time.
+        tile: the number of queries in a block.
+        step: the number of keys that the kernel reads at a time; borders 0, 1 and 2 are multiples of it.
     """
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
@@ -45,27 +45,27 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return the borders of tiles of keys.
+    """Return between which queries a kernel reads, and between which it applies no mask, for each block of keys.
 
-    If a key range starts or stops before that of an earlier query, more queries than needed are read and masked.
+    If the key ranges do not ascend from query to query, the kernel reads and masks more queries than needed.
 
     Args:
         n_keys: the number of all keys.
-        tile: the number of keys in a tile.
+        tile: the number of keys in a block.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    # if the last tile is incomplete, its `last` is no key: the kernel then applies the mask to all weights of this tile
+    # in an incomplete last tile, `last` is past the last key: no query may attend to it, so the whole tile is masked
     last = first + tile - 1
     starts, stops = limits.unbind(-1)
 
-    def queries_before(ascending: Tensor, key: Tensor) -> Tensor:
-        """Return, for each tile, the number of queries whose number in `ascending` is at most the tile's `key`."""
-        keys = key.expand(*ascending.shape[:3], -1).contiguous()
+    def count_up_to(ascending: Tensor, keys: Tensor) -> Tensor:
+        """Return, for each key, how many numbers in `ascending` are not larger than this key."""
+        keys = keys.expand(*ascending.shape[:3], -1).contiguous()
         return torch.searchsorted(ascending.contiguous(), keys, right=True, out_int32=True)
 
-    begin, end = queries_before(stops.cummax(dim=-1).values, first), queries_before(remaining_minimum(starts), last)
-    whole_from = queries_before(remaining_minimum(stops), last)
-    whole_to = queries_before(starts.cummax(dim=-1).values, first)
+    begin, end = count_up_to(stops.cummax(dim=-1).values, first), count_up_to(remaining_minimum(starts), last)
+    whole_from = count_up_to(remaining_minimum(stops), last)
+    whole_to = count_up_to(starts.cummax(dim=-1).values, first)
     return borders(begin, whole_from, whole_to, end)
 
 
@@ -75,7 +75,7 @@ def remaining_minimum(limits: Int[Tensor, "*axes queries"]) -> Int[Tensor, "*axe
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Return the four borders of each tile, clamped so that they are in ascending order."""
+    """Stack the four borders of each tile on a last axis, clamped so that they ascend."""
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

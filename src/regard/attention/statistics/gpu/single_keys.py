@@ -95,7 +95,7 @@ def weight_on_key(queries, key, limits, rule, sizes, where, j, log_sums, ranges)
     """Return the attention weight of each query on its key `j`; 0 if the key is masked or does not exist.
 
     Args:
-        key, limits, rule, sizes, ranges: the arguments of the kernel `single_keys`.
+        key, limits, rule, sizes, ranges: passed on by the kernel `single_keys`.
         where: the batch item, the head and the indices of the queries.
         log_sums: for each query, log₂ Σ 2^score over its keys.
     """

@@ -75,8 +75,8 @@ def forward(
     """Triton kernel: each program computes the context and the log-sum-exp of one block of queries.
 
     Args:
-        query, key, value, mask_ranges, rule, results, sizes: three `StridedTensor`s, a `MaskRanges`, a `Rule`, a
-            `ForwardResults` and a `Sizes`.
+        query, key, value: `StridedTensor`s.
+        mask_ranges, rule, results, sizes: a `MaskRanges`, a `Rule`, a `ForwardResults` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
@@ -136,7 +136,7 @@ def read_keys(
     """Add some more keys to the running sums of a block of queries; return the new sums.
 
     Args:
-        key, value, rule, results, sizes: the arguments of the kernel `forward`.
+        key, value, rule, results, sizes: passed on by the kernel `forward`.
         where: the batch item, the head and the indices of the queries.
         limits: for each query, the start and the stop of the range of keys to which it may attend.
         span: the first key to add, and the key after the last.
