@@ -40,7 +40,7 @@ class TooLongError(InputError):
         super().__init__(f"{problem}; {remedy}, or read only its beginning with truncate=True.")
         self.n_tokens, self.limit = n_tokens, limit
         self.message_without_truncate = f"{problem}; {remedy}."
-        """The message for users who cannot pass truncate=True, such as those of `regard explore`."""
+        """The message for users who cannot pass truncate=True, such as users of `regard explore`."""
 
 
 def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:

@@ -55,7 +55,7 @@ def model_inputs(
 
     Args:
         model: a loaded model, or the name or folder of one; None = MiniLM.
-        head: the head's name, such as "L3H1"; None = the head with the most salient weight (see focus.py).
+        head: the head's name, such as "L3H1"; None = the head with the most salient weight (large, on a distant key).
         token: the query token; None = the query with the most salient weight.
         target: the text that the decoder of an encoder-decoder reads; other models take none.
         truncate: cut a text that is too long; False = raise InputError.

@@ -28,7 +28,7 @@ class QuerySteps:
         formulas: the formulas of these matrices, by name.
         largest: the largest score, or the sink if it is larger; is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
-        total: the sum of the exponentials, that of the sink included.
+        total: the sum of `exponentials` and `sink`.
     """
 
     before: dict[str, Float[np.ndarray, " keys"]]

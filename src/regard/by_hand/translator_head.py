@@ -36,7 +36,7 @@ def translator_inputs(
 
     Args:
         head: the head's name, "L3H1" for cross-attention, "encoder L3H1" or "decoder L3H1" for self-attention; None =
-            the head with the most salient weight (see focus.py).
+            the head with the most salient weight (large, on a distant key).
         token: the query token; None = the query with the most salient weight.
         target: the translation; None = the translator translates the text.
         truncate: cut a text that is too long; False = raise InputError.

@@ -48,7 +48,7 @@ def worked_example(name: str, token: TokenReference | None = None) -> WorkedAtte
 
 
 def projections(inputs: ExampleInputs) -> dict[str, Matrix]:
-    """Return the matrices Q, K and V by name: as they are given, or else computed as in example_inputs.py."""
+    """Return the matrices Q, K and V by name: as they are given, or computed, such as Q = x W_q + b_q."""
     matrices = inputs.matrices
     if "Q" in matrices:
         return {name: matrices[name] for name in ("Q", "K", "V")}
@@ -200,7 +200,6 @@ class HeadStages:
         return f"{formula} + {'bias' if len(inputs.bias) == 1 else self.name('bias')}"
 
     def weights_formula(self, scores: str) -> str:
-        """Return the formula that computes the weights from the matrix with the name `scores`, as text."""
         sink = " and a sink" if self.inputs.sinks is not None else ""
         if self.inputs.temperature == 0:
             return f"all on the largest of {scores}{sink}, shared by equal ones"

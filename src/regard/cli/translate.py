@@ -172,7 +172,7 @@ def translate(
 def prompt_for(stream: BufferedIOBase, name: str) -> Callable[[], None]:
     """Return a function that prints the prompt "NAME> ", to be called before each line that the user types.
 
-    The function prints nothing unless `stream`, standard output and the error stream are all terminals.
+    The function prints nothing if `stream`, standard output or the error stream is not a terminal.
     """
     if not (stream.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         return lambda: None

@@ -143,7 +143,7 @@ class Interchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Interchanged(Attended):
-    """The result of an attention call in which outputs of heads were replaced by those of another run.
+    """The result of an attention call in which outputs of heads were replaced by outputs in another run.
 
     Attributes:
         computed: the context that the call computed from its weights and values; `context` has the replaced outputs.

@@ -26,7 +26,7 @@ QUERIES_AT_ONCE = 32
 """The longest vectors that key tokens add are computed for this many queries at a time, to save memory."""
 
 N_NEAREST = 5
-"""The number of tokens with the most similar vectors that are stored for each token (see `nearest_tokens`)."""
+"""For each token, this many tokens with the most similar vectors are found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

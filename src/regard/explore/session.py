@@ -153,7 +153,7 @@ class Session:
         return translate_or_score(translator, question.text, question.target, truncate, n_best=Beam().size)
 
     def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
-        """Return the model with a name. Load it unless it is in memory.
+        """Return the model with this name; load it first if it is not in memory.
 
         Args:
             name: None = the model used last; before any use, the session's `model`.

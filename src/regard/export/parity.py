@@ -58,7 +58,7 @@ class Parity:
         n_same: the number of lines with exactly the same translation.
         difference: the largest difference between the two log-probabilities of a translation, in nats per token.
         gap: the largest difference between the original's logits of two pieces where translations first differ.
-        placeholders: whether the translator puts signs in place of names and numbers; the export does not.
+        placeholders: whether the translator replaces names and numbers by signs while it translates; no export does.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
 

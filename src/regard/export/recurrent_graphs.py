@@ -164,7 +164,6 @@ def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
 
 
 def recurrent_graphs(model: Recurrent) -> Graphs:
-    """Return the encoder and the decoder graph of a recurrent encoder-decoder."""
     config = model.config
     if config.attention == "local_m":
         raise InputError(

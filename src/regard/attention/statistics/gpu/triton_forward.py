@@ -93,7 +93,7 @@ def forward(
     sums = (zeros + sink, zeros, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
         limits = limits_of(mask_ranges.limits, n, batch, head, i, exists)
-        for part in tl.static_range(3):  # part 1 needs no mask (see schedule.py)
+        for part in tl.static_range(3):  # part 1 (border 1 to 2) needs no mask
             span = (
                 border(mask_ranges, n, batch, head, tile, part),
                 border(mask_ranges, n, batch, head, tile, part + 1),
