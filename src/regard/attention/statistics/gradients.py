@@ -71,6 +71,6 @@ class Statistics(torch.autograd.Function):
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:
-    """Return the pooled map by the operations of the backward pass: `==` then finds the largest weight of a cell."""
+    """Return the pooled map, computed as the backward pass computes it, so that `==` finds the largest weights."""
     pooled = replace(NOTHING, pooled=ask.pooled, reduce=ask.reduce)
     return gather_statistics(blocks_of(call), call.grid, call.empty(), pooled).pooled

@@ -21,7 +21,7 @@ Limits = Int[Tensor, "ranges #batch #heads queries 2"]
 """For each query, the ranges of keys to which it may attend, each as a start and a stop."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""Four borders for each key range and tile: the kernel reads from border 0 to 3, and applies no mask from 1 to 2."""
+"""For each key range and block (tile), four borders: the kernel reads from 0 to 3, and applies no mask from 1 to 2."""
 
 
 def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
@@ -34,7 +34,7 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
     Args:
         tile: the number of queries in a block.
-        step: the number of keys that the kernel reads at a time; borders 0, 1 and 2 are multiples of it.
+        step: how many keys the kernel reads at a time; borders 0 to 2 are multiples of it, or equal to border 3.
     """
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
@@ -54,7 +54,7 @@ def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
         tile: the number of keys in a block.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    # in an incomplete last tile, `last` is past the last key: no query may attend to it, so the whole tile is masked
+    # in an incomplete last tile, `last` is past all keys: no query may attend to it, so the mask is applied to the tile
     last = first + tile - 1
     starts, stops = limits.unbind(-1)
 

@@ -92,7 +92,7 @@ def limits_of(limits, n, batch, head, i, exists):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return border 0, 1, 2 or 3 of a tile: the kernel reads from border 0 to 3, and applies no mask from 1 to 2."""
+    """Return border 0, 1, 2 or 3 of a block: the kernel reads from border 0 to 3, and applies no mask from 1 to 2."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.row_stride + which)
 
 
