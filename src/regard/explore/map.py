@@ -88,7 +88,7 @@ Requested = TypeVar("Requested", bound=HeadRequest)
 
 
 def read_request(cls: type[Requested], content: object) -> Requested:
-    """Return the decoded JSON of a request as an object of `cls`, with exactly its fields."""
+    """Convert the decoded JSON of a request to an object of `cls`; the JSON must have exactly the fields of `cls`."""
     names = [field.name for field in fields(cls)]
     if not isinstance(content, Mapping) or set(content) != set(names):
         raise InputError(f"the request must be a JSON object with the fields {', '.join(map(repr, names))}.")
