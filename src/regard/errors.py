@@ -66,7 +66,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the operating system's message for a file error, in lower case; without one, the exception's own message.
+    """Return the operating system's message for a file error, in lower case; if there is none, the exception's text.
 
     >>> reason(FileNotFoundError(2, "No such file or directory")), reason(EOFError("it ends too early"))
     ('no such file or directory', 'it ends too early')

@@ -40,19 +40,19 @@ class ExampleInputs:
     """The matrices and settings of one attention layer, or of one head, from which a worked example is computed.
 
     Attributes:
-        matrices: by their names in `MATRICES`.
+        matrices: the given matrices, by their names in `MATRICES`.
         tokens: the names of the queries; None = x1, x2, …
         memory_tokens: the names of the keys, if the keys are other tokens than the queries; None = m1, m2, …
         n_heads: the number of heads over which the columns of Q, K and V are split.
         scale: the factor of the dot products of queries and keys; None = 1 / √d_k.
         softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
-        bias: is added to the scores: a matrix for each head, or one for all heads; None = no bias.
+        bias: a matrix for each head, or one for all heads, which is added to the scores; None = no bias.
         mask: "causal" = no query attends to later tokens; a matrix of booleans: True = the query may attend to the key;
             None = every query may attend to every key.
         temperature: the divisor of the scores; 0 = all weight on the largest, shared by equal ones.
         sinks: for each head, one more score in every softmax, which belongs to no key; None = no sinks.
-        source: says where the matrices come from.
-        notes: are printed with the matrices, a line each.
+        source: a text that says where the matrices come from.
+        notes: lines of text that are printed with the matrices.
 
     Raises:
         InputError: a matrix is missing, or the matrices include both x and Q, or their sizes do not fit together.

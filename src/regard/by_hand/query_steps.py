@@ -26,7 +26,7 @@ class QuerySteps:
     Attributes:
         before: the query's row in each matrix from "products" to the last before the exponential, by name.
         formulas: the formulas of these matrices, by name.
-        largest: the largest score, or the sink if it is larger; is subtracted from each score before the exponential.
+        largest: the largest score, or the sink if larger. It is subtracted from each score before the exponential.
         sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
         total: the sum of `exponentials` and `sink`.
     """

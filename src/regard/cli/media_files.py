@@ -8,7 +8,7 @@ from regard.errors import InputError, first_paragraph, import_extra, reason
 
 
 def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | None) -> dict[str, Any]:
-    """Return pictures, a video or a recording as arguments of `regard.trace`, which reads a WAV file itself."""
+    """Return pictures, a video or a recording as arguments of `regard.trace`; `audio` stays a path to a WAV file."""
     if sum(map(bool, (images, video, audio))) > 1:
         raise InputError("--image, --video and --audio cannot be read together; give one of them.")
     if images:

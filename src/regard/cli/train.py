@@ -149,7 +149,7 @@ def train(
 def numbers(
     option: str, text: str | None, kind: type[int] | type[float], example: str
 ) -> tuple[int | float, ...] | None:
-    """Parse the value of an option such as --weights 1,0.3; None = not given; `example` is a valid value."""
+    """Parse the value of an option such as --weights 1,0.3; None = it is not given. Messages show `example`."""
     if text is None:
         return None
     try:

@@ -23,7 +23,7 @@ class OutputProjection(Described):
 
     Attributes:
         weight: the matrix W_O, split into one matrix for each head.
-        bias: is added to the product with W_O; None = no bias.
+        bias: the vector that is added to the product with W_O; None = no bias.
     """
 
     weight: Float[Tensor, "heads d_value d_model"]

@@ -18,7 +18,7 @@ class PatternDistance:
 
     Attributes:
         total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1. If the weights sum to less
-            than 1, the rest counts as one more key: all of a silenced head.
+            than 1, the rest counts as the weight on one more key; a silenced head has all its weight there.
         largest: the largest |weight - other weight| over the keys.
     """
 

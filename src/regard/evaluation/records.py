@@ -80,8 +80,8 @@ class Evaluation:
     Attributes:
         scores: BLEU, chrF, TER and, if it was asked for, COMET, in this order.
         exact, other_exact: the percentage of lines whose translation equals a reference, for each of the two systems.
-        by_length: from short to long; groups without lines are left out.
-        sentences: the line with the lowest chrF first.
+        by_length: the scores of each group of lines of similar length, from short to long; empty groups are left out.
+        sentences: the translation and the chrF of each line; the lowest chrF comes first.
     """
 
     n_lines: int

@@ -93,5 +93,5 @@ class Guard:
         return None
 
     def is_token(self, given: str | None) -> bool:
-        """Return whether a text is the secret token, in a time that does not depend on the place where they differ."""
+        """Return whether a text is the secret token, in a time that does not depend on where the two texts differ."""
         return hmac.compare_digest((given or "").encode(), (self.token or "").encode())

@@ -30,7 +30,7 @@ from regard.translation.translator_folder import TranslatorContents
 TOLERANCE = 1e-3
 """The largest difference between translator and export that counts as a rounding error, in nats.
 
-It applies to log-probabilities per token, and to the gap between the two largest logits.
+It applies to log-probabilities per token, and to the difference of two logits.
 """
 
 N_LINES = 20
