@@ -46,8 +46,8 @@ class Translator:
         name: the translator's name in traces.
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
-        alignment_rule: the cross-attention weights from which word alignments are read; `regard train` chooses the rule
-            with the dev pairs.
+        alignment_rule: how words are aligned: by which cross-attention weights, or by leaving out source words; `regard
+            train` chooses the rule with the dev pairs.
         placeholders: the rule by which signs replace names, numbers and addresses while a text is translated; None =
             nothing is replaced.
     """
@@ -224,11 +224,11 @@ class Translator:
         """Return the word alignment of each translation.
 
         The model reads the source and the finished translation in one call; the alignment comes from its attention
-        weights. If the rule has by="erasure", the model also reads the source once for each word, without that word.
+        weights. With rule.by="erasure", the alignment comes from probabilities with one source word left out at a time.
 
         Args:
             translations: results of `translate` or `score` of this translator.
-            rule: the attention weights to use; None = the translator's `alignment_rule`.
+            rule: how to align the words; None = the translator's `alignment_rule`.
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
 
         Raises:
