@@ -24,9 +24,9 @@ class Vectors(ctypes.Structure):
         """Return the C struct of queries, keys or values.
 
         Args:
-            tensor: the vectors of all or some batch items and heads of a call; the last axis has stride 1.
-            batch, head: the indices that tensor[0, 0] has in the whole call. The pointer is moved back by this
-                number of batch items and heads, so that the C function can index the tensor as if it were complete.
+            tensor: the vectors of some batch items and heads, or of all; the last axis has stride 1.
+            batch, head: the indices of tensor[0, 0] among all batch items and heads. The pointer is moved back to where
+                batch item 0 and head 0 would be, so that the C function can use the indices among all.
         """
         # without `strides`, which takes longer: this runs several times in every call of the kernel
         (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()

@@ -140,7 +140,7 @@ def checksum(file: Path) -> str:
 
 
 def main(folder: Path = FOLDER, *flags: str) -> int:
-    """Return the exit status: 0 for success, 1 for failure."""
+    """Build the kernels; return the exit status of the program, 0 for success and 1 for failure."""
     try:
         names = build(folder, *flags)
     except (BuildError, OSError) as error:

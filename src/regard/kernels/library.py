@@ -74,7 +74,7 @@ def has_avx2() -> bool:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """Load the library `name`, if the checksums of library and C sources agree with `built.json`."""
+    """Load the library `name`; raise InputError unless library and C sources have the checksums in `built.json`."""
     try:
         manifest = json.loads((FOLDER / MANIFEST).read_text())
         sources, library = manifest["sources"], manifest["libraries"][name]

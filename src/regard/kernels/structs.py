@@ -1,4 +1,4 @@
-"""The structs of the C files as ctypes structures: their fields are read from the C files, which describe them."""
+"""The structs of the C files as ctypes structures, whose fields are read from the C files."""
 
 import ctypes
 import re
@@ -21,7 +21,7 @@ def fields_of(file: str, struct: str, **structs: type[ctypes.Structure]) -> list
     A pointer to numbers is a `c_void_p`, which accepts `tensor.data_ptr()`.
 
     Args:
-        structs: the ctypes structures of fields that are structs, or pointers to structs, by their names in C.
+        structs: the ctypes class of each other struct that the fields contain or point to, by its name in C.
 
     >>> fields_of("lanes.h", "Norm")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""All lessons as one web page, which needs no network and shows attention as the page of a trace does."""
+"""All lessons as one web page. It needs no network, and has the panels of the page that shows a model's attention."""
 
 import json
 from importlib.resources import files
@@ -22,7 +22,7 @@ def write_course(path: Path, first: Lesson | None = None, language: str | None =
     Args:
         first: the lesson that the page shows first; None = lesson 1.
         language: the language that the page shows first, "en" or "ko"; None = the language of the browser.
-        site: the address of the page of the site that the course belongs to, to which it links; None = no link.
+        site: the address of the first page of a site, to which the course links; None = no link.
 
     Raises:
         InputError: MiniLM is not installed and cannot be downloaded, or the file cannot be written.

@@ -45,7 +45,7 @@ class Lesson:
 
     name: str
     texts: dict[str, LessonText]
-    """By language: "en" and "ko"."""
+    """The texts by language: "en" and "ko"."""
     commands: tuple[str, ...]
     """Shell commands with which the reader can see more about the subject of the lesson."""
     views: tuple[str, ...]
@@ -53,19 +53,18 @@ class Lesson:
     example: str | None = None
     """The name of a built-in worked example; None = the lesson shows no worked example."""
     query: int = 0
-    """The position of the query of the worked example that is shown first."""
+    """The position of the query that the worked example shows first."""
     sentence: str | None = None
     """The sentence that MiniLM reads; None = the lesson shows no sentence."""
     page: str | None = None
-    """The file, beside the texts, with the JSON data that the page shows: attention of a model that
-    is not included; None = the lesson has no such file."""
+    """The file in the folder `texts` with the attention of a model that regard does not include; None = no file."""
     head: str | None = None
-    """The head that is shown first, such as "L3H1"; None = chosen by `focus_on`."""
+    """The head that is shown first, such as "L3H1"; None = the head with the most salient weight (see `focus_on`)."""
     token: str | None = None
-    """The query token that is shown first, by its text in the sentence; None = chosen by `focus_on`."""
+    """The text of the query token that is shown first; None = the query of the most salient weight (see `focus_on`)."""
     terminal: str | None = None
-    """The name of the part of the attention that the terminal prints (see `terminal.py`); None = all matrices for a
-    worked example, and the largest weights for a model's trace."""
+    """What the terminal prints: "column sums", "temperatures", "heads" or "cut" (see `terminal.py`). None = all
+    matrices of a worked example, or the largest weights of a sentence."""
 
 
 def lesson(name: str) -> Lesson:

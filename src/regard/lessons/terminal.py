@@ -31,8 +31,8 @@ def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
 def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
     """Return a worked example with the matrices that a lesson prints.
 
-    `terminal` is "column sums" = only the scores and the weights, with the sum of each column; "temperatures" = only
-    the scores, and the weights at each of TEMPERATURES; any other value = all matrices.
+    If `terminal` is "column sums": the scores, and the weights with the sum of each column. If it is "temperatures":
+    the scores, and the weights at each of TEMPERATURES. With any other value: all matrices.
     """
     worked = worked_example(example)
     if terminal == "column sums":
@@ -51,8 +51,8 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
 def show_sentence(traced: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
-    `lesson.terminal` is "heads" = the query's largest weight in every head; "cut" = its weights, as they are and if it
-    may not attend to the key with the largest weight; any other value = its largest weights.
+    If `lesson.terminal` is "heads": the query's largest weight in every head. If it is "cut": the query's weights
+    before and after the key with the largest weight is masked. With any other value: the query's largest weights.
     """
     from regard.tracing.focus import focus_on
     from regard.views.shared_text import CAUTION
@@ -71,7 +71,7 @@ def show_sentence(traced: "Trace", lesson: Lesson) -> None:
 
 
 def show_cut(traced: "Trace", lesson: Lesson, key: int, console: Console) -> None:
-    """Print the weights of a lesson's query, as they are and if the query may not attend to the key `key`."""
+    """Print the weights of a lesson's query before and after the key at position `key` is masked."""
     from rich.table import Table
 
     from regard.effects.changes import Cut

@@ -67,7 +67,7 @@ class Memory:
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Memory":
-        """Return the memory of the sources with the indices `rows`; an index may be repeated."""
+        """Return the encoded sources with the indices `rows`; an index may be repeated."""
         states = self.states.index_select(0, rows)
         keys = states if self.keys is self.states else self.keys.index_select(0, rows)
         return Memory(states=states, keys=keys, lengths=self.lengths.index_select(0, rows))

@@ -48,10 +48,10 @@ class RecurrentConfig:
     score: ScoreName = "general"
     """The attention score between a decoder's state q (the query) and an encoder's state k (the key).
 
-    "dot": q·k. "scaled_dot": q·k / √d_model. "general": q·W k. "additive" and "concat": v·tanh(W q + U k), with two
-    matrices or one, [W U]. "cosine": the cosine of q and k, times a trained factor. "location": number j of the vector
-    W q, for the key at position j. "location_aware": "additive", with the attention weights of the previous decoder
-    step as a further input.
+    "dot": q·k. "scaled_dot": q·k / √d_model. "general": q·W k. "additive": v·tanh(W q + U k). "concat":
+    v·tanh(W [q ; k]). "cosine": the cosine of q and k, times a trained factor. "location": entry j of the vector W q,
+    for the key at position j. "location_aware": "additive", with the attention weights of the previous decoder step as
+    a further input.
     """
     attention: Attention = "soft"
     """The keys with nonzero weights: all ("soft"), the best key ("hard"), the keys near the target token's position

@@ -42,8 +42,8 @@ class State:
     Attributes:
         hidden: the states of the cells after the last token.
         output: the attention vector s̃ of the last step: context vector and state, combined; 0 before the first step.
-        weights: with the score "location_aware", which depends on them, the attention weights of the last step, or 0
-            before the first step; with any other score, 0.
+        weights: the attention weights of the last step; 0 before the first step. Only the score "location_aware" reads
+            them: with any other score, they stay 0.
     """
 
     memory: Memory
@@ -139,9 +139,9 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return each token's vector s̃ after dropout (see the equations), the state after all tokens, and the pattern.
+        """Return the vectors s̃ of all tokens after dropout, the state after the last token, and the attention weights.
 
-        `forward` has the same arguments and returns the output projection of s̃.
+        `forward` has the same arguments, and returns the output projection of s̃.
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
@@ -229,9 +229,9 @@ class Decoder(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw all matrices but those of cells and attention, and set biases to 0.
+        """Initialise all parameters but those of cells and attention: biases with 0, matrices at random.
 
-        Embeddings and output projection are uniform in [-0.1, 0.1], the others as in Glorot & Bengio 2010.
+        Embedding and output projection are uniform in [-0.1, 0.1]; all other matrices are as in Glorot & Bengio 2010.
         """
         for matrix in (self.embedding.weight, self.to_logits.weight):
             nn.init.uniform_(matrix, -0.1, 0.1)

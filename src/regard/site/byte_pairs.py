@@ -34,7 +34,7 @@ JAVASCRIPT_PATTERNS = {
         )
     ),
 }
-"""Both regular expressions in JavaScript's syntax; {L}, {N}, {S} stand for letters, numbers and white space."""
+"""The two patterns in JavaScript's syntax; {L}, {N} and {S} stand for letters, numbers and white space."""
 
 CHARACTERS_AT_ONCE = 2**16
 
@@ -118,10 +118,9 @@ def pattern_of(part: dict[str, Any]) -> str:
 
 @cache
 def class_of(name: str) -> str:
-    """Return the characters of a class in the package tokenizers, as ranges for a regular expression of JavaScript.
+    """Return a character class of the package tokenizers as ranges of characters for a JavaScript regular expression.
 
-    `name` is a class in the package's regular expressions, such as "\\\\s"; or "digits", the class of its pre-tokenizer
-    `Digits`.
+    `name` is the class, such as "\\\\s", or "digits": the characters that the pre-tokenizer `Digits` splits off.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -132,10 +131,10 @@ def class_of(name: str) -> str:
 
 
 def split_off(splitter: Any, filler: str) -> Iterator[int]:
-    """Yield the code points that a pre-tokenizer separates from the text around them; `filler` is none of them."""
+    """Yield every code point that a pre-tokenizer splits off from the character `filler` before it."""
     codes = list(all_code_points())
     for start in range(0, len(codes), CHARACTERS_AT_ONCE):
         chunk = codes[start : start + CHARACTERS_AT_ONCE]
         parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
-        # in the text that was split, the fillers are at even indices, and the code points at odd ones
+        # the text is filler, code point, filler, code point, …: a part that starts at an odd index is a code point
         yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

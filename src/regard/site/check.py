@@ -27,7 +27,7 @@ TEXTS = (
     "It rains.",
     "She said that the ship, which her father had built, sailed in 1912 and never came back; nobody knows why it sank.",
 )
-"""The texts that both models read for the comparison."""
+"""The texts that the exported model and the original read for the comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Difference:
 
     Attributes:
         weights: the largest difference of an attention weight in any head.
-        others: the largest difference of a number in queries, keys, values, hidden vectors and output. If the tensor
-            has an absolute value above 1, its differences are divided by its largest absolute value.
+        others: the largest difference of a number in the tensors of queries, keys, values, hidden vectors and output.
+            If a tensor has an absolute value above 1, its differences are divided by its largest absolute value.
     """
 
     weights: float
@@ -64,7 +64,7 @@ def check_graph(path: Path, loaded: LoadedModel, max_tokens: int, int8: bool = F
     `int8`: whether the parameters in the file are 8-bit integers, so that differences may be larger than rounding.
 
     Raises:
-        InputError: a difference is too large to be caused by rounding; or, with `int8`, it is no number.
+        InputError: a difference is NaN or infinite; or, without `int8`, too large to be caused by rounding.
     """
     runtime = import_extra("onnxruntime", "export,huggingface")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -95,7 +95,7 @@ def differences_of(
     """Return the largest differences between an exported model (`session`) and the original on the tokens `ids`.
 
     Args:
-        changed: whether two heads of the first layer are changed.
+        changed: whether the first layer has two changes: a token that attends to no key, and a head of temperature 0.5.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
     """
     n_tokens, last = len(ids), len(ids) - 1
@@ -155,7 +155,8 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
 
     Args:
         outputs: the tensors by name: by `block_name`, and "output".
-        weights: whether to compare attention weights, computed from queries and keys; False if heads are changed.
+        weights: whether to compare attention weights; False if heads are changed, because the weights are computed here
+            from queries and keys, without the changes.
     """
     others = [] if exact.output is None else [relative_difference(outputs["output"], exact.output)]
     weight_differences = [0.0]

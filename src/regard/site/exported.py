@@ -49,7 +49,7 @@ class Exported:
         return self.first.model
 
     def page(self) -> dict[str, Any]:
-        """Return the JSON data with which the page shows the first text."""
+        """Return the JSON data with which the page opens: the model's attention to the text that is shown first."""
         data = page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
         return data if self.going is None else data | {"going": self.going}
 
@@ -81,10 +81,10 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 
 
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return the JSON record of one attention layer of a site, without the numbers of its vectors.
+    """Return the JSON record of one attention layer of a model, without the numbers of its queries, keys and values.
 
-    The web worker that runs the model sends the page the queries, keys and values, unrounded; a recurrent translator
-    gives the weights instead. `kind` and `layer` are as in `block_name`.
+    The page gets these numbers, unrounded, from the web worker that runs the model; from a recurrent translator, it
+    gets weights instead. `kind` is "encoder", "decoder" or "cross"; `layer` counts from 0.
     """
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):
@@ -117,17 +117,17 @@ def is_recurrent(first: Trace) -> bool:
 
 
 def vectors_record(kind: str, layer: int, part: str, n_heads: int, width: int) -> dict[str, Any]:
-    """Return the JSON record of a layer's vectors; `Vectors` in front/src/trace/data.ts describes it.
+    """Return the JSON record of a layer's vectors, such as its queries; see `Vectors` in front/src/trace/data.ts.
 
-    `width` is the number of entries of a vector in one head.
+    `part` is "query", "key", "value" or one of `HIDDEN`; `width` is the number of entries of a vector in one head.
     """
     return {"block": block_name(kind, layer, part), "step": 1, "heads": n_heads, "width": width}
 
 
 def states_record(first: Trace, kind: str, layer: int) -> dict[str, Any]:
-    """Return a JSON record that names the hidden vectors of a layer; empty if the trace has none.
+    """Return a JSON record with the names of a layer's hidden vectors; empty if the trace has no hidden vectors.
 
-    The record is empty for cross-attention, too: the record of the self-attention in the same layer has the names.
+    A cross-attention has an empty record, too, because the record of the same layer's self-attention has the names.
     """
     if first.states is None or kind == "cross":
         return {}

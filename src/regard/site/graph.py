@@ -1,4 +1,4 @@
-"""A model as an ONNX graph, from which a page takes the queries, keys and values of every layer.
+"""A model as an ONNX graph, from which the page of a site takes the queries, keys and values of every layer.
 
     inputs     ids          [1 tokens]           the tokens of one text
                cut          [queries keys]       True = the query may not attend to the key, in the heads that are True
@@ -17,8 +17,8 @@ A causal model has further inputs:
                             of a causal model, which predict the token after each token in `places`
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; for a causal model
                             "decoder layer 0 query", …, whose keys and values may have fewer heads than its queries
-               "encoder layer 0 before", … attention, feed_forward, after     [1 1 tokens d_model], for each layer whose
-               hidden vectors were found; see hidden_vectors.py
+               "encoder layer 0 before", … attention, feed_forward, after     [1 1 tokens d_model], for each layer: its
+               input, what attention and feed-forward add, its output; missing if the layers' modules were not found
 
 While the graph is made, transformers calls `recorded_attention` as the attention function of every layer.
 """
@@ -83,10 +83,10 @@ RUN_STATE: ContextVar[RunState] = ContextVar("run_state")
 def recorded_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **settings: Any
 ) -> tuple[Float[Tensor, "batch queries heads width"], None]:
-    """Compute a layer's attention as `RunState` says, store its query, key and value there, and return (output, None).
+    """Compute a layer's attention with the changes in `RUN_STATE`, and return (output, None), as transformers expects.
 
-    transformers calls this function. The model reads one text without padding. In a causal model, several heads of the
-    query may share a head of key and value.
+    The query, key and value are added to `RUN_STATE`. The model reads one text without padding. In a causal model,
+    several heads of the query may share a head of key and value.
     """
     state = RUN_STATE.get()
     layer = len(state.layer_vectors)
@@ -109,7 +109,7 @@ def recorded_attention(
 
 
 class TextEncoderGraph(nn.Module):
-    """An encoder whose outputs are tensors: the last hidden state, then vectors of each layer."""
+    """An encoder; outputs: the last hidden state, each layer's query, key and value, each layer's hidden vectors."""
 
     def __init__(self, model: "PreTrainedModel", paths: Mapping[Layer, LayerPaths]) -> None:
         super().__init__()
@@ -126,11 +126,11 @@ class TextEncoderGraph(nn.Module):
         return self.run(RunState(None, cut, changed, temperature), ids)
 
     def run(self, state: RunState, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
-        """Run the model with the changes in `state`; return its output, followed by vectors of its layers.
+        """Run the model with the changes in `state`; return its output, then the vectors of its layers.
 
-        The output is the last hidden state of an encoder, or the logits of a causal model. The vectors are first the
-        query, key and value of each layer, then the hidden vectors of the layers in `paths`. `settings` are arguments
-        of the model.
+        The output is the last hidden state of an encoder, or the logits of a causal model. The vectors of the layers
+        are first the query, key and value of each layer, then the hidden vectors of each layer in `paths`. `settings`
+        are arguments of the model.
         """
         token = RUN_STATE.set(state)
         try:
@@ -143,7 +143,7 @@ class TextEncoderGraph(nn.Module):
 
 
 class CausalGraph(TextEncoderGraph):
-    """A causal language model whose outputs are tensors: logits, then vectors of each layer."""
+    """A causal language model; outputs: logits, each layer's query, key and value, each layer's hidden vectors."""
 
     def forward(  # type: ignore[override]
         self,
@@ -182,7 +182,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
 
     Args:
         kind: "encoder", or "decoder" for a causal language model.
-        layers: the pattern of each layer for any text, in the order in which the model computes the layers.
+        layers: each layer's attention to any text, from which only shapes are taken, in the order of computation.
         max_tokens: the largest number of tokens of a text.
     """
     n_tokens = min(EXAMPLE_TOKENS, max_tokens)

@@ -1,4 +1,4 @@
-"""The hidden vectors of a model's layers as outputs of an ONNX graph, from which the page computes their movement.
+"""The hidden vectors of a model's layers as outputs of an ONNX graph; the page shows how each layer changes them.
 
 The modules that compute the vectors of a text model are found in one run of the model. While the graph is made, forward
 hooks on the modules record the vectors.
@@ -45,7 +45,7 @@ def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"
 
 
 def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
-    """Return the paths of the modules of a translator's "encoder" or "decoder"."""
+    """Return, for each layer of a translator's "encoder" or "decoder", the paths of its modules."""
     blocks = [f"{kind}.blocks.{number}" for number in range(len(getattr(model, kind).blocks))]
     return {
         (kind, number): LayerPaths(block, f"{block}.self_attention.to_output", f"{block}.feed_forward.narrow")

@@ -6,7 +6,7 @@ shows only the first N_SHOWN numbers of a vector.
     columns    [heads × d_value, N_SHOWN]    the first columns of W_O
     bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
     gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head; x · gram · x = |x · W_O|² for x = weights · value
-    weight     [heads × d_value, d_model]    W_O itself, from which the page's web worker computes the movement
+    weight     [heads × d_value, d_model]    W_O itself, from which the web worker computes the vector that a head adds
 
 The worker keeps `weight` and gives the page only the other arrays, since W_O is d_model / d_value times as large as
 `gram`.
@@ -32,7 +32,7 @@ def write_projections(first: Trace, path: Path) -> None:
 
 
 def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
-    """Return the arrays of a layer in the file, by the names in this module's docstring."""
+    """Return the arrays of one layer by their names: "columns", "gram", "bias" (if the layer has one) and "weight"."""
     weight = projection.weight.double()
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
@@ -46,8 +46,8 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
     """Return the JSON record of a layer's output projection, `LayerOutput` in front/src/trace/data.ts.
 
-    The record names the arrays in the site's file, with their shapes. None if the trace has no states, which contain
-    the output projections.
+    The record names the arrays in the site's file, with their shapes. None = the trace has no hidden vectors: the
+    output projections are stored with them.
     """
     if first.states is None:
         return None

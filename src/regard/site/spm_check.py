@@ -39,6 +39,6 @@ def unsupported_setting(model: bytes) -> str:
 
 
 def settings(model: bytes, field: int) -> dict[int, int | bytes]:
-    """Return the settings in one protobuf field: their values by their numbers."""
+    """Return {number: value} of the protobuf fields within one field of a SentencePiece model, such as `TRAINING`."""
     messages = [value for number, value, _ in protobuf_fields(model) if number == field and isinstance(value, bytes)]
     return {number: value for message in messages for number, value, _ in protobuf_fields(message)}

@@ -49,7 +49,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
-    # A model with a window of attention hides keys of a long text only
+    # a second check, of the longest text: sliding-window attention, which a site lacks, masks keys only in long texts
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]
@@ -110,7 +110,7 @@ def patterns(model_trace: Trace) -> list[Pattern]:
 
 
 def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
-    """Return why a site cannot run a model, of which `model_trace` is any trace; an empty text if it can."""
+    """Return why a site cannot run a model, or "" if it can; `model_trace` is the model's attention to any text."""
     if model_trace.kinds not in (("encoder",), ("decoder",)):
         return f"has {', '.join(model_trace.kinds)} attention"
     if not model._can_set_attn_implementation():

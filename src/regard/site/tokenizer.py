@@ -40,7 +40,7 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
 def check_added_tokens(description: dict[str, Any], name: str) -> None:
     """Raise InputError if the tokenizer finds an added token, such as [MASK], only between certain letters.
 
-    The page finds added tokens anywhere in a text. `description` is the dict that tokenizer.json would hold.
+    The page of a site finds added tokens anywhere in a text. `description` is the dict that tokenizer.json would hold.
     """
     for token in description["added_tokens"]:
         in_normalised = token["normalized"] and description["normalizer"]

@@ -30,17 +30,17 @@ from regard.transformer.model import Transformer
 
 
 class TracedEncoderGraph(EncoderGraph):
-    """The encoder; it also returns the vectors of each encoder layer."""
+    """The encoder; it also returns the query, key, value and hidden vectors of each encoder layer."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__(model)
         self.paths = translator_paths(model, "encoder")
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> tuple[Tensor, ...]:
-        """Return the cross-attention keys and values of each decoder layer, then vectors of the encoder.
+        """Return the cross-attention keys and values of each decoder layer, then the vectors of each encoder layer.
 
-        The vectors are first the query, key and value of each layer, then each layer's hidden vectors. `source` has the
-        ids of padded sources, and `lengths` the number of tokens of each source.
+        The vectors of the encoder are first the query, key and value of each layer, then the hidden vectors of each
+        layer. `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
         """
         with recording_hidden(self, self.paths) as hidden_vectors:
             encoded, tensors = self.encode(source, lengths)
@@ -58,10 +58,10 @@ class TracedDecoderGraph(DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
-        """Return the logits, the self-attention keys and values of all tokens, then vectors of the new token.
+        """Return the logits, the self-attention keys and values of all tokens, then the vectors of the new token.
 
-        The vectors are first two queries for each layer, of self-attention and of cross-attention; then the hidden
-        vectors of each layer.
+        The vectors of the new token are first its queries of self-attention and of cross-attention in each layer, then
+        its hidden vectors in each layer.
 
         Args:
             lengths: the number of source tokens of each sequence.

@@ -57,7 +57,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
     beam = Beam(n_best=Beam().size)
-    # The page in the browser aligns by attention
+    # the page in the browser aligns words by attention
     translator = replace(translator, alignment_rule=replace(translator.alignment_rule, by="attention"))
     first = translator.translate([text], search=beam, truncate=True)[0]
     contents = TranslatorContents(
@@ -108,7 +108,7 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders
 
 
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
-    """Return the largest differences between graphs and model on random lines and their greedy translations."""
+    """Return the largest differences between the ONNX graphs and the model, on random lines translated greedily."""
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
     translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
     if isinstance(translator.model, Recurrent):
@@ -120,7 +120,7 @@ def check_translator(exported: LoadedExport, translator: Translator) -> Differen
 
 @torch.no_grad()
 def weights_difference(exported: LoadedExport, translation: Translation) -> float:
-    """Return the largest difference between the weights of a recurrent model and of its graphs on one translation."""
+    """Return the largest difference of an attention weight between a recurrent model and its ONNX graphs, on a text."""
     name = block_name("cross", 0, WEIGHTS)
     weights = torch.cat([torch.from_numpy(step[name]) for step in outputs_of(exported, translation)], dim=2)
     return float((weights - translation.trace.attended["cross"][0].pattern.dense()).abs().max())

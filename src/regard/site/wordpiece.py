@@ -69,9 +69,9 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def split_tables(split: Any) -> dict[str, list[Range]]:
-    """Return the letters at which the function `split`, which returns pairs (word, (start, end)), divides a text.
+    """Return the letters at which `split` divides a text; `split` takes a text and returns pairs (word, (start, end)).
 
-    The keys of the result: "blank", the letters that it leaves out, such as spaces; "apart", those that become words.
+    The keys of the result: "blank", the letters that are left out, such as spaces; "apart", those that become words.
     """
     blank, apart = [], []
     codes = list(all_code_points())

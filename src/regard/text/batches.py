@@ -22,7 +22,7 @@ from regard.text.keyed_random import Integers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
 PAIRS_PER_POOL = 10_000
-"""The pairs of an epoch, in random order, are sorted by length and divided into batches this many at a time: a pool."""
+"""The size of a pool: so many pairs of an epoch, in random order, are sorted by length and divided into batches."""
 
 POOLS_COUNTED = 20
 """The number of batches in an epoch of a large corpus is estimated from this many pools.
@@ -80,7 +80,7 @@ class Batches:
             start = max(0, start - len(batches))
 
     def n_batches(self) -> int:
-        """Return the number of batches in an epoch; an estimate for a corpus of more than 20 pools of 10,000 pairs."""
+        """Return the number of batches in an epoch; an estimate for a corpus of more than 200,000 pairs."""
         counts = [len(batches) for batches in islice(self._pools(0), POOLS_COUNTED)]
         n_pools = ceil(len(self.corpus.order(self.seed, 0)) / PAIRS_PER_POOL)
         return round(sum(counts) * n_pools / len(counts)) if counts else 0
@@ -103,7 +103,7 @@ class Batches:
         )
 
     def _pools(self, epoch: int) -> Iterator[list[Integers]]:
-        """Yield for each pool of an epoch its batches in random order, each as the indices of its pairs."""
+        """Yield, for each `PAIRS_PER_POOL` pairs of an epoch, their batches in random order, as indices of pairs."""
         order = self.corpus.order(self.seed, epoch)
         for first in range(0, len(order), PAIRS_PER_POOL):
             batches = list(self._divide(order[first : first + PAIRS_PER_POOL]))

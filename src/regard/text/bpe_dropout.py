@@ -88,7 +88,7 @@ class BPEDropout:
         ranks = self.ranks(symbols, word, first_letter)
         for _ in range(n_letters):
             word_starts = np.flatnonzero(np.diff(word, prepend=-1))
-            # Of rank * n_letters + index, the minimum in a word belongs to the leftmost merge of the lowest rank.
+            # the lowest rank in each word, and its leftmost index, from the minimum of rank * n_letters + index
             lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), word_starts)
             rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(left):
@@ -106,10 +106,10 @@ class BPEDropout:
         return symbols, first_letter
 
     def ranks(self, symbols: Integers, word: Integers, positions: Integers) -> Integers:
-        """Return the rank of merging each symbol at `positions` with the next symbol of its word, or `NEVER`.
+        """For each i in `positions`, return the rank of merging symbols[i] with the next symbol; `NEVER` = no merge.
 
         Args:
-            symbols: the ids of the symbols of all words, concatenated.
+            symbols: the ids of the symbols (letters or pieces) of all words, concatenated.
             word: for each symbol, the index of its word.
         """
         following = np.minimum(positions + 1, len(symbols) - 1)
@@ -142,7 +142,7 @@ class Merges:
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
-        """Return, for each i, the rank of merging left[i] with right[i], or `NEVER`."""
+        """Return, for each i, the rank of merging left[i] with right[i]; `NEVER` = they cannot be merged."""
         pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)

@@ -112,7 +112,7 @@ class Corpus:
         return self.source[pair], self.target[pair]
 
     def order(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of all pairs in the random order of an epoch."""
+        """Return the indices of all pairs of texts in random order; every epoch has another order."""
         return permutation(len(self), seed, epoch)
 
 
@@ -182,7 +182,7 @@ def encode_pairs(
     max_ratio: float,
     dtype: type[np.unsignedinteger],
 ) -> tuple[list[tuple[Ids, Lengths]], Report]:
-    """Return the ids and the lengths of the sources, and those of the targets; and the counts of the pairs."""
+    """Return (ids, lengths) of the sources and of the targets, and the counts of the pairs kept and left out."""
     report = Report()
     sources = source.encode_all([source_text for source_text, _ in pairs])
     targets = target.encode_all([target_text for _, target_text in pairs])

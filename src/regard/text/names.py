@@ -57,11 +57,11 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
 
 
 def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the substring with the largest similarity to a name, the longest if there are several, and its similarity.
+    """Return the substring (the longest, if there are several) that is most similar to a name, and the similarity.
 
     Args:
-        with_name: the texts, in the other language, of the pairs with the name.
-        other_texts: the texts of all pairs in the other language.
+        with_name: the translations of the texts that contain the name.
+        other_texts: the translations of all texts.
     """
     counts = Counter(part for text in with_name for part in substrings(text))
     scored = [

@@ -59,7 +59,7 @@ class Report:
     named: int = 0
 
     def table(self) -> str:
-        """Return the counts as text, one on each line; except for pairs read and kept, counts of 0 are left out."""
+        """Return the counts as text, one on each line. Only "pairs read" and "pairs to learn from" may have count 0."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,
@@ -148,7 +148,7 @@ class CleanCopy:
     counts: Report = field(default_factory=Report)
 
     def write(self) -> Iterator[Pair]:
-        """Clean the pairs of the corpus, write them to the copy, and yield them; afterwards the copy is complete."""
+        """Yield the cleaned pairs of the corpus and write them to `path`; the file is complete after the last pair."""
         with self.path.open("w", encoding="utf-8", newline="\n") as file:
             for source, target in self.parallel.pairs(self.counts):
                 tagged = f"{self.tag} {source}" if self.tag else source

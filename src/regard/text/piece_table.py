@@ -22,13 +22,13 @@ UNIGRAM, BPE = 1, 2
 """The numbers of the algorithms in a SentencePiece model: unigram, the default, and byte-pair encoding."""
 
 PIECE, TRAINING = 1, 2
-"""The numbers of the protobuf fields of a model."""
+"""The numbers of two protobuf fields of a SentencePiece model: a piece, and the settings of its training."""
 
 TEXT, SCORE, KIND = 1, 2, 3
 """The numbers of the protobuf fields of a piece."""
 
 ALGORITHM, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE, PAD_PIECE = 3, 45, 46, 47, 48
-"""The numbers of the protobuf fields of the training's settings."""
+"""The numbers of protobuf fields in the settings of the training: the algorithm, and the texts of special pieces."""
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 """The numbers of protobuf's wire types, which say how the value of a field is written."""

@@ -20,9 +20,9 @@ from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with
 from regard.text.vocabulary import UNK, Vocabulary
 
 SIGNS = "⟐⟡⟢"
-"""The signs that replace up to three items of a text. Each sign is a piece of the vocabularies.
+"""The signs that replace up to three items (names, numbers, addresses) of a text. Each sign is a piece of a vocabulary.
 
-A sign in a text counts as an item, so that it is kept too.
+If a user's text contains a sign, this sign counts as an item, so that the translation keeps it, too.
 """
 
 LATIN = "[A-Za-zÀ-ɏḀ-ỿ]"
@@ -40,7 +40,7 @@ PARTICLE = "(?:[은는이가을를의로와과도만]|(?:으로|에서?|까지|�
 """A regular expression for a Korean particle: it follows a URL without a space."""
 
 URL_WORD = rf"(?:(?<=[/=&?#_.:+-])(?!{PARTICLE}(?!{SPACED_LETTER})){SPACED_LETTER}++|{SPACED_LETTER}++(?=[/=&?#_-]))"
-"""A regular expression for such letters within a URL: after a sign such as / (but no particle), or before one."""
+"""A regular expression for letters such as Hangul in a URL, after or before a sign such as /, but not a particle."""
 
 ADDRESS = rf"(?:(?:https?://|www\.)(?:[!-~À-ɏḀ-ỿ]|{URL_WORD})+(?<=[\w/])|(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+))"
 """A regular expression for a URL or an e-mail address; a Korean particle after it is not matched."""
@@ -67,7 +67,7 @@ ITEMS = {
     latin: re.compile(rf"{BEGIN}(?:[{SIGNS}]|{ADDRESS}|{words_pattern(NOT_LATIN if latin else LATIN)}|{NUMBER}){END}")
     for latin in (True, False)
 }
-"""The regular expression for an item in a text; ITEMS[True] is for source languages written in Latin letters."""
+"""The regular expression for an item (a name, number or address); ITEMS[True] is for sources in Latin letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +83,22 @@ class Placeholders:
 
     @classmethod
     def of(cls, source: Vocabulary, target: Vocabulary) -> "Placeholders | None":
-        """Return the placeholders of a translator with these vocabularies; None = one of them lacks a sign."""
+        """Return the rule for replacing names by signs; None = one of the vocabularies lacks one of the signs ⟐⟡⟢."""
         if any(vocabulary.processor.PieceToId(sign) == UNK for vocabulary in (source, target) for sign in SIGNS):
             return None
         return cls.for_language(source)
 
     @classmethod
     def for_language(cls, source: Vocabulary) -> "Placeholders":
-        """Return the placeholders for a source language, given its vocabulary.
+        """Return the rule for a source language: whether words in Latin or in other letters are replaced by signs.
 
-        The language counts as written in Latin letters if at least half of the letters in its pieces are Latin.
+        The language counts as Latin if at least half of the letters in the pieces of its vocabulary are Latin.
         """
         letters = "".join(piece.text for piece in pieces_of(source.model) if piece.kind == NORMAL)
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return the sign of each item of a clean source text, for at most three items; items that are signs go first.
+        """Return {item: sign} for at most three items: first signs that the source has, then names, numbers, addresses.
 
         >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
         {'Kotanu': '⟐', '1,051': '⟡'}
@@ -107,9 +107,9 @@ class Placeholders:
         return dict(zip(sorted(items, key=lambda item: item not in SIGNS), SIGNS, strict=False))
 
     def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
-        """Return a training pair with signs in place of the first items (at most three) that stand in both texts.
+        """Return a training pair; signs replace at most three names, numbers and addresses that stand in both texts.
 
-        Which sign the first item gets depends on the source text, so that a model learns all signs.
+        A hash of the source decides which sign replaces the first of them, so that a model learns all signs.
 
         Args:
             names: names in the source language and their translations. If a name occurs exactly once in the source, and
@@ -139,7 +139,7 @@ def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with signs in place of its items; `signs` has the sign of each item.
+    """Replace names, numbers and addresses in a text by signs; `signs` is {name, number or address: its sign}.
 
     >>> with_signs("Tom's tomcat is Tom.", {"Tom": "⟐"})
     "⟐'s tomcat is ⟐."
@@ -151,10 +151,10 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
-    """Return a text with items in place of their signs; a sign without item is removed.
+    """Put names, numbers and addresses back into a text, in place of their signs; remove signs that are not in `signs`.
 
     Args:
-        signs: the sign of each item; None = the translator has no placeholders, and the text stays as it is.
+        signs: {name, number or address: its sign}; None = the translator uses no signs, and the text does not change.
 
     >>> with_items("⟐ went to ⟡.", {"Kotanu": "⟐"})
     'Kotanu went to .'

@@ -86,7 +86,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
             f"{n:,} pairs for training, dev and test together were asked for, and there are {below:,} numbers below "
             f"{below:,}; ask for fewer."
         )
-    # For each number of digits, the first number and the number after the last. 0 has one digit.
+    # (start, stop) of the numbers with 1, 2, 3, … digits; 0 has one digit
     powers = [10**d for d in range(1, len(str(below))) if 10**d < below]
     bounds = [(0, min(10, below)), *((power, min(10 * power, below)) for power in powers)]
     random, numbers = Random(seed_of(seed)), list[int]()
