@@ -42,8 +42,8 @@ export function stagesOf(layer: Decoded, head: number, query: number, changes: C
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
   const biases = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const biasOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // an index of `biases`
-  const bias = biases ? Float64Array.from({ length: keys }, (_, key) => biases[biasOfKey0 + key] ?? -Infinity) : null;
+  const indexOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // where `biases` has the bias of key 0
+  const bias = biases ? Float64Array.from({ length: keys }, (_, key) => biases[indexOfKey0 + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
   const cuts = changes.cut.size > 0;
   const sinkScore = sinks ? sinks[head] / temperature : null;
@@ -86,7 +86,7 @@ export function vectorOf(layer: Decoded, which: "query" | "key" | "value", head:
   return numbers.subarray(start, start + width);
 }
 
-/** The weights of one query on every key in one head. The changes do not apply to a layer that has weights but no queries. */
+/** The weights of one query on every key in one head. `changes` has no effect if the layer stores weights in place of queries and keys. */
 export function weightsOf(layer: Decoded, head: number, query: number, changes: Changes = UNCHANGED): Float64Array {
   if (layer.query) return stagesOf(layer, head, query, changes).weights;
   const { nQueries, nKeys, weights, units } = layer;

@@ -1,8 +1,8 @@
-// Decode the blocks of a trace: texts that hold arrays of numbers, compressed (deflate) and written in base64
+// Decode the blocks of a trace: each is a text that stores an array of numbers, compressed (deflate) and written in base64
 
 import type { Layer, NumberArray, Trace, Vectors } from "./data";
 
-/** A layer whose blocks are decoded. */
+/** A `Layer` with its arrays as numbers; `Layer` itself has only their names. */
 export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weights" | "mask" | "output"> {
   nQueries: number;
   nKeys: number;
@@ -38,7 +38,7 @@ export async function decompress(bytes: Uint8Array): Promise<Uint8Array> {
 
 export const bytesOfBase64 = (text: string): Uint8Array => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-/** The bytes of a block of a trace, which is written in base64. */
+/** The bytes of an array that is written as compressed bytes in base64. */
 export const bytesOfBlock = (text: string): Promise<Uint8Array> => decompress(bytesOfBase64(text));
 
 /** Decode signed integers of three bytes: the high bytes of all integers, then all middle bytes, then all low bytes. */
@@ -59,7 +59,7 @@ async function decodeVectors(trace: Stored, vectors?: Vectors): Promise<DecodedV
   return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
 }
 
-/** Return the numbers of an array: the floats that a worker sent, or the integers of a block times `step`. */
+/** The numbers of an array. A worker sends them as floats; a page stores integers, which are multiplied by `step`. */
 async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
   const given = trace.numbers?.[block];
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await bytesOfBlock(trace.blocks[block])), (n) => n * step);

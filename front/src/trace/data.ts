@@ -28,7 +28,7 @@ export interface Frame {
   end: number;
 }
 
-/** Where the numbers of an array are stored: in the trace's block of this name, as integers to be multiplied by `step`; from a worker, as the numbers themselves. */
+/** The name (`block`) of an array in `Trace.blocks`, where it has integers to be multiplied by `step`; or in a worker's `Trace.numbers`, which has floats. */
 interface StoredNumbers {
   block: string;
   step: number;
@@ -58,8 +58,8 @@ export interface Layer {
   // The bias that is added to the scores of each head (or one for all heads), null = -∞: if `full`, a number for each query and key, row
   // after row; else a number for each distance (key position - query position), from the lowest distance to the highest.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
-  weights?: string; // name of the block [heads keys queries]: each weight times `units` of the trace, as integers; from a worker, as floats
-  mask: string | null; // name of the block of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
+  weights?: string; // the name of an array [heads keys queries] in `Trace.blocks` or a worker's `Trace.numbers`: each weight times `Trace.units`
+  mask: string | null; // the name of an array of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
   masks: number; // the number of masks: one for each head, or 1 for all heads; 0 = none
   output?: LayerOutput | null;
   // Only in a worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
@@ -85,7 +85,7 @@ export type Side = "source" | "target";
 export interface Kind {
   queries: Side;
   keys: Side;
-  note: string; // not empty = the page explains that each query is the token just read (see `decoderNote` in words.ts)
+  note: string; // if it is not empty, the page shows the sentence `decoderNote` of words.ts
   layers: Layer[];
 }
 
@@ -108,27 +108,30 @@ export interface Movement {
   shares: [number, number]; // for each axis of the plane, its share of the variance of the vectors
   left_out: number; // how many vectors, of `vectors` in all, were too long to be used for the choice of the plane
   vectors: number;
-  // before, after [layers tokens 3]: two coordinates in the plane, and the length of the vector. turned [layers tokens]:
-  // the angle between the two vectors. nearest, nearest_angles [layers tokens n]: other tokens, and the angles to them.
-  // The change of a vector in a layer is divided into arrows in three ways: by "parts", "heads" and "sources". For each way,
-  // three arrays describe its n arrows (see `Arrow` in views/movement/moves.ts): "heads places" [layers tokens n 3], two coordinates and
-  // the length; "heads angles" [layers tokens n]; and "heads names" [layers tokens n], where -2 means no arrow.
+  // Every shape begins with [layers tokens]. "before", "after" [… 3]: the token's vector before and after the layer, as x and y in the
+  // plane and its length. "turned": the angle between these two vectors. "nearest", "nearest_angles" [… n]: other tokens, and the angles
+  // to their vectors. The layer's change of the vector is a sum of arrows, the "parts" (attention, feed-forward …). The arrow of attention
+  // is also divided by "heads" and by "sources" (tokens). Each of the three has three arrays: "heads places" [… n 3], the x, y and length
+  // of n arrows; "heads angles" [… n]; "heads names" [… n], the heads (see `Arrow.index` in views/movement/moves.ts), -2 = no arrow.
   arrays: Record<string, NumberArray>;
 }
 
-/** The movement of each kind of self-attention, which a worker sends after the trace. `numbers`: the floats of its arrays, by block. */
+/** What a worker sends after the trace: a `Movement` for each kind of self-attention. `numbers`: the floats of its arrays, by name. */
 export interface LateMovement {
   movement: Record<string, Movement>;
   numbers: Record<string, Float32Array>;
 }
 
-/** The word alignments of the translations that beam search found, best first. The trace belongs to the first one. */
+/** The word alignments of the translations that beam search found, best translation first. The trace has the attention of the best translation only. */
 export interface Alignment {
-  // The cross-attention whose weights align words. head: null = the average of the layer's heads. step: the decoder step whose weights
-  // count for a target piece, "predicts" = the step that predicts the piece, "reads" = the step that reads it. agreement: the fraction
-  // of target pieces that this attention aligns with the source word that the model needs to predict them; null = not measured.
-  // by: "erasure" = the weights are not those of attention, but shares of the losses of probability without each source word.
-  rule: { layer: number; head: number | null; step: "predicts" | "reads"; agreement: number | null; reliable: boolean; by: "attention" | "erasure" };
+  rule: {
+    layer: number; // the layer of cross-attention whose weights align words
+    head: number | null; // null = the average of the layer's heads
+    step: "predicts" | "reads"; // a target piece is aligned by the weights of the decoder step that predicts the piece, or of the next step, which reads it
+    agreement: number | null; // the fraction of target pieces aligned with the source word whose removal lowers the piece's probability most; null = not measured
+    reliable: boolean;
+    by: "attention" | "erasure"; // "erasure" = no attention weights: the weight of a source word says how much less probable the target piece becomes without this word
+  };
   candidates: Candidate[];
 }
 
@@ -146,8 +149,8 @@ export interface Candidate {
 
 /** How a page requests the weights of a long text, which are too many to be sent at once; explore/map.py answers. */
 export interface WeightMap {
-  number: number; // the number of this map; each request repeats it
-  tile: number; // how many rows, and columns, of cells a tile has
+  number: number; // the id of this map; the page sends it with every request
+  tile: number; // the number of rows, and of columns, of cells in a tile (the part of the map that one request loads)
   // A cell of level n shows 2^n × 2^n weights. `stored` is a level. The server computes this level and all higher ones for the whole map,
   // some rows for each request (see `computeLevels`), and stores them. It computes tiles of lower levels when they are requested.
   stored: number;
@@ -172,7 +175,7 @@ export interface PartedHead {
   moved: number;
 }
 
-/** A head, and how much of the difference between a clean and a corrupted run its output restores: 0 = nothing, 1 = all. */
+/** The indirect effect of a head: how much of the difference between a clean and a corrupted run its output restores, 0 = nothing, 1 = all. */
 interface HeadEffect {
   kind: string;
   layer: number;
@@ -188,7 +191,7 @@ export interface Trace {
   target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
   kinds: Record<string, Kind>; // the kinds of attention, by name: "encoder", "decoder", "cross"
   units: number; // the number that stands for a weight of 1 in layers that store weights: 10,000 (weights have four decimals), or 1 (not rounded)
-  small: { below: number; step: number }; // weights below `below` units are rounded to a multiple of `step` units
+  small: { below: number; step: number }; // stored weights (integers, see `units`) below `below` are rounded to multiples of `step`
   focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
   written: Written[]; // the tokens that the model generated
   images: { block: string; height: number; width: number }[];
@@ -196,12 +199,12 @@ export interface Trace {
   worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
   alignment?: Alignment | null; // word alignments; null if the model is no translator
   second?: SecondTrace; // in a comparison of two traces, the other trace
-  effects?: HeadEffect[]; // on a page of indirect effects: those of the heads that were tried; the trace is the clean run, the second the corrupted
-  map?: WeightMap; // for a long text: how to request weights, which the layers then lack
-  movement?: Record<string, Movement> | null; // for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
-  blocks: Record<string, string>; // the arrays of the trace, by the names of their blocks; each is written as deflated bytes in base64
-  numbers?: Record<string, Float32Array>; // from a worker, instead of `blocks`: an array of floats for each block
-  masks?: Record<string, Uint8Array>; // from a worker, instead of `blocks`: the bits [masks queries keys] of each mask
+  effects?: HeadEffect[]; // the indirect effects of the heads that were tried; this trace is then of the clean run, and `second` of the corrupted run
+  map?: WeightMap; // for a long text: the layers store no weights, and the page requests them from the server
+  movement?: Record<string, Movement> | null; // one for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
+  blocks: Record<string, string>; // the arrays of the trace, by name; each is compressed (deflate) and written in base64
+  numbers?: Record<string, Float32Array>; // only from a worker, in place of `blocks`: the arrays of floats, by name
+  masks?: Record<string, Uint8Array>; // only from a worker, in place of `blocks`: the arrays of bits [masks queries keys] (see `Layer.mask`), by name
   live?: boolean; // true = the reader can type texts, on which a server or a worker runs the model
   next?: [string, number][]; // from a server or a worker: the texts and probabilities of the most probable next tokens
   going?: Going; // from a server or a worker with a causal language model: what is needed to continue the text
@@ -224,7 +227,7 @@ export type Change =
 /** How changes to heads alter a run of the model. `before`, `after`: the most probable next tokens, without and with the changes. */
 export interface Effect {
   output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output
-  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of attention that the query `token` moves to other keys
+  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of the attention of the query `token` that the changes move to other keys
   before: [string, number][];
   after: [string, number][];
 }
@@ -233,7 +236,7 @@ export interface Effect {
 export interface Reading {
   text: string;
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
-  truncate?: boolean; // true = of a text that is too long, the model reads the beginning; else it refuses
+  truncate?: boolean; // true = the model reads the beginning of a text that is too long; else it refuses the text
   new_tokens?: number; // the most tokens that the model generates after the text and its continuation
   temperature?: number; // for sampling the new tokens; 0 = always the most probable token; left out = a server uses its model's settings, a worker 0
   nucleus?: number; // sample only from the most probable tokens, as many as are needed for this sum of probabilities

@@ -37,6 +37,6 @@ export function pairItems(items: Item[], others: Item[]): Map<Item, Item> {
   return pairs;
 }
 
-/** Whether each item is paired with the item at the same place of the other text. */
+/** Whether every item is paired with the item of the same index in the other text. */
 export const pairedInPlace = (items: Item[], others: Item[], pairs: Map<Item, Item>): boolean =>
-  items.length === others.length && items.every((item, place) => pairs.get(item) === others[place]);
+  items.length === others.length && items.every((item, index) => pairs.get(item) === others[index]);

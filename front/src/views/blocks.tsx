@@ -3,8 +3,8 @@
 import { Panel } from "../parts/panel";
 import { words } from "../words";
 
-const [WIDTH, HIGH, GAP, BETWEEN] = [152, 34, 16, 40]; // of a box, between boxes, and between encoder and decoder
-const MARGIN = 18; // beside a box, for the arrows that go past it
+const [WIDTH, HIGH, GAP, BETWEEN] = [152, 34, 16, 40]; // the width and height of a box, the space between boxes, and the space between encoder and decoder
+const MARGIN = 18; // the space beside a box, for arrows that go past the box
 const [UP, RIGHT] = ["m-4 6 l4 -6 l4 6", "m-6 -4 l6 4 l-6 4"]; // the head of an arrow, at the end of its path
 const COLUMN = WIDTH + 2 * MARGIN;
 
@@ -19,8 +19,8 @@ export function Blocks() {
   const feed = { name: say.byFeedForward, around: true };
   const encoder: Part[] = [{ name: say.embedded }, { name: say.selfAttention, around: true }, feed];
   const decoder: Part[] = [{ name: say.embedded }, { name: say.causalAttention, around: true }, { name: say.crossAttention, around: true }, feed, { name: say.nextToken }];
-  const height = topOf(decoder, decoder.length - 1) + HIGH + 4;
-  const [encoderTop, crossMiddle] = [height - topOf(encoder, 2) - HIGH - GAP - HIGH, height - topOf(decoder, 2) - HIGH / 2]; // the ends of the arrow between the two
+  const height = bottomOf(decoder, decoder.length - 1) + HIGH + 4;
+  const [encoderTop, crossMiddle] = [height - bottomOf(encoder, 2) - HIGH - GAP - HIGH, height - bottomOf(decoder, 2) - HIGH / 2]; // the y coordinates of both ends of the arrow from the encoder to the decoder
   return (
     <Panel view="blocks" title={say.blocks} caption={say.blocksCaption}>
       <svg class="blocks" viewBox={`0 0 ${2 * COLUMN + BETWEEN} ${height}`} style={{ maxWidth: `${2 * COLUMN + BETWEEN}px` }} role="img" aria-label={say.blocks}>
@@ -32,22 +32,22 @@ export function Blocks() {
   );
 }
 
-/** The distance of a part's bottom edge from the bottom of the diagram. A part with an arrow around it has a box for the sum above it. */
-const topOf = (parts: Part[], index: number) => 28 + parts.slice(0, index).reduce((sum, { around }) => sum + (HIGH + GAP) * (around ? 2 : 1) + (around ? 0 : 14), 0);
+/** The distance from the bottom of the diagram to the bottom edge of a box. A box with `around` needs room for two: "add and normalise" stands above it. */
+const bottomOf = (parts: Part[], index: number) => 28 + parts.slice(0, index).reduce((sum, { around }) => sum + (HIGH + GAP) * (around ? 2 : 1) + (around ? 0 : 14), 0);
 
 function Stack({ parts, name, x, height }: { parts: Part[]; name: string; x: number; height: number }) {
   const say = words();
   const left = x + MARGIN;
   const middle = x + COLUMN / 2;
   const repeated = parts.flatMap(({ around }, i) => (around ? [i] : []));
-  const bottom = height - topOf(parts, repeated[0]) + 13;
-  const top = height - topOf(parts, repeated.at(-1)!) - 2 * HIGH - GAP - 10;
+  const bottom = height - bottomOf(parts, repeated[0]) + 13;
+  const top = height - bottomOf(parts, repeated.at(-1)!) - 2 * HIGH - GAP - 10;
   return (
     <g>
       <rect class="block" x={x} y={top} width={COLUMN} height={bottom - top} rx="10" />
       <text class="name" x={x} y={bottom + 14}>{name} × N</text>
       {parts.map((part, i) => {
-        const edge = height - topOf(parts, i);
+        const edge = height - bottomOf(parts, i);
         return (
           <g key={i}>
             <path class="flow" d={`M${middle} ${edge + (i ? GAP + (part.around && !parts[i - 1].around ? 14 : 0) : 22)} V${edge} ${UP}`} />

@@ -16,8 +16,8 @@ const WIDTH = 560;
 const SOUND_WIDTH = 1200;
 const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
 const SOUND_HEIGHT = 140;
-const OTHERS = 6; // how many tokens that are no part of the medium are listed with their weights
-const withoutBorder = linkedFlag("without-border"); // true = the parts at the border of the medium, at which many heads look when no other part matters, have no colour
+const OTHERS = 6; // how many tokens outside the picture or sound, such as [CLS], are listed with their weights
+const withoutBorder = linkedFlag("without-border"); // true = the parts at the border of the picture or sound have no colour; many heads look there when no other part matters
 
 /** One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording. */
 interface Scene {
@@ -64,7 +64,7 @@ export function Medium() {
   );
 }
 
-/** The largest weights on tokens that are no part of the medium, such as [CLS], or the silence after a recording. */
+/** The largest weights on tokens outside the picture or sound, such as [CLS], or the silence after a recording. */
 function Others({ weights }: { weights: Float64Array | null }) {
   if (!weights) return null;
   const others = keyItems.value.filter((item) => !keyTokens.value[item.positions[0]].place && weights[item.index] > 0);
@@ -79,7 +79,7 @@ function Others({ weights }: { weights: Float64Array | null }) {
 
 const isRelative = () => colourScale.value === "row";
 
-/** Whether a token is a part of the medium that is coloured: not if it lies at the border and the reader wants the border without colours. */
+/** Whether the token stands for a part of the picture or sound that is coloured. If `withoutBorder` is true, the parts at the border are not. */
 const isColoured = ({ place }: Token): boolean => place !== undefined && !(withoutBorder.value && isAtBorder(place));
 
 function isAtBorder(place: Patch | Frame): boolean {
@@ -91,7 +91,7 @@ function isAtBorder(place: Patch | Frame): boolean {
 
 const lastSecond = () => Math.max(...keyTokens.value.filter(isFrame).map((one) => one.place.end));
 
-/** The smallest weight above 0 and the largest weight on parts of the medium; the relative colour scale has these ends. */
+/** The ends of the relative colour scale: the smallest weight above 0 and the largest weight on the coloured parts. */
 function rangeOf(weights: Float64Array | null): Range {
   const parts = keyItems.value.filter((item) => isColoured(keyTokens.value[item.positions[0]]));
   const shown = parts.map((item) => weights?.[item.index] ?? 0).filter((weight) => weight > 0);
@@ -222,7 +222,7 @@ function tokenAt(event: MouseEvent, scene: Scene): number | null {
   return found < 0 ? null : found;
 }
 
-/** Lock the token at this position as the query, or unlock it. In cross-attention, the tokens of the medium are only keys. */
+/** Lock the token at this position as the query, or unlock it. Do nothing in cross-attention, in which the tokens of a picture or sound are only keys. */
 function choose(position: number | null): void {
   const item = queryItems.value.find((one) => position !== null && one.positions.includes(position));
   if (item && !twoTexts.value) lockQuery(item);

@@ -9,10 +9,10 @@ export interface Unit {
   side: Side;
   index: number; // the number of this word or piece in its text (the source or the translation), from 0
   text: string;
-  title: string; // the tooltip: its pieces as they are written in the vocabulary, one a line: "▁snake"
+  title: string; // the tooltip: the pieces of the word as they are in the vocabulary ("▁snake"), one on each line
   joined: boolean; // whether this piece follows the one before it without a space; false for a word
   special: boolean; // whether this is the end-of-sentence token
-  pieces: number[]; // the positions of its pieces among all pieces of its side; a piece has only its own
+  pieces: number[]; // the indices of a word's pieces among all pieces of the source or the translation; a piece has only its own index
 }
 
 export const alignedUnits = linkedChoice("aligned", "words", "pieces");
@@ -61,10 +61,10 @@ export function mostAlignedWith(at: Unit): Unit | null {
   return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);
 }
 
-// The trace of the page belongs to the first candidate. While this candidate is shown, choosing a word here also chooses
-// its token in the other views, and the other way round.
+// The other views show the attention of the first translation. While this view shows it, too, a choice of a word here also chooses
+// the word's token there, and a choice of a token there also chooses its word here.
 
-/** The position of the query that aligns target piece 0: 1 if the step counts that reads the piece (after BOS), 0 if the step that predicts it. */
+/** The position of the query whose weights align target piece 0: 0 if this query predicts the piece, 1 if it reads the piece (position 0 has BOS). */
 const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 
 const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
@@ -80,7 +80,7 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/** Choose a word or piece while the pointer is on it; null = on none. Its token is chosen in the other views, if they show this translation. */
+/** Choose the word or piece under the pointer (null = none) and, while the first translation is shown, its token in the other views. */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;

@@ -8,7 +8,7 @@ import type { Layer, PartedHead } from "../../trace/data";
 import type { Item } from "../../trace/items";
 import { headWeight, summaryOf, type Summary } from "./summaries";
 
-/** A weight of the chosen query, a small picture of all weights, the difference between two traces, or how much of it the head restores. */
+/** A weight of the chosen query, a small picture of all weights, the difference between two traces, or the head's indirect effect. */
 export type CellShows = "token" | "patterns" | "difference" | "effect";
 
 export interface Cell {
@@ -18,12 +18,12 @@ export interface Cell {
   weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
   parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not
-  effect?: number; // how much of the difference between two runs the output of the head restores; undefined = it was not tried
+  effect?: number; // the head's indirect effect (see `HeadEffect`); undefined = it was not measured
 }
 
 export const DIFFERENCE_HUE = 320;
 
-/** The hues of the cells of heads whose output makes the difference between two runs smaller, or larger. */
+/** The hues of heads with a positive and with a negative indirect effect. */
 export const [RESTORES, OPPOSES] = [LESS, MORE];
 
 /** The strength (0 to 1) and the hue of a cell; null = what it shows is not known, or not computed yet. */

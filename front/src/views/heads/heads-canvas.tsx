@@ -13,7 +13,7 @@ const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left a
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
 const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
-/** `count`: the number of all heads; `most`: of heads in a layer; `name` returns the text for a cell under the pointer. */
+/** `count`: the number of all heads; `most`: the number of heads in the layer with most heads; `name` returns the text for a cell under the pointer. */
 export function HeadsCanvas({ count, shows, most, name }: { count: number; shows: CellShows; most: number; name: (cell: Cell) => string }) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);

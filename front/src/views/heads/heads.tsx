@@ -17,7 +17,7 @@ import { headsDone, summariseAll, type Summary } from "./summaries";
 
 type Order = "layer" | "effect" | "token" | "entropy" | "distance" | Role;
 
-const MANY = 600; // if there are more heads than this, they are drawn on a canvas; the table has at most this many heads
+const MANY = 600; // more heads than this are drawn on a canvas; the table of numbers lists at most this many heads
 const FIRST = 120; // how many heads a sorted list shows if there are more than MANY
 
 // The largest width of a cell is HEIGHT divided by the number of layers, but at least LEAST_LARGE and at most LARGEST; all in pixels.
@@ -151,7 +151,6 @@ function sortedBy(cell: Cell): string {
   return cell.summary ? measureText(measureOf(cell)) : "…";
 }
 
-/** A number by which heads are sorted, written as text; "–" if it is missing. */
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */

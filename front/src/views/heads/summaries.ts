@@ -36,7 +36,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   const pooled = new Float32Array(rows * columns);
   const same = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
-  const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role: the sum of all weights on its keys, and the number of queries that have such keys
+  const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that have such keys
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(attention, headIndex, q);
     const most = weights.reduce((a, b) => Math.max(a, b), 0);
@@ -66,12 +66,12 @@ export function summariseAll(layers: Layer[]): void {
   stop();
   summaries.clear();
   const keysOf = twoTexts.value ? null : keysOfRoles(queryTokens.value);
-  const of = trace.value;
+  const startTrace = trace.value;
   function* all(): Generator<"new" | "wait" | "mayPause"> {
     for (const ofLayer of layers) {
       while (!decoded.value.get(ofLayer)) yield "wait";
       for (let headIndex = 0; headIndex < ofLayer.heads; headIndex++) {
-        if (trace.value !== of) return; // another trace is shown, whose layers are decoded anew
+        if (trace.value !== startTrace) return;
         summaries.set(nameOf(ofLayer, headIndex), yield* summarise(decoded.value.get(ofLayer)!, headIndex, keysOf));
         yield "new";
       }
@@ -101,7 +101,7 @@ effect(() => {
   return inSlices(weigh(from, others, layers), () => (headsDone.value += 1));
 });
 
-/** Store, for each head, the largest weight of the query `from` on the items `others`. Yields for `inSlices` (see slices.ts). */
+/** Store, for each head, the largest weight of the query `from` on the items `others`. `inSlices` runs this generator. */
 function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
   for (const layer of layers) {
     while (!decoded.peek().has(layer)) yield "wait";

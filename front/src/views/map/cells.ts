@@ -1,4 +1,4 @@
-// The cells of the map (see tiles.ts) as text: which queries and keys a cell stands for, and its number
+// The cells of a long text's weight map as text: the queries and keys of a cell, and the largest or the mean of its weights
 
 import { preciseText } from "../../parts/numbers";
 import { inView, levelOf, type View } from "../../parts/view";
@@ -10,7 +10,7 @@ import type { Tiles } from "./tiles";
 
 const LISTED = 200; // the most cells of the map that the table below it lists as numbers
 
-/** A cell of the map: its level, and the first and the last of its queries and of its keys, as indices of visible tokens. */
+/** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: the first and the last of each, as indices of visible tokens. */
 export interface Square {
   level: number;
   queries: [number, number];

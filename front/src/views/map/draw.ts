@@ -1,4 +1,4 @@
-// Draw the tiles of a map (see tiles.ts) and, in large cells, the weights as numbers
+// Draw the weight map of a long text: its tiles (squares of cells) and, in large cells, the weights as numbers
 
 import { clip, putPixels } from "../../parts/canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
@@ -8,8 +8,8 @@ import { colourScale } from "../../state/state";
 import type { Tile, Tiles } from "./tiles";
 
 const LEAST_NUMBER = 42; // in cells of at least this size, in pixels, the weight is written as a number
-const FAINTEST = 1e-6; // on the logarithmic scale, this number and smaller ones have strength 0
-const COARSER = 12; // how many coarser levels are searched for a tile that can be shown while a tile in view is missing
+const FAINTEST = 1e-6; // on the logarithmic colour scale, this weight and smaller ones have the faintest colour
+const COARSER = 12; // a tile that is not loaded is replaced by a coarser one; at most this many coarser levels are tried
 
 /** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that the colours change seldom. */
 export function largestInView(tiles: Tiles, view: View): number {
@@ -35,7 +35,7 @@ function pictureOf(tile: Tile, largest: number): OffscreenCanvas {
   return image;
 }
 
-/** Draw the tiles in view; in place of a missing one, the same part of a coarser tile. `largest`: the number with the full colour. */
+/** Draw the tiles in view. A tile that is not loaded is replaced by a coarser one, whose cells stand for more weights. `largest`: the weight with the full colour. */
 export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view: View, largest: number): void {
   const level = levelOf(view);
   const [across, down] = view.turned ? [view.queries.length, view.keys.length] : [view.keys.length, view.queries.length];
@@ -43,7 +43,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
   clip(context, view.left + x, view.top + y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
-  context.translate(view.left, view.top); // not by the map's x and y: they may be large, and the canvas would add them in float32
+  context.translate(view.left, view.top); // view.x and view.y are left out here: they may be large, and the canvas would add them in float32
   context.fillStyle = theme("--faint");
   context.fillRect(0, 0, view.width, view.height);
   context.imageSmoothingEnabled = false;

@@ -1,18 +1,17 @@
-// The levels of the map that the server computes as a whole (see tiles.ts): how far it is, and a button that stops it
+// A progress bar while the server computes the coarse levels (reduced copies) of a head's weight map, with a button that stops it
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { words } from "../../words";
 import { computeLevels, mapHead, type Progress } from "./server";
 
-/** How far the server has computed the levels of one head from `WeightMap.stored` up (see `computeLevels`), and whether it goes on. */
 export interface Levels {
   progress: Signal<Progress | null>; // null = the server has not answered yet
   stopped: Signal<boolean>; // true = the reader or a failure has stopped the computation
   failure: Signal<string>; // the reason of a failure; "" = no failure
 }
 
-/** Let the server compute the stored levels of the shown head, until they are done, the reader stops it, or a request fails. */
+/** Let the server compute the coarse levels (reduced copies) of the shown head's map, until it is done, the reader stops it, or a request fails. */
 export function useLevels(): Levels {
   const levels = useMemo((): Levels => ({ progress: signal(null), stopped: signal(false), failure: signal("") }), [mapHead.value]);
   useEffect(() => {

@@ -30,16 +30,16 @@ const zoomPlace = linkedPlace("map-at");
 
 export function MapView() {
   const say = words();
-  const [box, { width: whole }] = useSize<HTMLDivElement>();
+  const [box, { width: canvasWidth }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const levels = useLevels();
-  const { view, zoomed } = useView(canvas, whole);
+  const { view, zoomed } = useView(canvas, canvasWidth);
   const level = levelOf(view);
-  const tiles = useTiles(view, whole > 0, levels);
-  useTarget(zoomed, whole > 0);
+  const tiles = useTiles(view, canvasWidth > 0, levels);
+  useTarget(zoomed, canvasWidth > 0);
   const largest = colourScale.value === "row" ? largestInView(tiles, view) : 1;
   void [dark.value, tiles.arrived.value, strongest.value, query.value, key.value]; // when one of these changes, the map is drawn again
-  useLayoutEffect(() => void (whole && draw(canvas.current!, whole, tiles, view, largest)));
+  useLayoutEffect(() => void (canvasWidth && draw(canvas.current!, canvasWidth, tiles, view, largest)));
   const pointed = useMemo(() => signal<Tokens | null>(null), []);
   const at = pointed.value && pointed.value.query < view.queries.length && pointed.value.key < view.keys.length ? pointed.value : null;
   const square = at && squareOf(view, level, at.query, at.key);
@@ -111,23 +111,23 @@ function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
   );
 }
 
-/** Return which part of the weights the canvas shows, and the zoom that changes it. `whole`: the width of the canvas, in pixels. */
-function useView(canvas: { current: HTMLCanvasElement | null }, whole: number) {
+/** Return which part of the weights the canvas shows, and the zoom that changes it. */
+function useView(canvas: { current: HTMLCanvasElement | null }, canvasWidth: number) {
   const [queries, keys] = [visibleQueries.value, visibleKeys.value];
   const turned = queriesAs.value === "columns";
   const [rows, columns] = turned ? [keys.length, queries.length] : [queries.length, keys.length];
-  const [left, top] = whole < 600 ? [100, 100] : [118, 104];
-  const [width, height] = [Math.max(1, whole - left - EDGE), heightOf(whole, top) - top - EDGE];
+  const [left, top] = canvasWidth < 600 ? [100, 100] : [118, 104];
+  const [width, height] = [Math.max(1, canvasWidth - left - EDGE), heightOf(canvasWidth, top) - top - EDGE];
   const base = Math.min(width / columns, height / rows);
-  const zoomed = useZoom(canvas, zoomPlace, { shown: whole > 0, base, rows, columns, turned, left, top, width, height });
+  const zoomed = useZoom(canvas, zoomPlace, { shown: canvasWidth > 0, base, rows, columns, turned, left, top, width, height });
   const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   return { view, zoomed };
 }
 
-/** The height of the canvas in pixels. `whole`: its width; `top`: the height of the labels above the weights. */
-const heightOf = (whole: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, whole - EDGE)) + EDGE;
+/** The height of the canvas. `top`: the height of the labels above the weights. All lengths are in pixels. */
+const heightOf = (canvasWidth: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, canvasWidth - EDGE)) + EDGE;
 
-/** The tiles of the shown head. Tiles of a stored level (see `WeightMap`) are loaded when the server has computed all stored levels. */
+/** Load the tiles in view. Tiles of the coarse levels, in which a cell stands for many weights, wait until the server has computed these levels. */
 function useTiles(view: View, shown: boolean, { progress }: Levels): Tiles {
   const { stored } = trace.value.map!;
   const tiles = useMemo(() => tilesOfHead(view.queries.length), [mapHead.value, pool.value]);
@@ -149,8 +149,8 @@ function useTarget(zoomed: ReturnType<typeof useZoom>, shown: boolean): void {
   }, [target.value, shown]);
 }
 
-function draw(canvas: HTMLCanvasElement, whole: number, tiles: Tiles, view: View, largest: number): void {
-  const context = cleared(canvas, whole, heightOf(whole, view.top));
+function draw(canvas: HTMLCanvasElement, canvasWidth: number, tiles: Tiles, view: View, largest: number): void {
+  const context = cleared(canvas, canvasWidth, heightOf(canvasWidth, view.top));
   const [chosen, seen] = [shownPlace(view.queries, query.value), shownPlace(view.keys, strongest.value[0]?.[0])];
   drawTiles(context, tiles, view, largest);
   if (chosen !== null) drawQuery(context, view, chosen);

@@ -1,4 +1,4 @@
-// Requests to the server about the map of a head: tiles, computation of coarse levels (see tiles.ts), strongest keys
+// Requests to the server for a head's weights on a long text: tiles of the map, its coarse levels (reduced copies), a query's strongest keys
 
 import { computed } from "@preact/signals";
 import { linkedChoice } from "../../state/linked-signals";
@@ -12,7 +12,7 @@ export type Pool = "max" | "mean";
 export const pool = linkedChoice<Pool>("cell", "max", "mean");
 
 interface MapHead {
-  map: number; // the number of the map, from `WeightMap`
+  map: number; // the id of the map (`WeightMap.number`)
   kind: string;
   layer: number;
   head: number | null; // null = the average of the layer's heads
@@ -23,7 +23,7 @@ export const mapHead = computed<MapHead>(() => {
   return { map: trace.value.map!.number, kind: kindName.value, layer: layerNumber.value, head: head.value, hidden: hidden.value };
 });
 
-/** How many rows the server has computed for the levels from `WeightMap.stored` up (`done`), and how many there are in all (`of`). */
+/** `done`: how many rows of a head's coarse levels the server has computed; `of`: how many rows there are. */
 export interface Progress {
   done: number;
   of: number;
@@ -40,7 +40,7 @@ export function tilesOfHead(queries: number): Tiles {
   });
 }
 
-/** Let the server compute the stored levels (see `WeightMap`), some rows with each request; `report` is called after each. */
+/** Let the server compute the coarse levels of a head's map (see `WeightMap`), some rows with each request. Call `report` after each request. */
 export async function computeLevels(stopped: AbortSignal, report: (progress: Progress) => void): Promise<void> {
   const head = mapHead.value;
   for (;;) {

@@ -8,10 +8,9 @@ export interface Tile {
   numbers: Float32Array; // the cells' numbers, row after row; NaN = all weights of the cell are masked
   columns: number;
   rows: number;
-  largest: number; // the largest of the numbers
+  largest: number; // the largest of `numbers`
 }
 
-/** Why a tile could not be loaded. */
 interface Failure {
   reason: string;
   givenUp: boolean; // true = the tile is not requested again until the reader presses a button
@@ -21,7 +20,7 @@ interface Failure {
 interface Failed {
   reason: string;
   times: number;
-  rests: boolean; // true = the tile is not requested now: the pause before the next request goes on, or the tile is given up
+  rests: boolean; // true = the tile is not requested now: the pause before its next request has not ended, or the tile is given up
   timer?: ReturnType<typeof setTimeout>; // the timer that ends the pause before the next request
 }
 
@@ -55,7 +54,7 @@ export class Tiles {
     return tile;
   }
 
-  /** The number of a cell, the largest or mean weight of its square (see `Pool`); undefined until the tile with it is loaded. */
+  /** The number of a cell: the largest or the mean of the weights that the cell stands for (see `Pool`); undefined until it is loaded. */
   numberAt(level: number, row: number, column: number): number | undefined {
     const found = this.get({ level, row: Math.floor(row / this.side), column: Math.floor(column / this.side) });
     return found?.numbers[(row % this.side) * found.columns + (column % this.side)];

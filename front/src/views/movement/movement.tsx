@@ -10,12 +10,12 @@ import { movement, movementPending, movements, moves, shownMove, type Arrow, typ
 import { type NamedArrow, Picture } from "./picture";
 
 const dividedInto = linkedChoice("moved-by", "heads", "sources", "parts");
-// How faint and how dashed a grey arrow is, by what it shows. These arrows are grey because any hue would be that of some head.
+// These arrows are grey, because any hue would be that of some head. The number of each is its argument of `grey` and its index in DASHES.
 const [FEED_FORWARD, OTHERS, REST, BIAS] = [0, 1, 2, 3];
 const DASHES = ["", "2 2.5", "7 3", "1 4"];
 const ATTENTION = 75; // the hue of the arrow for all of attention
 
-/** The panel or, while the movement is computed for a new text, a copy of it before, which does not react to clicks. */
+/** The panel. While the arrows for a new text are computed, a copy of the old panel stays in its place and does not react to clicks. */
 export function MovementView() {
   const shown = useRef<HTMLDivElement>(null);
   const pending = movementPending.value;
@@ -63,7 +63,7 @@ function Movement() {
   );
 }
 
-/** While cross-attention is shown, which has no movement: buttons that switch to the kinds of attention that have one, if any. */
+/** Shown with cross-attention, for which there are no arrows: buttons that choose the self-attention of the encoder or of the decoder. */
 function OtherKinds() {
   const say = words();
   const kinds = Object.keys(movements.value) as ("encoder" | "decoder")[];
@@ -79,7 +79,7 @@ function OtherKinds() {
 /** The name of what is neither attention nor feed-forward: norms and, in the decoder of an encoder-decoder, cross-attention. */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
-/** The arrows whose sum is the move of a layer. `dividedInto`: into what the arrow of attention is divided; "parts" = it is not. */
+/** The arrows whose sum is the layer's change of the token's vector. Attention is one arrow ("parts"), or an arrow for each head or source token. */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
   void dark.value;

@@ -14,7 +14,7 @@ export interface Arrow {
   index: number; // the head, or the position of the source token, that adds the vector; -1 = all others together
   reach: Point;
   length: number;
-  angle: number; // the angle between this vector and the whole move of the layer, in degrees
+  angle: number; // the angle between this vector and the layer's whole change of the token's vector, in degrees
 }
 
 /** How one layer moves the token's vector: from `before` to `after` in the plane, and the arrows into which this move is divided. */
@@ -36,12 +36,12 @@ export interface Move {
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
 const lateMoves = () => (lateMovement.value?.of === trace.value ? lateMovement.value?.moves : undefined);
 
-/** The movement of each kind of self-attention; undefined = not computed, or not yet. */
+/** For each kind of self-attention, how its layers move the hidden vectors; undefined = not computed, or not yet. */
 const computedMovements = computed<Record<string, Movement> | undefined>(() => trace.value?.movement ?? lateMoves()?.movement);
 export const movements = computed<Record<string, Movement>>(() => computedMovements.value ?? {});
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
-/** Whether moves are still being computed or decoded, for the shown trace or for a text that the reader has asked for. */
+/** Whether the arrows of this view are still being computed or decoded, for the shown trace or for a text that the reader has requested. */
 export const movementPending = computed<boolean>(() =>
   computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || awaitedMovement.value === trace.value,
 );
@@ -56,7 +56,7 @@ effect(() => {
   );
 });
 
-/** The moves of the chosen token in all layers; null until they are decoded, or if no token is chosen. */
+/** How each layer moves the chosen token's vector; null until the arrays are decoded, or if no token is chosen. */
 export const moves = computed<Move[] | null>(() => {
   const own = decoded.value;
   if (!own || own.of !== movement.value || query.value === null || query.value >= queryTokens.value.length) return null;
@@ -70,14 +70,14 @@ export function pointAfter(layer: number, token: number): Point {
   return [x, y];
 }
 
-/** The move that is shown: that of the chosen layer or, if it has none, of the last layer before it that has one. */
+/** The one of `moves` that is shown: the one for the chosen layer, else for the nearest layer before it, else the first. */
 export const shownMove = computed<Move | null>(() => {
   const all = moves.value;
   if (!all) return null;
   return all.filter((move) => move.layer <= layerNumber.value).at(-1) ?? all[0];
 });
 
-/** The numbers of one token in one layer, from an array [layers tokens …]; `place` counts the layers of the array from 0. */
+/** The numbers of one token in one layer, from an array [layers tokens …]; `place` is the index of the layer in the array. */
 function numbersOfToken({ numbers, shape }: DecodedArray, place: number, token: number): Float64Array {
   const width = shape.slice(2).reduce((product, size) => product * size, 1);
   const start = (place * shape[1] + token) * width;

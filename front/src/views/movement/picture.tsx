@@ -48,7 +48,7 @@ export function Picture({ move, arrows }: { move: Move; arrows: NamedArrow[] }) 
   );
 }
 
-/** The way through all layers, and the vectors of other tokens after the shown layer. A click on a layer's point shows its move. */
+/** The left drawing: the token's vector after each layer, and other tokens' vectors after the shown layer. A click on a layer's point shows this layer. */
 function Way({ all, move, width }: { all: Move[]; move: Move; width: number }) {
   const near = move.nearest.map(([token]) => pointAfter(move.layer, token));
   const plane = planeOf([...all.flatMap((one) => [one.before, one.after]), ...near], width);
@@ -82,7 +82,7 @@ function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; widt
   const end = toPixels(move.after);
   const title = place(`L${move.layer}`, ...TITLE);
   [places[0], end].forEach((at) => take(at, 6));
-  for (const [i, to] of places.slice(1).entries()) for (let part = 0; part <= 1; part += 1 / 16) take(between(places[i], to, part), 2); // names lie over no arrow
+  for (const [i, to] of places.slice(1).entries()) for (let part = 0; part <= 1; part += 1 / 16) take(between(places[i], to, part), 2); // reserve the arrow's own space, so that no name covers it
   const names = arrows.map(({ text }, i) => place(text, between(places[i], places[i + 1], 0.5), 7));
   return (
     <>
@@ -126,7 +126,7 @@ function OtherTokens({ move, plane: { toPixels, take, place }, width }: { move: 
   );
 }
 
-const TITLE = [[2, 14], 8] as const; // where the title of a drawing is placed, and its distance from there
+const TITLE = [[2, 14], 8] as const; // the point beside which the title of a drawing is written, and the distance of the title from this point
 const between = ([x, y]: Point, to: Point, part: number): Point => [x + part * (to[0] - x), y + part * (to[1] - y)];
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 

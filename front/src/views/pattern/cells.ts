@@ -37,7 +37,7 @@ function indexIn(items: Item[], item: Item | null): number | null {
   return index < 0 ? null : index;
 }
 
-/** How the cell of a query and a key is drawn: its strength (`shown`, 0 to 1), and the colours of the strengths 0, 1/255, … 1; null = it is masked. */
+/** How the cell of a query and a key is drawn: its strength (`shown`, 0 to 1), and the colours from strength 0 to strength 1; null = the key is masked. */
 type Cells = (from: Item) => (to: Item) => { shown: number; colours: string[] } | null;
 
 function weightsOf(grid: Grid): Cells {

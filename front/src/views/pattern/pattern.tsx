@@ -21,7 +21,7 @@ const drawnAs = linkedChoice("pattern", "heat", "circles");
 const zoomPlaces = [linkedPlace("pattern-at"), linkedPlace("second-pattern-at")];
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
-const LEGIBLE_CELL = 12; // the size of a cell, in pixels, if one side of the pattern is so long that cells would have less than half this size; this side is then moved
+const LEGIBLE_CELL = 12; // the size of a cell, in pixels, if one side of the grid is too long to be in view as a whole; the reader drags the grid along this side
 const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
 export function Pattern() {
@@ -38,7 +38,7 @@ export function Pattern() {
   const zoomed = [0, 1].map((place) => useZoom(canvases[place], zoomPlaces[place], { ...(laid[place] ?? laid[0]), shown: width > 0 && (!place || (two && !inPlace.value)) }));
   const views = laid.map((one, place): View => {
     const { x, y, k } = zoomed[inPlace.value ? 0 : place];
-    // With the last line of the grid
+    // One pixel more in width and height, for the last line of the grid
     return { ...texts[place], turned, left: one.left, top: one.top, width: Math.min(one.across, one.width + 1), height: one.height + 1, x, y, size: one.base * k };
   });
   const circles = drawnAs.value === "circles";
@@ -100,7 +100,7 @@ export function Pattern() {
   );
 }
 
-/** The rows and columns of a text's pattern, and the sizes of its parts in pixels: `base` is the size of a cell before it is enlarged. */
+/** The numbers of rows and columns of a grid of weights, and its lengths in pixels. `turned`: whether queries are columns; `base`: the size of a cell before the reader enlarges it. */
 function layOut({ queries, keys }: ShownText, width: number, turned: boolean) {
   const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [left, top] = [labelWidth(rows), labelWidth(columns)];
@@ -137,7 +137,7 @@ function readout(grid: Grid | null): string {
   return [...texts, ...difference].join(" | ");
 }
 
-/** All pairs (query, key) or, if there are many, those with the largest weights; then those of the second text that are not in the first. */
+/** All pairs (query, key) or, if there are many, the pairs with the largest weights; then the pairs that only the second text has. */
 function tableRows(grid: Grid): string[][] {
   const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
   const listed = (one: Grid) => {

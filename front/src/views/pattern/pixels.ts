@@ -1,4 +1,4 @@
-// Patterns with very small cells, drawn as images: a pixel has the colour of the strongest cell in a square of cells
+// Patterns with very small cells, drawn as images (tiles): a pixel has the colour of the strongest cell in a square of cells
 
 import { putPixels } from "../../parts/canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
@@ -9,80 +9,80 @@ import { pairedQuery } from "../../state/texts";
 import { largestWeight, type Grid } from "../../state/weights";
 import type { Item } from "../../trace/items";
 
-const SIDE = 512; // the width and height of an image, in its pixels
-const MOST_KEPT = 80; // the most images in memory; each takes 1.5 MB
+const SIDE = 512; // the width and height of a tile, in its own pixels
+const MOST_KEPT = 80; // the most tiles in memory; each takes 1.5 MB
 
-interface Part {
-  done: number; // how many queries of the part are drawn
+interface Tile {
+  done: number; // how many queries of the tile are drawn
   strongest: Int16Array; // for each pixel, 255 times the strength (0 to 1, see `strengthsOf`) of its strongest cell; -1 = all its cells are masked
   pixels: Uint32Array; // the colours of the pixels; 0 (transparent) where no query is drawn yet
   image: OffscreenCanvas;
 }
 
-/** The images of a grid. They are dropped when one of the values of `made` changes: the colours, the queries or the keys. */
+/** The tiles of one head's weights. `made`: the colours, queries and keys for which they were made; if one of these changes, all tiles are made anew. */
 interface Images {
   made: unknown[];
-  parts: Map<string, Part>;
+  tiles: Map<string, Tile>;
 }
 
 const imagesOf = new WeakMap<Grid, Images>();
 
-/** Draw the weights in view, as tiles (see parts/view.ts). Rows of the grid that are not computed yet are drawn by a later call. */
+/** Draw the weights in view as tiles (images of SIDE × SIDE pixels). A later call draws the rows of weights that are not computed yet. */
 export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, view: View): void {
   const hue = shownHue();
   const made = [hue, dark.value, colourScale.value, view.queries, view.keys];
   let images = imagesOf.get(grid);
   if (!images || made.some((one, i) => one !== images!.made[i])) {
-    images = { made, parts: new Map() };
+    images = { made, tiles: new Map() };
     imagesOf.set(grid, images);
   }
   const level = levelOf(view);
-  const side = SIDE * 2 ** level * view.size; // the width and height, on the canvas, of the image of one part
+  const side = SIDE * 2 ** level * view.size; // the width and height of a tile on the canvas
   const bytes = bytesOf([...shades(hue), theme("--masked")]);
   const { queriesFrom, keysFrom } = axes(view);
   context.imageSmoothingEnabled = false;
   if (view.turned) context.transform(...MIRRORED);
   for (const place of tilesInView(view, level, SIDE)) {
     const name = `${level} ${place.row} ${place.column}`;
-    const part = images.parts.get(name) ?? emptyPart();
-    images.parts.delete(name);
-    images.parts.set(name, part); // the most recently used part is at the end
-    update(part, grid, view, place, bytes);
-    context.drawImage(part.image, keysFrom + place.column * side, queriesFrom + place.row * side, side, side);
+    const tile = images.tiles.get(name) ?? emptyTile();
+    images.tiles.delete(name);
+    images.tiles.set(name, tile); // the tiles used least recently come first, and are removed first
+    update(tile, grid, view, place, bytes);
+    context.drawImage(tile.image, keysFrom + place.column * side, queriesFrom + place.row * side, side, side);
   }
-  for (const oldest of images.parts.keys()) {
-    if (images.parts.size <= MOST_KEPT) break;
-    images.parts.delete(oldest);
+  for (const oldest of images.tiles.keys()) {
+    if (images.tiles.size <= MOST_KEPT) break;
+    images.tiles.delete(oldest);
   }
 }
 
-const emptyPart = (): Part => ({
+const emptyTile = (): Tile => ({
   done: 0,
   strongest: new Int16Array(SIDE * SIDE).fill(-1),
   pixels: new Uint32Array(SIDE * SIDE),
   image: new OffscreenCanvas(SIDE, SIDE),
 });
 
-function update(part: Part, grid: Grid, view: View, { level, row, column }: TilePlace, bytes: Uint32Array): void {
+function update(tile: Tile, grid: Grid, view: View, { level, row, column }: TilePlace, bytes: Uint32Array): void {
   const along = SIDE * 2 ** level;
   const queries = view.queries.slice(row * along, (row + 1) * along);
   const keys = view.keys.slice(column * along, (column + 1) * along);
-  const before = part.done;
+  const before = tile.done;
   const isReady = (from: Item) => from.index < grid.done && (pairedQuery(from)?.index ?? -1) < (grid.beside?.done ?? Infinity);
-  for (; part.done < queries.length && isReady(queries[part.done]); part.done++) {
-    const line = (part.done >> level) * SIDE;
-    const strengthOf = strengthsOf(grid, queries[part.done]);
+  for (; tile.done < queries.length && isReady(queries[tile.done]); tile.done++) {
+    const line = (tile.done >> level) * SIDE;
+    const strengthOf = strengthsOf(grid, queries[tile.done]);
     for (let key = 0; key < keys.length; key++) {
       const pixel = line + (key >> level);
       const shown = Math.round(255 * strengthOf(keys[key]));
-      if (shown > part.strongest[pixel]) part.strongest[pixel] = shown;
-      part.pixels[pixel] = bytes[part.strongest[pixel] < 0 ? 256 : part.strongest[pixel]];
+      if (shown > tile.strongest[pixel]) tile.strongest[pixel] = shown;
+      tile.pixels[pixel] = bytes[tile.strongest[pixel] < 0 ? 256 : tile.strongest[pixel]];
     }
   }
-  if (part.done > before) putPixels(part.image, part.pixels);
+  if (tile.done > before) putPixels(tile.image, tile.pixels);
 }
 
-/** For the query `from`, the strength (0 to 1) of the weight on a key; -1 if it is masked. */
+/** Return how strongly the weight of the query `from` on a key is coloured, from 0 to 1; -1 if the key is masked. */
 export function strengthsOf(grid: Grid, from: Item): (to: Item) => number {
   const row = from.index * grid.keys.length;
   const fullColour = colourScale.value === "row" ? largestWeight(grid, from) : 1;

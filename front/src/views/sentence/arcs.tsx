@@ -69,7 +69,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   );
 }
 
-/** The attributes of the element of a word, which stands for a query, a key or both, and its reactions to the pointer. */
+/** The attributes and pointer events of a word's element. `side`: whether the word is a query, a key or both. */
 const wordOf = (item: Item, side: "query" | "key" | "both", { traceIndex, query }: ShownText) => ({
   item,
   "data-side": side,

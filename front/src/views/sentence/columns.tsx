@@ -21,7 +21,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const [, setScrolled] = useState(0);
   const { queries, keys, query, key, traceIndex } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these changes, and when the box is scrolled or its size changes
+  void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these signals changes
   useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
   const { row, hue, most, grid } = drawn[0];
   return (

@@ -3,7 +3,7 @@
 import type { Box } from "../../parts/boxes";
 
 const LABEL_HEIGHT = 18; // the height of a weight that is written under a word, in pixels; so are all lengths
-const LEAST_GAP = 5; // a gap between two words that is narrower is not passed; pieces of a word have no gap
+const LEAST_GAP = 5; // arcs pass only through gaps of at least this width, and so not between the pieces of a word
 const OUTSIDE = 7; // how far from the first or last word of a line an arc passes outside
 
 /** A line of words: where it lies, and where arcs can pass it: the middles of the gaps between its words, and its two ends. */

@@ -49,7 +49,7 @@ function othersText({ added }: HeadOutputs, shownHead: number, dimension: number
   return sumText(heads.length, (i) => `${inSum(added[heads[i]][dimension])} (H${heads[i]})`, MOST_HEADS, words().moreHeads);
 }
 
-/** A table of the lengths of the vectors that the heads add, without the reader's changes, the longest first. */
+/** A table: for each head, the length of the vector that the head adds, the longest first. The reader's changes (cut edges, temperature) do not count. */
 function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
   const say = words();
   const sorted = indicesOfLargest(lengths, LISTED);

@@ -13,7 +13,7 @@ export interface HeadOutputs {
   bias: Float64Array | null; // the bias of the output projection, which is added to the sum of the heads; null = there is none
   sum: Float64Array; // the sum of all heads' vectors and the bias
   given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a worker ran the model
-  lengths: number[]; // for each head, the length of the vector in all dimensions, without the reader's changes
+  lengths: number[]; // for each head, the length, over all dimensions, of the vector that it adds; the reader's changes (cut edges, temperature) do not count
 }
 
 /** The vectors that the heads of a layer add to the query's hidden vector. The reader's changes apply only to the head `shown`. */
@@ -37,7 +37,7 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   };
 }
 
-/** Return one number of W_O. `row` is counted from the first row of the head. A trace has only the first columns of W_O. */
+/** The number of W_O at `column` (only the first columns are stored) and at `row`, counted from the head's first row. */
 export function projectionAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];

@@ -133,7 +133,7 @@ export function StageTable({ now, at }: { now: ShownSteps; at: number }) {
   );
 }
 
-/** Scroll to the column of the shown stage, so that a whole column begins beside the column of keys: half a number would read as another one. */
+/** Scroll the table to the column of the shown stage. No column is cut at the left, because the end of a number looks like another number. */
 function showStage(box: HTMLElement): void {
   const [keys, ...columns] = box.querySelectorAll<HTMLElement>("thead th");
   box.style.scrollPaddingLeft = `${keys.offsetWidth}px`;

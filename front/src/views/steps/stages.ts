@@ -24,7 +24,7 @@ export interface ShownSteps {
   byWeight: number[]; // the positions of the keys, from the largest weight to the smallest
 }
 
-/** The steps that are shown; null if no query is chosen, the average of heads is shown, or the layer is not decoded or has no steps. */
+/** The steps that are shown; null if no query is chosen, if the average of heads is shown, or if the layer is not decoded yet or stores weights in place of queries. */
 export const shown = computed<ShownSteps | null>(() => {
   const ready = decoded.value.get(layer.value);
   if (!ready?.query || head.value === null || query.value === null) return null;

@@ -34,8 +34,8 @@ export function StepByStep() {
   const available = availableStages();
   const firstNumber = available[0] === PROJECT ? 0 : 1; // so "query · key" has the number 1 on every page
   if (!now) {
-    const ready = decoded.value.has(layer.value); // until the layer is decoded, it is not known whether it has steps
-    const reason = query.value === null && head.value !== null ? say.stepsToken : ready && say.stepsNone;
+    const isDecoded = decoded.value.has(layer.value);
+    const reason = query.value === null && head.value !== null ? say.stepsToken : isDecoded && say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
   const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);

@@ -72,7 +72,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return context, statistics (None = no engine), and whether `overflow.may_be_wrong` must check the context."""
+        """Return context, statistics (None without an engine), and whether the context must pass `may_be_wrong`."""
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
@@ -127,7 +127,7 @@ def use_backend(name: Name) -> Iterator[None]:
 
 
 def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Check the arguments `dropout` and `ask` of `attend`; return the backend for the call with the reason."""
+    """Check `dropout` and `ask`, and return the backend that computes the call, with the reason for this choice."""
     if isinstance(dropout, str) or not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
@@ -166,10 +166,10 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 
 
 def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
-    """Return the engine for a call, or None if no engine supports it.
+    """Return the engine (a module of C or Triton kernels) that computes a call, or None if no engine can.
 
-    Engines support neither dropout nor gradients, and read tensors from memory, which `call.is_plain` permits. Without
-    statistics (`ask` is None), only the C kernel is used.
+    No engine supports dropout, gradients, or tensors that C code cannot read (`call.is_plain` is False). On a GPU, an
+    engine is used only if the call requests statistics.
     """
     if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None
@@ -179,9 +179,9 @@ def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
 def favours_cpu_kernel(call: Call) -> bool:
     """Return whether regard's C kernel is faster than PyTorch's fused kernel, which must support the call.
 
-    With AVX2 or AVX-512, it is faster in float32. In half precision, PyTorch's kernel may use matrix instructions that
-    the C kernel does not; but it takes a mask that differs between queries as a whole matrix, unless it is causal, and
-    also computes the scores of masked keys.
+    With AVX2 or AVX-512, the C kernel is faster in float32. In half precision, PyTorch's kernel may use matrix
+    instructions that the C kernel lacks. The C kernel is then faster only if the mask or bias differs between queries:
+    PyTorch's kernel also computes the scores of masked keys, and takes a mask as a whole matrix (except `Causal()`).
     """
     grid, formula = call.grid, call.formula
     assert formula is not None

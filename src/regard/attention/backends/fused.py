@@ -117,9 +117,9 @@ def math_context(call: Call, dropout: float) -> Context:
 
 
 def needs_float32(call: Call) -> bool:
-    """Return whether a call must be computed by `in_float32`, which projects queries and keys if the score does.
+    """Return whether `in_float32` must compute a call: one with projected queries and keys, or with a divided bias.
 
-    In half precision, projected queries and keys would be rounded, and so would a bias divided by the temperature.
+    In half precision, projected vectors would be rounded, and so would a bias divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -140,7 +140,7 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
 
 
 def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], BiasNumbers] | None:
-    """Return a function from a tile to the bias added to its scores, divided by the temperature; None without a bias.
+    """Return a function that gives the bias of a block of scores, divided by the temperature; None without a bias.
 
     Bias rules compute on the device of `query`.
     """
@@ -211,7 +211,7 @@ def context_of_block(
 
 
 def select_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) -> Float[Tensor, "batch heads _ width"]:
-    """Return the vectors of some consecutive tokens: a view, or the tensor itself if it has no other tokens."""
+    """Return the vectors of a range of tokens: a view, or the tensor itself if the range has all its tokens."""
     return vectors if len(tokens) == vectors.shape[2] else vectors[:, :, tokens.start : tokens.stop]
 
 
@@ -243,7 +243,7 @@ def kernel(
     # Not in an exported program, which must work for any number of keys.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
-    # For vectors whose numbers lie apart, PyTorch would store the whole matrix of weights.
+    # PyTorch would store the whole matrix of weights if the numbers of a vector were not adjacent in memory.
     if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:
         query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
