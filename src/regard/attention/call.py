@@ -121,7 +121,7 @@ class Call:
         """Check the arguments of `attend` and return them as a `Call`."""
         if not isinstance(score, Score):
             raise stage_error("score", score, ScaledDot())
-        grid = grid_of(query, key, value, score)
+        grid = checked_grid(query, key, value, score)
         mask = as_mask(mask)
         if not isinstance(normalise, Normaliser):
             raise stage_error("normalise", normalise, Softmax())
@@ -136,7 +136,7 @@ class Call:
     def changed(self, **arguments: Any) -> "Call":
         """Return a copy with other values of query, key, value, score, mask or normalise, which are not checked.
 
-        A new query, key or value must have the shape of the old one, and the tensors in a new score the data type of
+        A new query, key or value must have the shape of the old one. Tensors in a new score must have the data type of
         the query.
         """
         score, normalise = arguments.get("score", self.score), arguments.get("normalise", self.normalise)
@@ -158,7 +158,7 @@ class Call:
 
     @property
     def softmax(self) -> SoftmaxFormula:
-        """`formula`, which is not None: only for calls whose normaliser is softmax."""
+        """The parameters of softmax attention (`formula`); only for calls whose normaliser is softmax."""
         assert self.formula is not None
         return self.formula
 
@@ -188,8 +188,7 @@ class Call:
             )
 
 
-def grid_of(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
-    """Return the sizes of a call of `attend`, after checks of shapes, data types and devices."""
+def checked_grid(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Grid:
     check_tensors(query, key, value)
     try:
         (query_batch, heads, queries, d_query), (key_batch, key_heads, keys, d_key) = query.shape, key.shape

@@ -97,7 +97,7 @@ def in_forward_mode() -> bool:
 
 
 def is_recorded() -> bool:
-    """Return whether torch.jit.trace or make_fx records operations. Numbers read by Python would become constants."""
+    """Return whether torch.jit.trace or make_fx records operations; numbers that Python reads then become constants."""
     return torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None
 
 

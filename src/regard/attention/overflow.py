@@ -23,14 +23,14 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""At a smaller scale / temperature, a key whose dot product overflows to -∞ may wrongly get weight 0.
+"""If scale / temperature is below this, a key whose dot product overflows to -∞ may wrongly get weight 0.
 
-A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At a larger scale / temperature, the
-key's score is therefore at least 100 below every finite score: its weight is at most e⁻¹⁰⁰ of the largest, in effect 0.
+A dot product that overflows to -∞ is at least 10³¹ below every finite float32. If scale / temperature is not below
+this, the key's score is at least 100 below every finite score: its weight is at most e⁻¹⁰⁰ of the largest, in effect 0.
 """
 
 LARGEST_SAFE_SCORE = 1e31
-"""Adding a bias to a smaller score never overflows: the largest float32 plus such a score is still the largest."""
+"""If all scores are below this, adding a bias never overflows: the largest float32 + 10³¹ rounds to the largest."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
@@ -125,7 +125,7 @@ def norm_of_finite(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if float64 would not help: it is float64 already, or has NaN or infinity and no overflow.
+    Return the call itself if it is in float64 already, or if NaN or infinity is in the input and nothing overflows.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):

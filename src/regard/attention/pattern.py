@@ -155,7 +155,7 @@ class Pattern(ThroughDense):
         named = [f"{name}={stage!r}" for name, stage, default in stages if stage != default]
         return f"Pattern({', '.join([str(self.grid), *named])})"
 
-    # Methods that compute the weights, or the scores and products from which the weights are computed
+    # Methods that compute the weights, the scores, or the dot products of queries and keys
 
     def __getitem__(self, index: Index) -> Float[Tensor, "..."]:
         selection = Selection.of(index, self.grid)
@@ -254,7 +254,7 @@ class Pattern(ThroughDense):
         Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
         the remaining entries have key index -1 and weight 0.
         """
-        # Raises an error unless n is a valid number of keys, so that stored keys are not returned for a wrong n.
+        # `Ask` raises an error if n is invalid. The stored keys below are returned without a check.
         ask = replace(NOTHING, top=n)
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)

@@ -1,6 +1,5 @@
 """Progress of a long computation: reported to a callback, or shown as a progress bar with the time left."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,7 +62,7 @@ class ProgressBar:
     """A progress callback that shows a bar on stderr once the work has taken `PATIENCE_SECONDS`."""
 
     def __init__(self) -> None:
-        self.started = time.monotonic()
+        self.started, self.was_tried = time.monotonic(), False
         self.bar: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> "ProgressBar":
@@ -74,9 +73,8 @@ class ProgressBar:
             self.bar[0].stop()
 
     def __call__(self, done: int, total: int) -> None:
-        if self.bar is None and time.monotonic() - self.started > PATIENCE_SECONDS:
-            # With started = ∞ the condition is never true again: if no bar can be shown now, none is tried later.
-            self.bar, self.started = start_bar(done, total), math.inf
+        if not self.was_tried and time.monotonic() - self.started > PATIENCE_SECONDS:
+            self.bar, self.was_tried = start_bar(done, total), True
         if self.bar is not None:
             progress, task = self.bar
             progress.update(task, completed=done, total=total)

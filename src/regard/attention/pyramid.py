@@ -31,13 +31,13 @@ from regard.attention.weights import scores_of, weights_of
 Pool = Literal["mean", "max"]
 
 STORED_LEVEL = 5
-"""The lowest level that is stored: one entry for each square of 2^5 × 2^5 = 32 × 32 weights."""
+"""The sum and the largest weight of each square of 2^5 × 2^5 weights are stored, and used for all larger squares."""
 
 KEYS_AT_ONCE = 2**14
 """The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
-"""The most weights that are computed at one time for a map that is not stored; one row of the map may need more."""
+"""The most weights of a map that are computed at one time; a single row of the map may have more."""
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
@@ -75,9 +75,9 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        For a softmax, there is one `Part` for each range of at most KEYS_AT_ONCE keys. Each range starts at a multiple
-        of 32, and keys before or after all keys to which these queries may attend are left out. For any other
-        normaliser, and for temperature 0, one `Part` has all keys, and no log-sum-exp is stored.
+        For a softmax, each `Part` of the result has at most KEYS_AT_ONCE keys and starts at a multiple of 32. Keys
+        outside of `reach(queries)` are left out, since these queries may not attend to them. For temperature 0 and for
+        any other normaliser, there is one `Part` with all keys, and no log-sum-exp is stored.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -114,7 +114,7 @@ class HeadWeights:
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's masked scores on all keys and its sink.
+        """Return the log-sum-exp of each query's masked scores and of the head's sink (see `Softmax`).
 
         For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
         """
@@ -154,12 +154,12 @@ class Pyramid:
     """
 
     def __init__(self, pattern: Pattern, head: int | None, shown: Shown | None = None) -> None:
-        """Prepare the pyramid of a pattern's head; nothing is computed yet.
+        """Store the arguments; nothing is computed yet.
 
         Args:
-            head: the number of the head; None = the mean over all heads.
-            shown: the positions of the shown queries and of the shown keys, in ascending order; None = all. The weights
-                are still normalised over all keys.
+            head: the index of the head; None = the mean over all heads.
+            shown: the positions of the queries and of the keys that the maps show, in ascending order; None = all. The
+                weights are still normalised over all keys.
         """
         heads = range(pattern.n_heads) if head is None else (head,)
         self.heads = [HeadWeights(pattern, number) for number in heads]
@@ -170,13 +170,13 @@ class Pyramid:
         self.largest = torch.full(self.shape(STORED_LEVEL), -math.inf)
 
     def shape(self, level: int) -> tuple[int, int]:
-        """Return the numbers of rows and columns of the map of a level."""
+        """Return the numbers of rows and columns of the map in which each cell pools 2^level × 2^level weights."""
         n_queries, n_keys = self.lengths
         return -(-n_queries >> level), -(-n_keys >> level)
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
-        """Compute and store one row of the map of level 5 (32 × 32 weights per cell), unless it is stored already."""
+        """Compute and store one row of squares of 32 × 32 weights (level 5), unless the row is stored already."""
         if self.row_is_stored[row]:
             return
         shown_queries = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
@@ -193,7 +193,7 @@ class Pyramid:
         self.row_is_stored[row] = True
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each square; sums over heads are divided by the number of heads."""
+        """Return the sum and the largest weight of each 2^level × 2^level square, for the mean over the heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pool_squares(weights, part.keep, 1 << level)
 
@@ -224,7 +224,7 @@ class Pyramid:
         return cells.float().masked_fill(largest == -math.inf, math.nan)
 
     def computed_squares(self, level: int, rows: range, columns: range) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each cell in some rows and columns of a map that is not stored."""
+        """Compute the sum and the largest weight of each square of 2^level × 2^level weights from queries and keys."""
         shown_keys = self.tokens(columns, level, axis=3)
         keys = self.positions(shown_keys, axis=3)
         parts = []
@@ -246,7 +246,7 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, shown_queries: range) -> Part:
-        """Return the weights of the shown queries and keys in `part`; its `keys` then are numbers of shown keys."""
+        """Return only the queries and keys that the maps show; the result's `keys` are indices into `self.shown[1]`."""
         if self.shown is None:
             return part
         rows, columns = self.shown
@@ -258,9 +258,9 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, shown_queries: range, parts: list[Part]) -> Part:
-        """Return the shown queries and keys of several parts, which have consecutive ranges of keys, as one part.
+        """Return one part with the queries and keys that the maps show, from parts with consecutive ranges of keys.
 
-        Keys with weight 0 are put before the first key, so that the part begins at a multiple of 32, as in `compute`.
+        Keys with weight 0 are put before the first key, so that the first square (32 × 32 weights) is complete.
         """
         selected = [self.shown_part(part, shown_queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -274,31 +274,31 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the range of positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
+        """Return the positions from the first to the last of `tokens`, given as indices into `self.shown[axis - 2]`."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the shown queries (axis 2) or keys (axis 3) that the rows or columns `cells` of a level's map pool."""
+        """Return the queries in some rows (axis 2), or the keys in some columns (axis 3), of 2^level tokens each."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many shown queries each row (axis 2), or shown keys each column (axis 3), of a map pools."""
+        """Return how many queries each row has (axis 2), or how many keys each column has (axis 3): at most 2^level."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 
 
 def stored_bytes(pattern: Pattern) -> int:
-    """Return the bytes that a pyramid of one head of a pattern stores: two float32 for each 32 × 32 weights."""
+    """Return how many bytes a `Pyramid` of one head stores: two float32 numbers for each square of 32 × 32 weights."""
     n_rows, n_columns = (-(-length >> STORED_LEVEL) for length in pattern.shape[2:])
     return 8 * n_rows * n_columns
 
 
 def first_of_square(token: int) -> int:
-    """Return the first query or key of the square of level 5 that `token` belongs to: the multiple of 32 below it."""
+    """Return the first query or key in the same square as `token`: squares begin at multiples of 32."""
     return token >> STORED_LEVEL << STORED_LEVEL
 
 
@@ -313,7 +313,7 @@ def pool_squares(weights: Weights, keep: BoolMask, side: int) -> tuple[Cells, Ce
 
 
 def over_squares(numbers: Weights, side: int, combine: Callable[[Tensor, int], Tensor], padding: float) -> Cells:
-    """Return the sum or the maximum (`combine`) of each square; squares at the edges are filled up with `padding`."""
+    """Return the sum or maximum (`combine`) of each `side` × `side` square; `padding` fills up squares at the edges."""
     right, bottom = -numbers.shape[1] % side, -numbers.shape[0] % side
     if right or bottom:
         numbers = F.pad(numbers, (0, right, 0, bottom), value=padding)

@@ -123,7 +123,7 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
 
 
 def on_device(part: Part, device: torch.device) -> Part:
-    """Return a copy of a tensor, a stage or statistics, in which all tensors are on the given device."""
+    """Return a copy of a tensor, mask, score, normaliser or statistics, with all tensors on the given device."""
     if isinstance(part, torch.device):  # that of a `Rounded` bias
         return device  # type: ignore[return-value]
     if isinstance(part, nn.Module):

@@ -40,7 +40,7 @@ def test_nan_stays_nan():
     for number in (math.nan, 1.0):
         total.add(torch.tensor([number, 1.0]))
     assert total.value().isnan().tolist() == [True, False]
-    total.raise_to(torch.tensor([5.0, math.nan]))
+    total.take_maximum(torch.tensor([5.0, math.nan]))
     assert total.value().isnan().all()
 
 

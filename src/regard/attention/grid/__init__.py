@@ -1,1 +1,1 @@
-"""The grid batch × heads × queries × keys: the shape of the attention weights, their tiles, and indices of patterns."""
+"""The shape batch × heads × queries × keys of the attention weights, and blocks of weights selected by indices."""

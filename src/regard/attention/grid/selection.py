@@ -45,7 +45,7 @@ class Selection:
         return cls(Tile(grid, *indices), dropped)
 
     def squeezed(self, part: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the weights of `tile`, without the axes that were indexed by an int."""
+        """Remove the axes that were indexed by an int (`dropped`) from the weights or scores of a tile."""
         return part.squeeze(self.dropped) if self.dropped else part
 
 
@@ -77,7 +77,7 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
             raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
         return indices
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
-        # an empty list is accepted, although torch makes a tensor of floats of it
+        # torch converts an empty list to a float tensor; the list is accepted all the same
         counted = [counted_from_start(position, axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
     raise TypeError(f"{index_label(entry)} is not a {axis} index; a pattern takes ints, slices and lists of positions.")

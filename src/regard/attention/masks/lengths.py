@@ -8,7 +8,7 @@ from regard.attention.gradients import in_torch_func, is_recorded
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
-    """Return the smallest and the largest length; if `may_read` is False, 0 and n_tokens, the limits of all lengths."""
+    """Return the smallest and the largest length, or 0 and n_tokens if `may_read` is False."""
     if not may_read(lengths):
         return 0, n_tokens
     numbers = lengths.tolist() or [0]  # an empty batch has no lengths, so min and max would raise
@@ -16,11 +16,10 @@ def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> t
 
 
 def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
-    """Return whether Python may read the numbers of a tensor: True on a CPU, except where a program is made from them.
+    """Return whether Python may read the numbers of a tensor. It may not in these cases:
 
-    On an accelerator, reading would wait for all queued kernels. Under torch.compile, torch.jit.trace and make_fx,
-    the numbers would become constants of the program. Under torch.vmap, each element of the tensor stands for several
-    numbers.
+    On an accelerator, reading would wait for all queued kernels. Under torch.compile, torch.jit.trace and make_fx, the
+    numbers would become constants of the program. Under torch.vmap, each element stands for several numbers.
     """
     return lengths.is_cpu and not (torch.compiler.is_compiling() or in_torch_func() or is_recorded())
 

@@ -27,7 +27,7 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """The lengths that are passed to `limits`: an int for all batch items, or one length for each. 0 = not used."""
+    """A length for each batch item, such as its number of tokens; an int = the same length for all. 0 = not used."""
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
@@ -81,7 +81,7 @@ class RangeMask(Mask):
             )
 
     def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        """Return (start, stop) for the queries of a tile; tensors broadcast to [batch heads queries 1]."""
+        """Return (start, stop) of each query's key range in a tile; tensors broadcast to [batch heads queries 1]."""
         position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
         length: Number = self.item_lengths
         if isinstance(length, Tensor):
@@ -90,10 +90,9 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the key ranges, as pairs (start, stop), of the first and the last of `queries`.
+        """Return the key ranges (start, stop) of the first and the last query, for the shortest and the longest length.
 
-        If the batch items have lengths, these are the key ranges in the shortest and in the longest batch item.
-        `limits` is monotonic in position and length, so all other limits lie between these.
+        `limits` is monotonic in position and length, so every other query's start and stop lie between those returned.
         """
         first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

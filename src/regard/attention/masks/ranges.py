@@ -49,10 +49,10 @@ class Ranges:
         return self.with_disjoint(other & ~self)
 
     def __invert__(self) -> "Ranges":
-        # De Morgan: the keys outside of all ranges are the keys outside of each range
+        # De Morgan: the complement of a union is the intersection of the complements
         complement = self._complement(0)
         for n in range(1, len(self.starts)):
-            # `&` overlaps each range with two others, so it doubles the number of ranges; most of them are empty
+            # a complement has two ranges, so `&` doubles the number of ranges; most of them are empty
             complement = (complement & self._complement(n)).without_empty()
         return complement
 

@@ -29,7 +29,7 @@ class Choice(Described, ABC):
 
     @abstractmethod
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """Return one number for each query and key; the key with the largest number is chosen.
+        """Return one number for each query and key; the key with the query's largest number gets weight 1.
 
         The gradient with respect to the weights is passed on unchanged to these numbers (straight-through estimator).
         The arguments are those of `Normaliser.weights`.
@@ -79,7 +79,7 @@ class Sampled(Choice):
             )
 
     def preference(self, masked: Rows, tile: Tile) -> Rows:
-        """The key with the largest score / temperature + Gumbel noise is a sample of softmax(scores / temperature)."""
+        """Return scores / temperature + Gumbel noise; its argmax is a sample of softmax(scores / temperature)."""
         return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
 
 

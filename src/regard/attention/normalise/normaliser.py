@@ -49,7 +49,7 @@ class Normaliser(Described, ABC):
 
         Args:
             masked: the scores, -∞ for masked keys, whose weight must be 0. Every query has at least one score above -∞.
-            tile: as in `__call__`.
+            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
     def check(self, grid: Grid) -> None:

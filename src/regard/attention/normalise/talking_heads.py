@@ -70,7 +70,7 @@ class TalkingHeads(nn.Module, Normaliser):
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights for scores that are mixed already; the weights are not mixed."""
+        """Return the weights before they are mixed over heads, given scores that are already mixed over heads."""
         return self.normalise.weights(masked, tile)
 
     def check(self, grid: Grid) -> None:

@@ -75,8 +75,9 @@ class Interpolate(Stretch):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LargerBase(Stretch):
-    """NTK-aware interpolation: a larger base; the highest frequency is unchanged, the lowest is divided by the factor.
+    """NTK-aware interpolation: a larger base of the rotary frequencies.
 
+    The highest frequency is unchanged, and the lowest is divided by the factor.
         base' = base · factor^(d_rotary / (d_rotary - 2))
 
     Args:

@@ -80,7 +80,7 @@ class Rotary(Described):
     ) -> tuple[Float[Tensor, "tokens pairs"], Float[Tensor, "tokens pairs"]]:
         """Return the cosine and the sine of the angle of each pair at each position.
 
-        Cosine and sine are multiplied by `stretch.size`, which is 1 except in `Yarn`.
+        With the RoPE scaling `Yarn`, cosine and sine are multiplied by its `size`.
 
         Args:
             d_rotary: how many numbers of each vector are rotated; they form d_rotary / 2 pairs.

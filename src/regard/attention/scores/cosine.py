@@ -9,7 +9,7 @@ from regard.attention.representation import short_repr
 from regard.attention.scores.score import DotScore, Key, Query, Scores
 
 SWIN_SCALE = 10.0
-"""The scale from which Swin Transformer v2 begins to learn; with scale 1, the softmax of cosines is nearly uniform."""
+"""The initial value of the learned scale in Swin v2; with scale 1, the softmax of cosines is nearly uniform."""
 
 
 class Cosine(nn.Module, DotScore):

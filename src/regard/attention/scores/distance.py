@@ -12,7 +12,7 @@ from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
 LARGEST_SQUARE = 1e9
-"""If scale · ‖vector‖² is smaller for every vector, scores from dot products have errors below 10⁻⁶ in float64."""
+"""If scale · ‖vector‖² is below this for all queries and keys, `squares_by_products` has errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,6 +66,6 @@ def squares_by_products(query: Query, key: Key) -> Scores:
 
 
 def squares_by_differences(query: Query, key: Key) -> Scores:
-    """Return the sum of (query - key)² for every query and key; NaN where it overflows, since -∞ would be a mask."""
+    """Return ‖query - key‖² for every query and key; NaN where it overflows, since a score of -∞ would mask the key."""
     squares = (query[..., :, None, :] - key[..., None, :, :]).square().sum(dim=-1)
     return squares + 0 * squares  # adds 0, or NaN where the square is ∞, since 0 · ∞ = NaN

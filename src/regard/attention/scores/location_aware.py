@@ -1,6 +1,6 @@
 """Location-aware scores: an additive network whose input includes the attention weights of the previous decoding step.
 
-From these weights, a decoder can tell similar keys apart by their positions.
+These weights tell the network where the decoder attended before, so that it can tell similar keys apart.
 """
 
 import math
@@ -114,12 +114,12 @@ class LocationAware(nn.Module, Preparable):
         """Return the scores of a tile (block of the weights).
 
         Args:
-            query: the queries, multiplied by the matrix W of the class's formula.
-            key: the keys, multiplied by V.
+            query: the queries, multiplied by `query_weight`.
+            key: the keys, multiplied by `key_weight`.
             previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
-        # U f in the formula of the class: the part that depends on the attention weights of the previous step
+        # the part of the hidden layer that depends on the attention weights of the previous step
         location = features @ self.place_weight.to(query).mT
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
         return hidden @ self.vector.to(query)

@@ -45,7 +45,7 @@ class Score(ABC):
 
 
 class DotScore(Score):
-    """The base class of scores that are dot products of transformed queries and keys, as in PyTorch's kernels."""
+    """The base class of scores that are dot products of transformed queries and keys: fast kernels can compute them."""
 
     @abstractmethod
     def as_dot(
@@ -70,7 +70,6 @@ def check_sizes(**sizes: int) -> None:
 
 
 def check_built_for(score: Score, built: tuple[int, int], widths: tuple[int, int]) -> None:
-    """Raise ValueError unless the (d_query, d_key) of queries and keys are those for which a score was built."""
     if built != widths:
         raise ValueError(
             f"query has width {widths[0]} and key has width {widths[1]}; this {type(score).__name__} was built for "

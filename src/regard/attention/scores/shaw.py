@@ -42,11 +42,11 @@ class Shaw(nn.Module, Score):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise the vectors of the distances by the Xavier uniform distribution (Glorot & Bengio 2010)."""
+        """Initialise the learned vectors by the Xavier uniform distribution (Glorot & Bengio 2010)."""
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        # the products of each query with all learned vectors, without a tensor of queries × keys × d_key numbers
+        # each query times each learned vector: this takes no tensor of queries × keys × d_key numbers
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))

@@ -1,4 +1,4 @@
-"""The choice of what computes statistics of attention weights: a C kernel, Triton kernels, or else torch operations."""
+"""Choose what computes the statistics of attention weights: a C kernel, Triton kernels, or else torch operations."""
 
 from typing import Protocol, runtime_checkable
 
@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 
 ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""The engines in the order of preference."""
+"""Modules that compute statistics by kernels; the first that supports a call computes its statistics."""
 
 
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:

@@ -90,5 +90,5 @@ def reduced_over_ranks(
         for numbers in (sums.rounded, sums.error):
             numbers = numbers.clone()
             dist.broadcast(numbers, group=group, group_src=rank)
-            (total.raise_to if maximum else total.add)(numbers)
+            (total.take_maximum if maximum else total.add)(numbers)
     return total

@@ -37,7 +37,7 @@ class Bias(Described, ABC):
 class Rounded(EqualFields, Bias):
     """A bias rounded to the data type of the query.
 
-    The kernels that compute the context and the `Pattern` that recomputes the weights then add the same numbers.
+    The kernels that compute the context require this type. A `Pattern` must recompute the weights with the same bias.
     """
 
     bias: Bias
@@ -59,7 +59,7 @@ class Rounded(EqualFields, Bias):
 def numbers_of_bias(
     bias: Tensor | Bias, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> BiasNumbers:
-    """Return the numbers that a bias adds to the scores of a tile (block of weights); a tensor keeps its type."""
+    """Return what a bias adds to the scores of a tile (block of weights); a tensor keeps its data type and device."""
     return bias(tile, device, dtype) if isinstance(bias, Bias) else tile.select(bias)
 
 

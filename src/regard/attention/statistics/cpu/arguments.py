@@ -20,13 +20,13 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 
 
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
-    """Return the arguments without blocks, scratch memory and vectors (see `engine.compute` and `write_vectors`).
+    """Return the arguments of the C kernel, except those that `engine.compute` and `write_vectors` set later.
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
         scores / temperature = scale · query · key + bias_factor · bias                     without softcap
 
-    In these formulas, scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. If
-    torch operations compute the scores or the mask (see `torch_writer`), the kernel ignores the fields of these.
+    In these formulas, scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. The
+    kernel uses none of the three if torch operations compute the scores (see `torch_writer`).
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
@@ -71,10 +71,10 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
 
 
 def write_vectors(arguments: kernel.Arguments, converted: ConvertedHeads, results: Results) -> None:
-    """Write pointers to the queries, keys and values in `converted` into `arguments`, and the weighted sums to compute.
+    """Set the fields of `arguments` that point to queries and keys, and those that describe weighted sums over keys.
 
-    The kernel computes up to two weighted sums over all keys for each query: the context, Σ weight · value, and its
-    weight on each group of keys, Σ weight · (1 if the key is in the group, else 0).
+    The kernel computes up to two weighted sums for each query: the context, Σ weight · value, and the sum of weights on
+    each group of keys, Σ weight · (1 if the key is in the group, else 0).
     """
     arguments.query = Vectors.of(converted.query, converted.batch, converted.head)
     arguments.key = Vectors.of(converted.key, converted.batch, converted.key_head)
@@ -103,7 +103,7 @@ def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
 
 
 def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
-    """Return the C struct of a bias matrix [queries keys] that is not stored: its rows overlap in memory.
+    """Return the C struct of a bias matrix [queries keys] whose rows are overlapping parts of `table`.
 
     The row of query i starts one number before the row of query i - 1.
 

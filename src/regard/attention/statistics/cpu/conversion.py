@@ -40,7 +40,7 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield a few heads at a time, to save memory; all at once if the kernel can read them without a conversion.
+    """Yield a few heads at a time, to save memory; all heads at once if the kernel can read them without a copy.
 
     Args:
         blocks: the blocks of the call that the kernel computes, in the order of their heads.
@@ -60,7 +60,7 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
-    # of_group: the blocks of batch item `batch` and of `heads_at_once` key heads, from key head n · heads_at_once on
+    # of_group: the blocks of key heads n · heads_at_once to (n + 1) · heads_at_once - 1 in one batch item
     for (batch, n), of_group in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
         stop = start + len(list(of_group))
         key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)
@@ -83,7 +83,7 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
 
 
 def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjacent: bool) -> bool:
-    """Return whether the C kernel can read queries, keys or values; `adjacent`: a head's tokens must be adjacent."""
+    """Return whether the C kernel can read vectors without a copy; `adjacent`: require that tokens are adjacent."""
     has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
     return vectors.dtype == torch.float32 and has_strides
 
@@ -91,7 +91,7 @@ def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjac
 def readable_vectors(
     vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool
 ) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return the vectors unchanged if the kernel can read them, else a contiguous float32 copy."""
+    """Return the vectors themselves if they have a readable layout, else a contiguous float32 copy."""
     if has_readable_layout(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -87,8 +87,8 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for converted in converted_heads(call, plan.blocks, contexts):
         write_vectors(arguments, converted, results)
-        # The scratch memory of one thread has room for a block, the rows of the pooled map that a block adds to, a
-        # panel of a matrix (PANEL of its columns), and reads past the end.
+        # One thread needs scratch memory for the scores and sums of a block, its rows of a map_rows × map_columns map,
+        # PANEL columns of a matrix, and PANEL more floats, because the kernel may read past the end.
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
@@ -110,14 +110,15 @@ def compute(
 def written_blocks(
     call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
-    """Yield the bounds of some blocks at a time, after `write` has computed their scores (or their masks).
+    """Compute the scores (or the masks) of some blocks at a time by `write`, and yield the bounds of these blocks.
 
-    The kernel reads these numbers by `arguments.scores` (or `arguments.computed_masks`); the next step overwrites them.
+    The kernel reads the scores from `arguments.scores`, or the masks from `arguments.computed_masks`. The iterator
+    overwrites them when it computes the next blocks.
     """
     bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
     dtype = torch.bool if write is write_mask else torch.float32
     at_once = max(1, min(len(blocks), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
-    # no block has more than n_scratch scores
+    # A block has at most n_scratch scores, and the kernel may read PANEL numbers after the last.
     computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
     if write is write_mask:
         arguments.computed_masks = computed.data_ptr()

@@ -57,7 +57,7 @@ class HeadBlock:
 
     @property
     def n_scratch(self) -> int:
-        """The floats of scratch memory for this block: the sum in `scratch_of` of arguments.c, up to the widths."""
+        """How many floats the scores, maxima and sums of this block take (see `QueryBlock` in attention.h)."""
         rows, keys, width = len(self.queries), len(self.keys), self.width
         return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
@@ -102,7 +102,7 @@ class KeyLimits:
             n_keys: the number of all keys.
         """
         starts, stops = self.starts[index], self.stops[index]
-        # A query that may attend to no key gets the start n_keys, so that it does not lower the start of its group.
+        # The start of a query that may attend to no key becomes n_keys, so that it does not lower the minimum below.
         starts = torch.where(starts < stops, starts, n_keys)
         padding = 0, -len(starts) % size
         first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
@@ -124,7 +124,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """The plan is cached if the mask has no tensors, since the layers of a model often have the same plan."""
+        """Return the plan, cached if the mask has no tensors, since the layers of a model often have the same plan."""
         # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
@@ -132,7 +132,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """The constants BLOCK_QUERIES and SCORES_IN_CACHE are arguments as part of the cache's key."""
+        """Return the plan. The last two arguments are unused; they let `lru_cache` notice a change of the constants."""
         limits = KeyLimits.of(grid, mask)
         return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
 

@@ -1,7 +1,8 @@
 """The results of a run of the C kernel: statistics of each query, and sums over queries.
 
-All blocks add to the sums over queries, in any order: the attention that each key receives, and the pooled map. Each
-sum is two float64 numbers, the sum and its rounding error, so that the result does not depend on the order.
+The sums over queries are the attention that each key receives, and the pooled map (weights reduced to rows × columns).
+Threads add to them in any order. Each sum is two float64 numbers, the sum and its rounding error, so that the result
+does not depend on the order.
 """
 
 from dataclasses import dataclass
@@ -47,9 +48,8 @@ class CompensatedSum:
         self.error.add_((self.rounded - (total - added)).add_(numbers - added))
         self.rounded.copy_(total)
 
-    def raise_to(self, least: Float[Tensor, "..."]) -> None:
-        """Replace each number by the maximum of it and the number in `least`; used for a pooled map of maxima."""
-        self.rounded.copy_(torch.maximum(self.rounded, least.double()))
+    def take_maximum(self, numbers: Float[Tensor, "..."]) -> None:
+        self.rounded.copy_(torch.maximum(self.rounded, numbers.double()))
 
     def value(self) -> Float[Tensor, "..."]:
         return self.rounded + self.error
@@ -57,7 +57,7 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """The division of queries and keys among the cells (entries) of a pooled map of the weights of a head."""
+    """Which queries and keys belong to each entry of the pooled map (the weights reduced to rows × columns)."""
 
     row_of_query: Int[Tensor, " queries"]
     first_key_of_column: Int[Tensor, " columns_and_end"]  # at the end the number of keys
@@ -66,7 +66,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """The result is cached, since the layers of a model often have maps of the same size."""
+        """Divide queries among rows and keys among columns; cached, since layers of a model often have equal sizes."""
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()
@@ -80,7 +80,7 @@ class Results:
     grid: Grid
     ask: Ask
     context: Float[Tensor, "batch heads queries d_value"] | None
-    """In memory, a token's heads are adjacent, as in PyTorch's contexts: a model concatenates them without a copy."""
+    """The numbers of all heads of a token are adjacent in memory, so that a model concatenates heads without a copy."""
     inverse: Float[Tensor, "batch heads queries"]  # 1 / Σ exp(score - largest score), sink included
     per_query: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
     groups: Float[Tensor, "batch heads queries groups"] | None  # the sum of weights on the keys of each group

@@ -25,7 +25,7 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 
 def torch_writer(call: Call, plan: Plan) -> Write | None:
-    """Return the function that computes what the C kernel cannot compute for a call; None if it can compute all."""
+    """Return `write_scores` or `write_mask` if the C kernel cannot compute the scores or the mask itself, else None."""
     if not kernel_computes_scores(call):
         return write_scores
     if call.mask is None or plan.limits is not None:
@@ -57,7 +57,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
     The scores of the block's first part (see `HeadBlock.parts`) come first, then those of the second, and so on.
 
     Args:
-        limits: the mask as limits, which the kernel applies; None = a masked key gets the score -∞ here.
+        limits: the key range of each query, if the kernel applies the mask; None = masked keys get the score -∞ here.
     """
     for part in block.parts():
         tile, rows = part.tile(call.grid), scores[: part.size].view(len(part.queries), -1)
@@ -70,7 +70,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the mask of a block, True = may attend; `limits` is unused, only `write_scores` needs it."""
+    """Write the mask of a block into `keep`, True = may attend. Only `write_scores` uses the argument `limits`."""
     assert call.mask is not None
     rows = keep[: block.size].view(len(block.queries), -1)
     rows.copy_(keep_of_tile(call.mask, block.tile(call.grid), call.device)[0, 0])

@@ -40,9 +40,9 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Key ranges of queries, or borders of tiles (see `MaskRanges`), with strides (0 for an axis of size 1)."""
+    """Integers [ranges batch heads rows numbers], and the strides of the first four axes (0 for an axis of size 1)."""
 
-    numbers: Any  # a contiguous tensor of integers
+    numbers: Any  # a contiguous tensor
     range_stride: int
     batch_stride: int
     head_stride: int
@@ -89,7 +89,7 @@ class KernelArguments:
     tiles: tuple[int, int]
     """(n, m): `forward` computes n queries with m keys at a time, `read_weights` n keys with m queries at a time."""
     stages: int
-    """The number of blocks of vectors in shared memory: a program computes with one and loads the others."""
+    """The number of blocks of vectors in shared memory: a kernel computes with one block while it loads the others."""
     widths: tuple[int, int]  # of keys and of values, rounded up to powers of 2
 
     @classmethod
@@ -125,8 +125,7 @@ class KernelArguments:
 
 
 def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
-    """Return the `tiles` of `KernelArguments`, small enough to fit into shared memory.
-
+    """Return how many queries and keys the kernel `forward` computes at a time, so that they fit into shared memory.
     float32 numbers are multiplied as two TF32 numbers each, so they take four times the memory of float16.
 
     Args:
@@ -143,7 +142,7 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
 
 
 def shared_memory(device: torch.device) -> int:
-    """Return how many bytes of shared memory a program may use on a GPU; 0 on a CPU."""
+    """Return how many bytes of shared memory one block of threads may use on a GPU; 0 on a CPU."""
     if device.type != "cuda":
         return 0
     return torch.cuda.get_device_properties(device).shared_memory_per_block_optin  # type: ignore[attr-defined]
@@ -176,7 +175,7 @@ def rule_of(call: Call) -> Rule:
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
-        # The query at position `far` has all distances from -far to far, to the keys 0 … 2 · far.
+        # All distances from -far to far are those of keys 0 … 2 · far from one query, the query at position `far`.
         query = far - rule.first_position
         one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()

@@ -2,7 +2,7 @@
 
     forward        the context and the log-sum-exp of each query, if no kernel of PyTorch computes both
     single_keys    each query's weight on key 0, on the key at its own position and on the key before it
-    read_weights   received attention, pooled map, entropy and distance
+    read_weights   entropy, mean distance, the sum of each key's weights, and the weights reduced to rows × columns
 
 The second and the third kernel recompute weights from the log-sum-exp; the matrix of weights is never stored. The keys
 with the largest weights, and the weights on groups of keys, are computed by torch operations.
@@ -41,9 +41,8 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 SUMS_AT_ONCE = 2**26
-"""The most numbers in the tensor of sums [heads, rows of the pooled map, keys]: 256 MiB of float32.
-
-As many heads are computed at once as this limit allows, and at least one.
+"""The most numbers in the tensor of sums of weights [heads, groups of queries, keys]: 256 MiB of float32.
+It limits how many heads are computed at one time. One head may exceed it.
 """
 
 SUMS = {"entropy": -math.log(2), "distance": 1.0}
@@ -92,7 +91,7 @@ def triton_is_installed() -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """The context is never checked for NaN and overflow, because a check would wait for the GPU."""
+    """The last result is always False: no context is checked for NaN, because a check would wait for the GPU."""
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
@@ -177,11 +176,11 @@ class Results:
         sums: Float[Tensor, "items rows keys"] | None,
         maxima: Float[Tensor, "items rows keys"] | None,
     ) -> None:
-        """Compute the received attention and the pooled map of some heads.
+        """Write `received` and `pooled` for some heads.
 
         Args:
             items: the heads to compute: item n is head n % heads of batch item n // heads.
-            sums, maxima: for each row of the map, the sum and the maximum of each key's weights over the row's queries.
+            sums, maxima: the sum and the maximum of each key's weights over the queries of each row of `pooled`.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys
 

@@ -33,7 +33,7 @@ def context_and_log_sum(
     if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
-    # for masked keys, these kernels set query · key to -∞ and then multiply it by the scale: +∞ if scale < 0, NaN if 0
+    # For masked keys, PyTorch's kernels multiply -∞ by the scale: the score would be +∞ if scale < 0, and NaN if 0.
     if scale <= 0:
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
@@ -42,13 +42,13 @@ def context_and_log_sum(
         if trusted(kernel, *options):
             context, log_sum = kernel(query, key, value, square, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
-            # log_sum = ∞ means a score of ∞ and weights of NaN; the Triton kernels compute these from log_sum = NaN
+            # If a score is ∞, log_sum is ∞. It becomes NaN, so that the Triton kernels compute weights of NaN from it.
             return context, log_sum.masked_fill(log_sum == math.inf, math.nan)
     return None
 
 
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Run cuDNN's kernel, the fastest on Hopper and later GPUs."""
+    """Run cuDNN's attention kernel, the fastest on Hopper and later GPUs."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
     context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
     return context, log_sum
@@ -61,7 +61,7 @@ def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float)
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Run PyTorch's CPU kernel, for tests in Triton's interpreter."""
+    """Run PyTorch's attention kernel for CPUs, for tests in Triton's interpreter."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 

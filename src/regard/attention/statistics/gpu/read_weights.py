@@ -3,8 +3,9 @@
     weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the forward pass
 
 Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to these
-keys. For each of its keys and each row of the pooled map, it stores the sum of the key's weights over the queries of
-the row, and if requested their maximum. Afterwards, `pool_keys` combines the keys of each column of the map.
+keys. For each of its keys and each row of the pooled map (the weights reduced to fewer rows and columns), it stores the
+sum of the key's weights over the queries of the row, and if requested their maximum. Afterwards, `pool_keys` combines
+the keys of each column of the map.
 
 All programs add to the sums over keys, in any order. Floating-point numbers added in another order give other bits. So
 the sums over keys are 64-bit integers, in units of 2^-40: every run gives the same bits.
@@ -24,7 +25,7 @@ from regard.attention.statistics.gpu.schedule import along_queries
 from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 UNITS = tl.constexpr(2.0**40)
-"""The number of units of 2^-40 in 1. A sum over keys, stored as a 64-bit number of units, may be up to 2^23."""
+"""A number times this factor is in units of 2^-40. An int64 of such units holds sums over keys of up to 2^23."""
 
 
 class WeightSums(NamedTuple):
@@ -49,7 +50,7 @@ def compute_sums(
     Args:
         log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
         log_share: log₂ of the sum of each query's weights; None = the sums are 1.
-        map_rows: the number of rows of the pooled map; 1 if there is no map.
+        map_rows: the number of rows to which the pooled map reduces the queries; 1 if there is no map.
         items: the heads to compute: item n is head n % heads of batch item n // heads.
     """
     n_keys, n_queries = arguments.tiles
@@ -94,15 +95,15 @@ def read_weights(
     n_keys: tl.constexpr,
     n_queries: tl.constexpr,
 ):
-    """Triton kernel: each program reads the weights on one block of keys and adds them to the sums.
-
+    """Triton kernel: each program computes the weights on one block of keys and adds them to sums in `results`.
     Args:
         query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
         log_sum, log_share, results, map_rows: the arguments of `compute_sums`.
         first_item: the first head to compute, counted over all batch items.
         ranges: the number of key ranges of a query.
-        short_rows: whether a row of the pooled map may have fewer than `n_queries` queries.
+        short_rows: whether a row of the pooled map may have fewer queries than a block.
         width: the width of keys, rounded up to a power of 2.
+        n_keys, n_queries: the numbers of keys and of queries in a block.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.keys, n_keys), sizes.heads)
     number, key_number = tl.arange(0, n_queries), tl.arange(0, n_keys)
@@ -189,18 +190,18 @@ def distances(positions, j):
 @no_type_check
 @triton.jit
 def finish_row(to, state, in_row):
-    """Add the sums of one row of the pooled map to the results, and begin the next row.
+    """Add the weights of queries in one row of the pooled map to the results, and begin the next row.
 
     Args:
-        to: a tuple: the results (`WeightSums`); the item (head), counted from the first item of this run; the indices
-            of the keys; whether each key exists; the numbers of all queries and of all keys; the number of rows.
-        state: a tuple: the sums and the maxima of the row before this block, both [n_queries n_keys]; the weights of
-            this block; the index of the row.
+        to: a tuple: the results (`WeightSums`); the head's index in them; the indices of the keys; whether each key
+            exists; the numbers of all queries and of all keys; the number of rows.
+        state: a tuple: the sums and the maxima of the row's weights in earlier blocks of queries, both [n_queries
+            n_keys]; the weights of this block; the index of the row.
         in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
-        The four entries of `state` for the next row, and the index of the first query after the next row. The weights
-        of queries in the finished row become 0.
+        The four entries of `state` for the next row, where the weights of queries in the finished row are 0; and the
+        stop of the next row (its last query + 1).
     """
     results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
@@ -228,14 +229,14 @@ def add_units(to, numbers, exists):
 @no_type_check
 @triton.jit
 def row_of(query, n_queries, map_rows):
-    """Return the row of the pooled map to which a query belongs; `n_queries` is the number of all queries."""
+    """Return the row to which a query belongs, if all `n_queries` queries are divided among `map_rows` rows."""
     return (tl.cast(query, tl.int64) * map_rows // n_queries).to(tl.int32)
 
 
 @no_type_check
 @triton.jit
 def first_query_of(row, n_queries, map_rows):
-    """Return the first query of a row of the pooled map; query i belongs to row i · map_rows // n_queries."""
+    """Return the first query that belongs to a row (see `row_of`); for row number `map_rows`, return n_queries."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -250,10 +251,10 @@ def from_units(
 def pool_keys(
     by_row: Float[Tensor, "items rows keys"], columns: int, ask: Ask, n_queries: int
 ) -> Float[Tensor, "items rows columns"]:
-    """Return the pooled map, given the sum (or maximum) of each key's weights in each row of the map.
+    """Return the weights reduced to rows × columns, given the sum (or maximum) of each key's weights in each row.
 
     Args:
-        columns: the number of columns of the map; key j belongs to column j · columns // keys.
+        columns: the number of columns; key j belongs to column j · columns // keys.
         n_queries: the number of all queries.
     """
     rows, keys = by_row.shape[-2:]
