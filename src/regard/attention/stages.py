@@ -99,7 +99,7 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
 
 
 def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
-    """Return copies of scores and normalisers with other parameters, in the order of `field_parameters(*parts)`."""
+    """Return copies of scores and normalisers with the given parameters, ordered as in `field_parameters(*parts)`."""
     if parameters is None:
         return parts
     remaining = iter(parameters)
@@ -124,7 +124,7 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
 
 def on_device(part: Part, device: torch.device) -> Part:
     """Return a copy of a tensor, mask, score, normaliser or statistics, with all tensors on the given device."""
-    if isinstance(part, torch.device):  # that of a `Rounded` bias
+    if isinstance(part, torch.device):  # the device in a `Rounded` bias
         return device  # type: ignore[return-value]
     if isinstance(part, nn.Module):
         moved = all(tensor.device == device for tensor in tensors_in(part))

@@ -51,7 +51,7 @@ class RangeMask(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         limits = self._tile_limits(grid.whole(), device)
-        # Ranges.of takes limits with the axes [batch heads queries]; the axis of keys has size 1 and is removed
+        # Ranges.of takes limits [batch heads queries], without the axis of keys, which has size 1
         start, stop = (limit[..., 0] if isinstance(limit, Tensor) else limit for limit in limits)
         return Ranges.of(0 if start is None else start, grid.keys if stop is None else stop, grid, device)
 

@@ -44,7 +44,7 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
 # wrong numbers for 50 keys, and writes past the end of its memory.
 @torch.library.custom_op("regard::hash_of_indices", mutates_args=())
 def hash_of_indices(seed: int, indices: list[Tensor]) -> Tensor:
-    """Return a hash of the seed and of the indices along each axis, which broadcast to each other, as int64 numbers."""
+    """Return int64 hashes of the seed and the indices; the tensors (one for each axis) broadcast to each other."""
     state = mix(torch.full((1,) * indices[0].ndim, seed, dtype=torch.int64, device=indices[0].device))
     for along_axis in indices:
         state = mix(state + along_axis * GOLDEN)

@@ -28,7 +28,7 @@ The C kernel reads keys and values once for each block of queries; copying them 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedHeads:
-    """Adjacent heads of a call of `attend` in float32, as the C kernel reads them."""
+    """Queries, keys and values of consecutive heads, in float32 and with strides that the C kernel can read."""
 
     block_numbers: slice  # the blocks of these heads in `Plan.blocks`
     query: Float[Tensor, "_batch heads queries width"]
