@@ -75,9 +75,9 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
 
-        For a softmax, each `Part` of the result has at most KEYS_AT_ONCE keys and starts at a multiple of 32. Keys
-        outside of `reach(queries)` are left out, since these queries may not attend to them. For temperature 0 and for
-        any other normaliser, there is one `Part` with all keys, and no log-sum-exp is stored.
+        For a softmax, each `Part` of the result has at most KEYS_AT_ONCE keys and starts at a multiple of 32. The parts
+        cover `reach(queries)`, the range of keys to which these queries may attend. For temperature 0 and for any other
+        normaliser, there is one `Part` with all keys, and no log-sum-exp is stored.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
