@@ -92,6 +92,15 @@ def test_without_a_terminal_no_bar_is_shown(inputs, impatient, capsys, monkeypat
     assert capsys.readouterr().err == ""
 
 
+def test_a_bar_that_cannot_be_shown_is_not_tried_again(impatient, monkeypatch):
+    tries = []
+    monkeypatch.setattr(progress, "start_bar", lambda done, total: tries.append(done))
+    bar = progress.ProgressBar()
+    bar(1, 3)
+    bar(2, 3)
+    assert tries == [1]
+
+
 def test_an_error_clears_the_bar(inputs, impatient, terminal, capsys, monkeypatch):
     def broken(self, done, of):
         bar(self, done, of)
