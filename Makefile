@@ -61,7 +61,7 @@ format: $(READY) ## put the code into the house's form
 benchmark: $(READY) $(KERNELS) ## time regard beside what it is compared with (hours, on an idle machine)
 	@set -e; for table in attend.py unfused.py inspection.py "inspection.py --length 65536 --length 131072 --heads 1 --width 64" \
 		"memory.py --long" models.py training.py translation.py service.py \
-		pages.py panning.py; do $(BIN)/python benchmarks/$$table; done
+		pages.py panning.py answers.py; do $(BIN)/python benchmarks/$$table; done
 	@$(BIN)/python benchmarks/results.py
 
 clean: ## remove the environment and what the tools left

@@ -79,7 +79,7 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
 
 def rows_of(n_tokens: int, frames: int) -> list[Row]:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    with explorer(random_trace(n_tokens)) as address, sync_playwright() as playwright:
+    with explorer(Session(None, random_trace(n_tokens))) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.goto(address)
@@ -119,10 +119,10 @@ def random_trace(n_tokens: int) -> Trace:
 
 
 @contextmanager
-def explorer(trace: Trace) -> Iterator[str]:
-    """Show a trace by the explorer's server; yield the address of its page."""
+def explorer(session: Session) -> Iterator[str]:
+    """Run the explorer's server during the with-block; yield the address of its page."""
     place = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(application(Session(None, trace), place.hosts), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(application(session, place.hosts), log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [place.socket]}, daemon=True)
     thread.start()
     yield place.address

@@ -5,9 +5,12 @@ import json
 import math
 import tarfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
+from shutil import copytree
 
+import answers
 import onnxruntime
 import pytest
 import sentencepiece
@@ -307,3 +310,14 @@ def test_a_marian_model_with_pieces_of_both_languages_is_exported(tmp_path):
     exported = translating.export_translator(Translator.load(write_marian(tmp_path / "marian")), "fifty-one", tmp_path)
     assert exported.report.startswith("same translation of 20 of 20 lines")
     assert exported.difference.holds
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("browser")
+def test_the_benchmark_of_answers_writes_its_table(small, served, tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "write_site", lambda folder, model, **settings: copytree(served.folder, folder))
+    with ThreadPoolExecutor(1) as thread:  # Playwright refuses a thread in which the browser of another test runs
+        thread.submit(answers.main, model=str(small), quick=True, threads=1, out=tmp_path).result()
+    (row,) = json.loads((tmp_path / "answers.json").read_text())["rows"]
+    assert row.pop("tokens") == 8
+    assert all(milliseconds > 0 for milliseconds in row.values())

@@ -21,12 +21,20 @@ export interface Answerer {
   prepare?: (model: string) => void; // load the model before the first question, when the reader is about to type
 }
 
+const [LEAST_PAUSE, LONGEST_PAUSE] = [100, 600]; // milliseconds
+let answerMilliseconds = LONGEST_PAUSE; // how long the server took for its last trace
+
 const server: Answerer = {
-  trace: (question, stopped) => post("trace", question, stopped) as Promise<Trace>,
+  trace: async (question, stopped) => {
+    const start = performance.now();
+    const answer = (await post("trace", question, stopped)) as Trace;
+    answerMilliseconds = performance.now() - start;
+    return answer;
+  },
   effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
   course: null,
   here: null,
-  pauseMilliseconds: () => 600,
+  pauseMilliseconds: () => Math.min(LONGEST_PAUSE, Math.max(LEAST_PAUSE, answerMilliseconds)),
 };
 
 // How a causal language model samples the tokens that it generates; the reader sets both numbers with sliders.
