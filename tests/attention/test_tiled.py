@@ -140,9 +140,10 @@ def test_a_call_whose_queries_see_the_same_keys_is_left_to_the_c_kernel_in_float
 
 @pytest.mark.parametrize("mask", [None, Causal()])
 def test_the_fused_kernel_computes_few_weights_gradients_and_without_avx2(normal, passes, monkeypatch, mask):
-    many, few = normal(1, 6, 74, 4), normal(1, 6, 73, 4)
+    many, few, short = normal(1, 6, 74, 4), normal(1, 6, 73, 4), normal(8, 6, 33, 4)
     assert attend(many, many, many, mask=mask).backend == "tiled"
     assert attend(few, few, few, mask=mask).backend == "fused"
+    assert attend(short, short, short, mask=mask).backend == "fused"  # many weights, but few in each head
     assert attend(many.clone().requires_grad_(), many, many, mask=mask).backend == "fused"
     with monkeypatch.context() as narrow:
         narrow.setattr(choose, "has_avx2", lambda: False)

@@ -33,8 +33,8 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 
 Context = Float[Tensor, "batch heads queries d_value"]
 
-MIN_WEIGHTS = 2**15
-"""The fewest weights of a call for which regard's C kernel may be faster than PyTorch's kernel."""
+MIN_WEIGHTS, MIN_WEIGHTS_OF_HEAD = 2**15, 1_100
+"""The fewest weights of a call, and of one head, for which regard's C kernel may be faster than PyTorch's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def favours_cpu_kernel(call: Call) -> bool:
     assert formula is not None
     if formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
-    if grid.shape.numel() < MIN_WEIGHTS or not has_avx2():
+    if grid.shape.numel() < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD or not has_avx2():
         return False
     if call.query.dtype != torch.float32 and not fused.varies_by_query(call.mask, formula.bias):
         return False

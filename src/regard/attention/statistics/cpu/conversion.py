@@ -4,17 +4,17 @@ The kernel also reads heads whose tokens are not adjacent in memory, as in the t
 half the speed, as fewer tokens fit into the processor's cache.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.call import Call
 from regard.attention.precision import without_autocast
-from regard.attention.statistics.cpu.plan import BLOCK_QUERIES, HeadBlock
+from regard.attention.statistics.cpu.plan import BLOCK_QUERIES
 
 CONVERTED_AT_ONCE = 2**22
 """The most numbers converted at a time: 16 MiB of float32. A key head with more numbers is converted alone."""
@@ -30,7 +30,7 @@ The C kernel reads keys and values once for each block of queries; copying them 
 class ConvertedHeads:
     """Queries, keys and values of consecutive heads, in float32 and with strides that the C kernel can read."""
 
-    block_numbers: slice  # the blocks of these heads in `Plan.blocks`
+    block_numbers: slice  # the rows of `Plan.bounds` with the blocks of these heads
     query: Float[Tensor, "_batch heads queries width"]
     key: Float[Tensor, "_batch key_heads keys d_key"]
     value: Float[Tensor, "_batch key_heads keys d_value"] | None  # None = no context is computed
@@ -39,11 +39,11 @@ class ConvertedHeads:
     key_head: int = 0  # the head of key[0, 0] and value[0, 0]
 
 
-def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> Iterator[ConvertedHeads]:
+def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool) -> Iterator[ConvertedHeads]:
     """Yield a few heads at a time, to save memory; all heads at once if the kernel can read them without a copy.
 
     Args:
-        blocks: the blocks of the call that the kernel computes, in the order of their heads.
+        bounds: `Plan.bounds`.
         contexts: whether the kernel also computes the context, for which it needs the values.
     """
     query, key = call.query, call.key
@@ -54,14 +54,15 @@ def converted_heads(call: Call, blocks: Sequence[HeadBlock], contexts: bool) -> 
     adjacent = call.grid.queries >= MIN_QUERIES
     readable = has_readable_layout(query, adjacent) and has_readable_layout(key, adjacent)
     if readable and (value is None or has_readable_layout(value, adjacent)):
-        yield ConvertedHeads(slice(0, len(blocks)), query, key, value)
+        yield ConvertedHeads(slice(0, len(bounds)), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
+    places = [(batch, head // group // heads_at_once) for batch, head in bounds[:, :2].tolist()]
     # of_group: the blocks of key heads n · heads_at_once to (n + 1) · heads_at_once - 1 in one batch item
-    for (batch, n), of_group in groupby(blocks, lambda block: (block.batch, block.head // group // heads_at_once)):
+    for (batch, n), of_group in groupby(places):
         stop = start + len(list(of_group))
         key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)
         heads = slice(key_heads.start * group, key_heads.stop * group)

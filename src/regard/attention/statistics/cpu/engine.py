@@ -24,7 +24,7 @@ from regard.attention.grid.grid import spans
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu.arguments import arguments_of, write_vectors
 from regard.attention.statistics.cpu.conversion import ConvertedHeads, converted_heads
-from regard.attention.statistics.cpu.plan import Plan
+from regard.attention.statistics.cpu.plan import HeadBlock, Plan
 from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import Write, torch_writer, write_mask
 from regard.kernels import attention as kernel
@@ -73,7 +73,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call, without gradients; `share` selects the blocks of `Plan.blocks`, None = all."""
+    """Run the C kernel for a call, without gradients; `share` selects the rows of `Plan.bounds`, None = all."""
     if torch.is_inference_mode_enabled():  # autograd could not use tensors that are created in inference mode
         with torch.inference_mode(False), torch.no_grad():
             return compute(call, ask, contexts=contexts, report=report, share=share)
@@ -85,7 +85,7 @@ def compute(
     arguments = arguments_of(call, plan, results)
     arguments.seconds = SECONDS_AT_ONCE
     map_rows, map_columns = ask.pooled or (0, 0)
-    for converted in converted_heads(call, plan.blocks, contexts):
+    for converted in converted_heads(call, plan.bounds, contexts):
         write_vectors(arguments, converted, results)
         # One thread needs scratch memory for the scores and sums of a block, its rows of a map_rows × map_columns map,
         # PANEL columns of a matrix, and PANEL more floats, because the kernel may read past the end.
@@ -115,21 +115,22 @@ def written_blocks(
     The kernel reads the scores from `arguments.scores`, or the masks from `arguments.computed_masks`. The iterator
     overwrites them when it computes the next blocks.
     """
-    bounds, blocks = plan.bounds[converted.block_numbers].clone(), plan.blocks[converted.block_numbers]
+    bounds = plan.bounds[converted.block_numbers].clone()
     dtype = torch.bool if write is write_mask else torch.float32
-    at_once = max(1, min(len(blocks), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
+    at_once = max(1, min(len(bounds), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
     # A block has at most n_scratch scores, and the kernel may read PANEL numbers after the last.
     computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
     if write is write_mask:
         arguments.computed_masks = computed.data_ptr()
     else:
         arguments.scores = computed.data_ptr()
-    for numbers in spans(len(blocks), at_once):
+    for numbers in spans(len(bounds), at_once):
         offset = 0
         for number in numbers:
             bounds[number, -1] = offset
-            write(computed[offset:], call, blocks[number], plan.limits)
-            offset += blocks[number].size + PANEL
+            block = HeadBlock.of(bounds[number])
+            write(computed[offset:], call, block, plan.limits)
+            offset += block.size + PANEL
         yield bounds[numbers.start : numbers.stop]
 
 

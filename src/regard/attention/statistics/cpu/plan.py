@@ -4,10 +4,8 @@ If the mask allows each query one range of keys (causal, windows, padding, docum
 gets the start and stop of each query's range instead of a boolean matrix.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -45,21 +43,17 @@ class HeadBlock:
     head: int
     queries: range
     keys: range
+    width: int  # how many keys are computed at a time, so that their scores fit into the processor's cache
+
+    @classmethod
+    def of(cls, bounds: Int[Tensor, " 8"]) -> "HeadBlock":
+        """Return the block that a row of `Plan.bounds` describes."""
+        batch, head, query, n_queries, key, n_keys, width, _ = bounds.tolist()
+        return cls(batch, head, range(query, query + n_queries), range(key, key + n_keys), width)
 
     @property
     def size(self) -> int:
         return len(self.queries) * len(self.keys)
-
-    @property
-    def width(self) -> int:
-        """How many keys of the block are computed at a time, so that their scores fit into the processor's cache."""
-        return min(len(self.keys), max(1, min(SCORES_IN_CACHE // max(1, len(self.queries)), KEYS_AT_ONCE)))
-
-    @property
-    def n_scratch(self) -> int:
-        """How many floats the scores, maxima and sums of this block take (see `QueryBlock` in attention.h)."""
-        rows, keys, width = len(self.queries), len(self.keys), self.width
-        return rows * (keys + 3 + -(-keys // max(1, width))) + 2 * width
 
     def parts(self) -> list["HeadBlock"]:
         """Return blocks with the same queries, and `width` consecutive keys each, that together make up this block."""
@@ -69,6 +63,9 @@ class HeadBlock:
     def tile(self, grid: Grid) -> Tile:
         batch, head = range(self.batch, self.batch + 1), range(self.head, self.head + 1)
         return grid.whole().part(batch, head, self.queries, self.keys)
+
+
+KeyIndices = Int[Tensor, "#batch #heads groups"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,24 +87,17 @@ class KeyLimits:
         by_batch, by_head, _ = strides(starts)
         return cls(starts, stops, (by_batch, by_head))
 
-    def index(self, batch: int, head: int) -> tuple[int, int]:
-        """Return the indices of a batch item and a head in `starts`: 0 on an axis of size 1, since it is broadcast."""
-        return batch % len(self.starts), head % self.starts.shape[1]
+    def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
+        """Return the first key of each group of `n_queries` consecutive queries, and the key after its last.
 
-    def reaches(self, index: tuple[int, int], size: int, n_keys: int) -> list[range]:
-        """Return, for each group of `size` consecutive queries, a range with all keys that the group may attend to.
-
-        Args:
-            index: the indices of the batch item and the head in `starts`, from the method `index`.
-            n_keys: the number of all keys.
+        If no query of the group may attend to any key, the second is 0. `n_keys` is the number of all keys.
         """
-        starts, stops = self.starts[index], self.stops[index]
         # The start of a query that may attend to no key becomes n_keys, so that it does not lower the minimum below.
-        starts = torch.where(starts < stops, starts, n_keys)
-        padding = 0, -len(starts) % size
-        first = F.pad(starts, padding, value=n_keys).view(-1, size).amin(1).tolist()
-        last = F.pad(stops, padding).view(-1, size).amax(1).tolist()
-        return [range(*limits) for limits in zip(first, last, strict=True)]
+        starts = torch.where(self.starts < self.stops, self.starts, n_keys)
+        padding = 0, -starts.shape[-1] % n_queries
+        groups = *starts.shape[:-1], -(-starts.shape[-1] // n_queries), n_queries
+        first = F.pad(starts, padding, value=n_keys).view(groups).amin(-1)
+        return first, F.pad(self.stops, padding).view(groups).amax(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,12 +105,11 @@ class Plan:
     """The blocks into which the C kernel divides a call of `attend`."""
 
     limits: KeyLimits | None  # None = there is no mask, or it allows several ranges of keys
-    blocks: tuple[HeadBlock, ...]
     bounds: Int[Tensor, "blocks 8"]  # for each block, the fields of the C struct `BlockBounds`
     size: int  # the number of weights in all blocks together
     rows: int  # the most queries of a block
-    width: int  # the largest `width` of a block
-    n_scratch: int  # the largest `n_scratch` of a block
+    width: int  # the most keys of a block that are computed at a time
+    n_scratch: int  # the most floats that the scores, maxima and sums of a block take (see `QueryBlock` in attention.h)
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
@@ -134,24 +123,19 @@ class Plan:
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
         """Return the plan. The last two arguments are unused; they let `lru_cache` notice a change of the constants."""
         limits = KeyLimits.of(grid, mask)
-        return plan_of_blocks(limits, tuple(blocks_of(grid, mask, limits)))
+        return Plan.of_bounds(limits, bounds_of(grid, mask, limits))
+
+    @classmethod
+    def of_bounds(cls, limits: KeyLimits | None, bounds: Int[Tensor, "blocks 8"]) -> "Plan":
+        _, _, _, n_queries, _, n_keys, width, _ = bounds.unbind(1)
+        n_parts = -(-n_keys // width.clamp(min=1))  # rounded up
+        n_scratch = n_queries * (n_keys + 3 + n_parts) + 2 * width
+        largest = [int(numbers.max()) if len(bounds) else 0 for numbers in (n_queries, width, n_scratch)]
+        return cls(limits, bounds, int((n_queries * n_keys).sum()), *largest)
 
     def share(self, blocks: slice) -> "Plan":
-        """Return a plan with only `self.blocks[blocks]`, for a process that computes a part of the call."""
-        return plan_of_blocks(self.limits, self.blocks[blocks])
-
-
-def plan_of_blocks(limits: KeyLimits | None, blocks: tuple[HeadBlock, ...]) -> Plan:
-    bounds = [(b.batch, b.head, b.queries.start, len(b.queries), b.keys.start, len(b.keys), b.width, 0) for b in blocks]
-    return Plan(
-        limits,
-        blocks,
-        torch.tensor(bounds, dtype=torch.int64, device=CPU).view(-1, 8),
-        size=sum(block.size for block in blocks),
-        rows=max((len(block.queries) for block in blocks), default=0),
-        width=max((block.width for block in blocks), default=0),
-        n_scratch=max((block.n_scratch for block in blocks), default=0),
-    )
+        """Return a plan with only some of the blocks, for a process that computes a part of the call."""
+        return self.of_bounds(self.limits, self.bounds[blocks].contiguous())
 
 
 def has_only_numbers(mask: Mask) -> bool:
@@ -168,14 +152,24 @@ def has_only_numbers(mask: Mask) -> bool:
     return True
 
 
-def blocks_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Iterator[HeadBlock]:
-    """Yield the blocks of a call in the order of the batch items, then of the heads, then of the queries."""
+def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Tensor, "blocks 8"]:
+    """Return the bounds of a call's blocks, sorted by batch item, then by head, then by query.
+
+    They are computed for all blocks at once: a call with short texts has many small blocks.
+    """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
-    queries, reaches = list(spans(grid.queries, size)), dict[tuple[int, int], list[range]]()
-    for batch, head in product(range(grid.batch), range(grid.heads)):
-        index = (0, 0) if limits is None else limits.index(batch, head)
-        if index not in reaches and limits is not None:
-            reaches[index] = limits.reaches(index, size, grid.keys)
-        elif index not in reaches:
-            reaches[index] = [range(grid.keys) if mask is None else mask.reach(grid, span) for span in queries]
-        yield from (HeadBlock(batch, head, span, keys) for span, keys in zip(queries, reaches[index], strict=True))
+    if limits is not None:
+        first_key, stop_key = limits.reaches(size, grid.keys)
+    else:
+        groups = spans(grid.queries, size)
+        reaches = [range(grid.keys) if mask is None else mask.reach(grid, queries) for queries in groups]
+        first_key = torch.tensor([reach.start for reach in reaches], dtype=torch.int64, device=CPU)
+        stop_key = torch.tensor([reach.stop for reach in reaches], dtype=torch.int64, device=CPU)
+    batch, head = (torch.arange(n, device=CPU) for n in (grid.batch, grid.heads))
+    first_query = torch.arange(0, grid.queries, size, device=CPU)
+    n_queries = (grid.queries - first_query).clamp(max=size)
+    n_keys = (stop_key - first_key).clamp(min=0)
+    width = n_keys.minimum((SCORES_IN_CACHE // n_queries).clamp(1, KEYS_AT_ONCE))
+    offset = torch.zeros_like(n_keys)
+    columns = batch[:, None, None], head[:, None], first_query, n_queries, first_key, n_keys, width, offset
+    return torch.stack(torch.broadcast_tensors(*columns), dim=-1).view(-1, 8)  # type: ignore[no-untyped-call]
