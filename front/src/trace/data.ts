@@ -142,7 +142,7 @@ export interface Candidate {
   source_words: string[];
   target_words: string[];
   source_word_of: number[]; // for each source piece except the last one, the end of the sentence: the index of its word
-  target_word_of: number[]; // for each piece of the translation except the last one, the end of the sentence: the index of its word
+  target_word_of: number[]; // for each piece of the translation, the index of the piece's word; not for the last piece, which ends the sentence
   weights: number[][]; // the weights between words, [target words, source words]
   pieces: { source: string[]; target: string[]; weights: number[][] }; // weights between pieces, [target pieces, source pieces]
 }

@@ -98,7 +98,7 @@ function rangeOf(weights: Float64Array | null): Range {
   return shown.length ? [Math.min(...shown), Math.max(...shown)] : [0, 0];
 }
 
-/** A weight as text, with so many decimals that weights between the ends of the range look different. */
+/** A weight as text. The smaller the range of the weights, the more decimals it has. */
 function numberIn([smallest, largest]: Range, weight: number): string {
   const decimals = largest > smallest ? Math.max(3, 1 - Math.floor(Math.log10(largest - smallest))) : 3;
   return weight.toFixed(Math.min(12, decimals));

@@ -1,6 +1,6 @@
 """`Call`: the checked arguments of one call of `attend`.
 
-A backend computes the context from a `Call`; a `Pattern` keeps it and computes weights when they are read.
+A backend computes the context from a `Call`. A `Pattern` keeps the `Call`, and computes weights when they are read.
 """
 
 from dataclasses import dataclass, field, fields, replace

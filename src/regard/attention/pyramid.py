@@ -73,11 +73,10 @@ class HeadWeights:
         self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
 
     def all_weights(self, queries: range) -> list[Part]:
-        """Return the weights of some queries on all keys, and store the log-sum-exp of each query.
+        """Return the weights of some queries on all keys to which they may attend, divided into ranges of keys.
 
-        For a softmax, each `Part` of the result has at most KEYS_AT_ONCE keys and starts at a multiple of 32. The parts
-        cover `reach(queries)`, the range of keys to which these queries may attend. For temperature 0 and for any other
-        normaliser, there is one `Part` with all keys, and no log-sum-exp is stored.
+        For a softmax, each `Part` has at most KEYS_AT_ONCE keys and starts at a multiple of 32, and the log-sum-exp of
+        each query is stored. For temperature 0 and for any other normaliser, there is one `Part` with all keys.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]

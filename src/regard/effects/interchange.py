@@ -69,7 +69,7 @@ class Interchange:
 
     @property
     def token_pairs(self) -> list[tuple[int | str, int | str]] | None:
-        """Pairs (token of this run, token of the other run whose output replaces its output); None = all tokens."""
+        """Pairs of tokens: the second's output, in the other run, replaces that of the first; None = all tokens."""
         if self.tokens is None:
             return None
         if isinstance(self.tokens, Mapping):

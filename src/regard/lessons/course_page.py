@@ -49,9 +49,9 @@ def course_data(
 
 
 def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
-    """Return a key of the attention that a lesson shows; None if the lesson shows none.
+    """Return what identifies the attention that a lesson shows; None if the lesson shows none.
 
-    Lessons that show the same attention have equal keys, so that the page contains it only once.
+    The page contains the attention of several lessons with the same result only once.
     """
     if lesson.example is None and lesson.sentence is None and lesson.page is None:
         return None

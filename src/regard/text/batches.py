@@ -22,7 +22,7 @@ from regard.text.keyed_random import Integers, permutation
 from regard.text.vocabulary import BOS, EOS, PAD
 
 PAIRS_PER_POOL = 10_000
-"""The size of a pool: so many pairs of an epoch, in random order, are sorted by length and divided into batches."""
+"""The size of a pool: this many randomly drawn pairs are sorted by length together, and then divided into batches."""
 
 POOLS_COUNTED = 20
 """The number of batches in an epoch of a large corpus is estimated from this many pools.

@@ -135,7 +135,7 @@ class IndirectEffects:
         show(self)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write a web page with both texts side by side and the effects of all heads, which works offline.
+        """Write a web page that works offline: the clean and the corrupted text, and the indirect effect of each head.
 
         Args:
             token: the query token of the clean text that the page shows first; None = one with a large weight on a

@@ -67,9 +67,9 @@ class Trace:
         spectrogram: the spectrogram that the model read; None if it read none.
         joined: if `words()` or `without_padding()` made this trace: the trace of tokens from which it was made, and the
             tokens of each word; else None.
-        sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin;
-            `source` is then what cross-attention reads, or else the tokens of the last layer in the trace. None = the
-            tokens of each encoder layer are `source`.
+        sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin. In
+            a model with cross-attention, `source` has the tokens that it reads, else those of the last encoder layer.
+            None = the tokens of each encoder layer are `source`.
     """
 
     model: str

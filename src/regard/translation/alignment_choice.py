@@ -62,7 +62,10 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return all alignment rules with their agreement; only the default rule if leaving out words has little effect."""
+    """Return all alignment rules, each with how often it agrees with the effect of leaving out source words.
+
+    If leaving out source words has almost no effect on the translations, only the default rule is returned.
+    """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))

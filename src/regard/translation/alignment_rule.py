@@ -78,7 +78,7 @@ class AlignmentRule:
 
     @property
     def source(self) -> str:
-        """What the weights are, as a phrase such as "layer 2, head 5, the step that predicts the piece"."""
+        """Where the weights come from, in words such as "layer 2, head 5, the step that predicts the piece"."""
         if self.by == "erasure":
             return "the loss of probability without each source word"
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"

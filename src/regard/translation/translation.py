@@ -170,7 +170,7 @@ class Translation:
         return self.alignment.figure(path, title=self.text, rule=self.translator.alignment_rule.caption)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write the trace and the alignments of all `candidates` as one web page that needs no network.
+        """Write one web page with the trace and the alignment of each translation in `candidates`; it needs no network.
 
         Args:
             token, head: the query token and the head (such as "cross L3H1") that the page shows first. None = the page

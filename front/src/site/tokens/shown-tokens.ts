@@ -1,4 +1,4 @@
-// Tokens as the page shows them: with the letters of the text that they stand for, as in Python's tracing/tokens/readable_tokens.py
+// Tokens as the page shows them: with the letters of the text that they stand for, as readable_tokens.py of the Python package does
 
 import type { Token } from "../../trace/data";
 import type { Cutter, Piece } from "./cutter";

@@ -68,7 +68,7 @@ interface SpelledText {
 /** The weights between words: the sum over the pieces of the source word, the mean over those of the target word (see `representatives`). */
 export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
-  const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // if all signs of a translation were removed, it may have pieces but no words
+  const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation that has lost all its placeholders (of names and numbers) may have pieces but no words
   const columns = representatives(source.pieces, source.wordOf);
   const rowsOf = new Map<number, number>();
   for (const row of rows) rowsOf.set(target.wordOf[row], (rowsOf.get(target.wordOf[row]) ?? 0) + 1);

@@ -13,7 +13,7 @@ import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
 import { arc, type Line, linesOf } from "./routes";
 
-const MOST_LABELS = 5; // the most weights that are written under their tokens
+const MOST_LABELS = 5; // at most so many weights are written as numbers under their tokens
 const SIZES = [22, 20, 18, 16]; // smaller sizes of letters, in pixels, for a text that would take two lines
 const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen

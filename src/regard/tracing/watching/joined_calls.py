@@ -154,10 +154,10 @@ def map_of_one_sequence(
 ) -> Float[Tensor, "1 heads rows columns"]:
     """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
-    A pooled map has one number for each block of weights (queries × keys). The result has as many rows and columns as
-    the map of one item. If the maps of all n items are written below each other, n successive rows become one row of
-    the result. This is exact: query i of `queries` queries is in row i · rows // queries of a map of `rows` rows. The
-    columns are joined in the same way. `grid` has the sizes of one item.
+    A pooled map has one number for each block of weights (queries × keys). The maps of all n items are written below
+    each other, and each n successive rows become one row, so that the result has as many rows as the map of one item.
+    The columns are joined in the same way. No number is approximated: the blocks of the result are the same as those
+    of a map that is computed from the sequence. `grid` has the sizes of one item.
     """
     n_items, n_heads, rows, columns = pooled.shape
 

@@ -75,7 +75,7 @@ def spell_out(axes: str, n_axes: int) -> str:
 
 
 def multiplied(op: Operation, left: Any, right: Any) -> WeightedValues | None:
-    """Return how left * right was computed; None if neither of them is attention weights."""
+    """Return which factor of left * right is attention weights, and how they were computed; None if neither is."""
     weights, value = (left, right) if isinstance(op.origin_of(left), WeightOrigin) else (right, left)
     origin = op.origin_of(weights)
     if not isinstance(origin, WeightOrigin) or not isinstance(value, Tensor) or value.numel() == 1:

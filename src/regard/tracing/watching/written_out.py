@@ -252,7 +252,7 @@ def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) ->
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how `tensor`, expanded to the shape of the result, was computed."""
+    """Return how the result of expanding `tensor` was computed: as `tensor` was, in the shape of the result."""
     return origin_after(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 

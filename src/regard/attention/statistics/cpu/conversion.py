@@ -40,7 +40,7 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield a few heads at a time, to save memory; all heads at once if the kernel can read them without a copy.
+    """Yield queries, keys and values as the C kernel reads them: all heads at once if no copy is needed, else a few.
 
     Args:
         bounds: `Plan.bounds`.

@@ -34,7 +34,7 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
     Args:
         tile: the number of queries in a block.
-        step: how many keys the kernel reads at a time; borders 0 to 2 are multiples of it, or equal to border 3.
+        step: how many keys the kernel reads at a time; all borders but the last are multiples of it or equal the last.
     """
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
