@@ -6,7 +6,7 @@
 
 static int both_or_none(const void *a, const void *b) { return !a == !b; }
 
-/* Return why the statistics cannot be computed, or null if they can. Without blocks, pointers to empty arrays may be null. */
+/* Return why the statistics cannot be computed, or null if they can. If there is no block, no pointer is checked. */
 static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   if (s->queries < 0 || s->keys_of_head < 0) return "queries or keys_of_head is below 0";
   if (n_blocks <= 0) return 0;
@@ -30,9 +30,9 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   return 0;
 }
 
-/* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock (scores, unless torch has
-   computed them; rescale, total and exponent_sum, and maximum for each part; column_sums and key_sums; cells), for 32
-   floats that are read only because whole registers are loaded, and for a panel of keys or values (see matrix.h). */
+/* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock from `scores` on (without
+   `scores` if torch has computed them), for a panel of keys or values (see matrix.h), and for 32 floats that whole
+   registers load, but no result contains. */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;

@@ -96,9 +96,9 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->sums.token, n)
 
-/* Add the weighted sums of the vectors of a part's keys to the sums of a block's queries, PANEL columns at a time. First
-   the sums so far are multiplied by exp(m before - m), where m is the running maximum of a query's scores s; after the last
-   part, the sums are divided by the sum of e = exp(s - m). */
+/* For each query of a block, add the weighted sum of the vectors of a part's keys to the sum so far, PANEL columns at a
+   time. The sum so far is first multiplied by exp(m before this part - m), where m is the running maximum of the scores s
+   of the query. After the last part, the sum is divided by the sum of e = exp(s - m). */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;
@@ -123,7 +123,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->first_query + i;
       float *out = vector(sum->sums, at.batch, at.head, at.first_query + i) + c;
-      switch (rows == ROWS ? registers : -registers) { /* `registers` for ROWS rows, -`registers` for one row */
+      switch (rows == ROWS ? registers : -registers) { /* the number of registers; the minus sign means one row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;
@@ -139,12 +139,12 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
   }
 }
 
-/* Return 1 if a weighted sum of a query of the block contains NaN or infinity, or begins with 0 (see `doubtful` in
-   attention.h), else 0. */
+/* Return 1 if the weighted sum of a query of the block may be wrong: if it contains NaN or infinity, or if its first number
+   is 0. (The sum is 0 if all scores of the query overflow to -infinity.) Else return 0. */
 static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   for (int64_t i = 0; i < at.rows && sum->width; i++) {
     const float *numbers = vector(sum->sums, at.batch, at.head, at.first_query + i);
-    wide zeros = broadcast(0); /* 0 times a number is 0, or NaN if the number is NaN or infinity */
+    wide zeros = broadcast(0); /* sums of 0 * number: NaN if a number is NaN or infinity, else 0 */
     for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
     if (numbers[0] == 0.0f || sum_of_lanes(zeros) != 0.0f) return 1;
   }
@@ -197,7 +197,7 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Compute blocks that no other thread has taken, until all are taken or `seconds` have passed. */
+/* Compute blocks of queries that no other thread has taken, until all are taken or `seconds` have passed. */
 void regard_attention(Arguments *p) {
   float *scratch = p->scratch + p->scratch_size * __atomic_fetch_add(&p->threads, 1, __ATOMIC_RELAXED);
   double begun = now();

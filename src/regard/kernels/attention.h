@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
   int64_t queries, keys_of_head; /* the number of queries and of keys of one head */
   int64_t offset;                /* the position of the first query among the keys */
-  float *inverse; /* 1 / sum of exp(score - maximum), sink included; 0 for a query without keys and sink; always computed */
+  float *inverse; /* 1 / sum of exp(score - maximum), sink included; 0 for a query without keys and sink; required */
   float *entropy, *distance; /* the entropy in nats; the mean distance from the query to a key, in tokens */
   float *first, *own, *previous; /* the weights on the first key, on the query's own key, and on the key before it */
   int32_t top;        /* how many of the strongest keys to find for each query */
@@ -50,15 +50,15 @@ typedef struct {
 
 /* A weighted sum to compute: for each query, the sum over all keys of weight * vector of the key. */
 typedef struct {
-  Vectors vectors, sums; /* the vector of each key, and the sum to write for each query */
+  Vectors vectors, sums; /* input: a vector for each key; output: a weighted sum for each query */
   int32_t width;         /* the number of floats in a vector */
 } WeightedSum;
 
-/* A block to compute: its batch item and head, its first query and the number of its queries (rows), its first key and the
-   number of its keys, the keys in a part of it (width), and the index of its first number in `scores` or `computed_masks`
-   of Arguments (offset). */
+/* A block to compute: `rows` queries from `first_query` on, and `keys` keys from `first_key` on. */
 typedef struct {
-  int64_t batch, head, first_query, rows, first_key, keys, width, offset;
+  int64_t batch, head, first_query, rows, first_key, keys;
+  int64_t width;  /* the number of keys in a part of the block */
+  int64_t offset; /* the index of the block's first number in the arrays `scores` and `computed_masks` of Arguments */
 } BlockBounds;
 
 typedef struct {
@@ -74,10 +74,9 @@ typedef struct {
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  /* 1: a context (a vector that weighted_sums[0] writes for a query) may be wrong, so that Python checks all contexts at
-     the end (may_be_wrong in overflow.py). The kernel sets 1 if a context contains NaN or infinity, or begins with 0: a
-     context is all 0 if all scores of its query overflow to -infinity, and testing only its first number saves time.
-     Python sets 1 before the start if an overflow would leave no trace (hides_overflow in overflow.py). */
+  /* 1: a sum of weighted_sums[0] may be wrong, so Python checks all these sums at the end (may_be_wrong in overflow.py).
+     The kernel sets 1 if a sum contains NaN or infinity, or if its first number is 0. (If all scores of a query overflow
+     to -infinity, its sum is 0.) Python sets 1 before the start if an overflow can have neither of these effects. */
   int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
@@ -97,16 +96,16 @@ typedef struct {
 typedef struct {
   Statistics *statistics;
   int32_t rows, keys;
-  int32_t width, parts;          /* how many keys a part of the block has (the last may have fewer), how many parts */
+  int32_t width, parts;          /* the number of keys in a part (the last part may have fewer), and the number of parts */
   int64_t head;                  /* the head's number among the heads of all batch items */
   int64_t first_query, first_key;
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
   const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
-  float *scores;       /* for each part, the scores [rows, keys of the part], later overwritten by e = exp(s - m) */
-  float *rescale;      /* [rows]: exp(running maximum before this part - running maximum m after it) */
+  float *scores;       /* for each part, the scores [rows, keys of the part]; later exp(score - running maximum) */
+  float *rescale;      /* [rows]: exp(running maximum before this part - running maximum after this part) */
   float *total;        /* [rows]: for each query, the sum of e = exp(score - running maximum) over the keys so far */
-  float *exponent_sum; /* [rows]: the same sum of e * (score - running maximum), from which the entropy is computed */
-  float *maximum;      /* [parts rows]: the running maximum m after each part; after the last part, that of the whole row */
+  float *exponent_sum; /* [rows]: the sum of x * exp(x), x = score - running maximum, from which the entropy is computed */
+  float *maximum;      /* [parts rows]: the running maximum of each row after each part */
   float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
   float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */
   float *cells;        /* [map rows of this block, map_columns]: the block's sums (or maxima) for the cells of the map */
@@ -114,7 +113,7 @@ typedef struct {
 
 /* The scores of one query in one part of a block, without the keys that the mask hides from the query. */
 typedef struct {
-  float *weights; /* scores, later overwritten by e = exp(s - m) */
+  float *weights; /* scores, later overwritten by exp(score - running maximum) */
   int keys;
   int64_t first_key;
 } Row;
@@ -130,7 +129,7 @@ static inline int n_keys_of(const QueryBlock *b, int part) {
 /* Return the first key in part number `part` of a block, counted among all keys of the head. */
 static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->first_key + (int64_t)part * b->width; }
 
-/* Return the address of the scores of query i of a block on all keys of part number `part`, in their order. */
+/* Return the address of the scores of query i of a block in part number `part`: one score for each key of the part. */
 static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * n_keys_of(b, part);
 }
