@@ -99,7 +99,7 @@ class Call:
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "is_plain", are_plain(self.tensors))
         # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
-        compiling = torch.compiler.is_compiling()
+        compiling = not self.is_plain and torch.compiler.is_compiling()
         object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:

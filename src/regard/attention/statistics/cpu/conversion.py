@@ -54,7 +54,7 @@ def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool)
     adjacent = call.grid.queries >= MIN_QUERIES
     readable = has_readable_layout(query, adjacent) and has_readable_layout(key, adjacent)
     if readable and (value is None or has_readable_layout(value, adjacent)):
-        yield ConvertedHeads(slice(0, len(bounds)), query, key, value)
+        yield ConvertedHeads(slice(None), query, key, value)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
