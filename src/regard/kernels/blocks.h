@@ -11,7 +11,7 @@ enum { RELU, GELU, GELU_TANH, SWISH, MISH, SQUARED_RELU, TANH, SIGMOID, IDENTITY
 typedef struct {
   const float *vectors; /* [vocabulary, d_model] */
   int64_t vocabulary;
-  float scale;            /* multiplies the vectors, before positions are added */
+  float scale;            /* the factor of the vectors, before positions are added */
   const float *positions; /* [n_positions, d_model]; null: no positions are added */
   int64_t n_positions;
 } Embedding;
@@ -40,7 +40,7 @@ typedef struct {
   int64_t n_blocks, d_model, heads, key_heads, d_head;
   int64_t activation;        /* a number of the enum RELU ... IDENTITY */
   int64_t gated, norm_first; /* 1 = yes, 0 = no */
-  Norm norm; /* after the last block; weight null: no norm */
+  Norm norm;                 /* the layer norm after the last block; weight null: no norm */
 } Stack;
 
 static void embed(const Embedding *embedding, int64_t token, int64_t position, int64_t d, float *x) {
@@ -120,10 +120,10 @@ static void activate_rows(const Stack *stack, float *hidden, int64_t rows, int64
 }
 
 /* Replace each score s by e = exp(s - max s), and return 1 / the sum of e, or 0 if there are no tokens. `scores` has room
-   for a multiple of WIDE. */
+   for `tokens` numbers, rounded up to a multiple of WIDE. */
 static float exp_scores(float *scores, int64_t tokens) {
   wide largest = broadcast(-INFINITY), total = broadcast(0);
-  for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY; /* fill up to a multiple of WIDE */
+  for (int64_t t = tokens; t % WIDE; t++) scores[t] = -INFINITY; /* e = 0 in the rest of the last register */
   for (int64_t t = 0; t < tokens; t += WIDE) {
     wide s = load(scores + t);
     largest = select_lanes(s > largest, s, largest);
@@ -212,7 +212,7 @@ static Scratch divide_scratch(const Stack *stack, float *memory, int64_t rows) {
 }
 
 /* Return the number of floats of scratch memory that a thread needs for `rows` rows, each of which attends to at most
-   `tokens` tokens; the scores need a multiple of WIDE. */
+   `tokens` tokens. The number of scores is rounded up to a multiple of WIDE. */
 static int64_t scratch_of(const Stack *stack, int64_t rows, int64_t tokens) {
   int64_t numbers = 4 * stack->d_model + 2 * stack->key_heads * stack->d_head + stack->blocks->widen.n_out;
   return rows * numbers + (tokens + WIDE - 1) / WIDE * WIDE;

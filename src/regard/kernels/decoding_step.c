@@ -11,7 +11,7 @@ typedef struct {
   Embedding embedding;
   int64_t rows, tokens;    /* the number of rows, and of tokens in each row, including the newest */
   const int64_t *newest;   /* [rows]: the id of each row's newest token */
-  const int64_t *parents;  /* [rows]: the row of the previous step that each row continues; in the first step, its source */
+  const int64_t *parents;  /* [rows]: which row of the previous step each row continues; in the first step, its source */
   int64_t most_rows, most_tokens; /* the most rows, and tokens in each row, for which buffer and tables have room */
   float *buffer;                  /* [most_rows, blocks, 2, key_heads, most_tokens, d_head]: cached keys and values */
   int64_t *tables; /* [2, most_rows, 1 + most_tokens]: two tables; a step reads one and writes the other. A row has the
@@ -20,9 +20,9 @@ typedef struct {
   const TokenVectors *source_keys, *source_values;
   int64_t sources;                            /* the number of source texts; several rows may translate one */
   int64_t source_tokens;                      /* the number of tokens in the longest source */
-  const int64_t *lengths;                     /* [sources]: the number of tokens of each source; null: source_tokens */
+  const int64_t *lengths;                     /* [sources]: the tokens of each source; null: each has source_tokens */
   const float *cosines, *sines;               /* [most_tokens, pairs]: rotary angles; null: no rotation */
-  int64_t pairs, pair_stride;                 /* the rotated pairs in a head; floats from one pair to the next */
+  int64_t pairs, pair_stride;                 /* how many pairs of floats a head rotates; floats from pair to pair */
   int64_t pair_distance;                      /* floats between the two numbers of a pair */
 
   float *x;       /* [rows, d_model]: output, the hidden states of the newest tokens */
@@ -34,12 +34,12 @@ typedef struct {
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* Return the address of a row of `tables`, in the table that the step with `tokens` tokens in each row writes. */
+/* Return the address of row `row` in one of the two `tables`: the table that a step writes if a row has `tokens` tokens. */
 static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row) {
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }
 
-/* Write the embedding of a row's newest token to x, and the row's entry in `tables`. */
+/* Write the embedding of a row's newest token to x. Copy the row's entry in `tables` from its parent, and add the token. */
 static void begin(const StepArguments *step, int64_t row) {
   int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);

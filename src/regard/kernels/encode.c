@@ -12,7 +12,7 @@ typedef struct {
   float *x;                /* [sources, tokens, d_model]: the encoder's output */
   const Linear *layers;    /* [n_layers]: the key and the value layer of each cross-attention, all with `width` outputs */
   int64_t n_layers;
-  float *memory;  /* [n_layers, sources, tokens, width]: output, not written for padding */
+  float *memory;  /* [n_layers, sources, tokens, width]: output, keys and values; not written for padding */
   float *scratch; /* [threads, scratch_numbers] */
   int64_t scratch_numbers;
   int64_t next_source; /* counter: the first source that no thread has taken */

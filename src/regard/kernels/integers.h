@@ -32,7 +32,8 @@ static inline lanes add_four_products(lanes sums, lanes x, lanes w) {
   return (lanes)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)x, (__m512i)w);
 #else
   const pairs byte = (pairs){0} + (int16_t)8;
-  lanes even = (lanes)((pairs)w << byte >> byte), odd = (lanes)((pairs)w >> byte); /* bytes 0 and 2, and bytes 1 and 3 */
+  /* the signed bytes of each lane of w as 16-bit numbers: bytes 0 and 2 in `even`, bytes 1 and 3 in `odd` */
+  lanes even = (lanes)((pairs)w << byte >> byte), odd = (lanes)((pairs)w >> byte);
   return sums + sum_of_two_products(x & 0x00ff00ff, even) + sum_of_two_products(x >> 8 & 0x00ff00ff, odd);
 #endif
 }
@@ -41,7 +42,7 @@ static inline lanes add_four_products(lanes sums, lanes x, lanes w) {
    NaN, the scale is NaN, so that all products are NaN. */
 static float quantise(const float *x, int64_t n, uint8_t *bytes) {
   union {
-    int32_t bits; /* of numbers without a sign, the larger has larger bits, and NaN has the largest */
+    int32_t bits; /* the bits of |x|, compared as integers: a larger |x| has larger bits, and NaN the largest */
     float number;
   } largest = {0};
   for (int64_t i = 0; i < n; i++) {
@@ -50,7 +51,7 @@ static float quantise(const float *x, int64_t n, uint8_t *bytes) {
     bits &= 0x7fffffff;
     largest.bits = bits > largest.bits ? bits : largest.bits;
   }
-  if (largest.number < 1e-30f || largest.bits >= 0x7f800000) { /* 1 / scale may overflow, or the scale is not finite */
+  if (largest.number < 1e-30f || largest.bits >= 0x7f800000) { /* zeros: 127 / max |x| overflows, or max |x| is not finite */
     memset(bytes, 128, n);
     return largest.number * 0;
   }

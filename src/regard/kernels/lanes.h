@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(WIDE) /* 4, 8 or 16, set by the tests */
+#if defined(WIDE) /* the tests set WIDE to 4, 8 or 16 */
 #elif defined(__AVX512F__)
 #define WIDE 16
 #elif defined(__AVX__)
@@ -22,7 +22,7 @@
 
 typedef float wide __attribute__((vector_size(4 * WIDE)));
 typedef float unaligned_wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
-typedef int32_t lanes __attribute__((vector_size(4 * WIDE))); /* also the result of comparing two `wide`: -1 or 0 */
+typedef int32_t lanes __attribute__((vector_size(4 * WIDE))); /* the type of a comparison of two `wide`: -1 true, 0 false */
 typedef int32_t unaligned_lanes __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_lanes __attribute__((vector_size(16)));
@@ -61,9 +61,9 @@ static inline lanes first_lanes(int n) {
   return *(const unaligned_lanes *)lane_numbers < n;
 }
 
-/* SHUFFLE(a, b, i, j, k, l), for registers of four numbers: the numbers i, j, k and l of the eight numbers in a and b.
-   SHUFFLE_FOURS(a, b, i, j, k, l), for wide registers: in each group of four lanes, the numbers i and j of this group of a,
-   and the numbers k and l of this group of b. */
+/* SHUFFLE(a, b, i, j, k, l) returns four of the eight numbers in the registers a and b: those with the indices i, j, k, l.
+   SHUFFLE_FOURS(a, b, i, j, k, l) takes wide registers and returns, for each group of four lanes: number i of the group in
+   a, number j in a, number k in b, number l in b. */
 #define GROUP(n, i, j, k, l) n + i, n + j, WIDE + n + k, WIDE + n + l
 #if WIDE == 16
 #define GROUPS(...) GROUP(0, __VA_ARGS__), GROUP(4, __VA_ARGS__), GROUP(8, __VA_ARGS__), GROUP(12, __VA_ARGS__)
@@ -123,7 +123,7 @@ static inline float maximum_of_lanes(wide numbers) {
     wide whole;
     four part[WIDE / 4];
   } parts_of = {numbers};
-  for (int n = WIDE / 8; n; n /= 2) /* keep the maxima of the two halves, until one part is left */
+  for (int n = WIDE / 8; n; n /= 2) /* reduce 2 n parts to n: part i becomes the maxima of the parts i and i + n */
     for (int i = 0; i < n; i++) {
       four a = parts_of.part[i], b = parts_of.part[i + n];
       parts_of.part[i] = (four)(((four_lanes)a & (a > b)) | ((four_lanes)b & ~(a > b)));

@@ -6,9 +6,9 @@
 #include "integers.h"
 
 typedef struct {
-  const float *weight, *bias; /* [n_out, n_in], [n_out]; weight null: a weight is an integer times the scale of its output */
+  const float *weight, *bias; /* [n_out, n_in] and [n_out]; weight null: the weights are `integers` times `scales` */
   int64_t n_in, n_out;        /* multiples of 16 */
-  const int8_t *integers;     /* [n_out / 16, n_in / 4, 16, 4]: for each 16 outputs, 4 inputs of each output at a time */
+  const int8_t *integers;     /* weights in blocks of 16 outputs and 4 inputs: [n_out / 16, n_in / 4, 16, 4] */
   const float *scales;        /* [n_out] */
   const int32_t *corrections; /* [n_out]: -128 times the sum of an output's integers, since 128 is added to the inputs */
 } Linear;
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void integer_tile(int rows, const L
     for (int r = 0; r < rows; r++) {
       lanes sum = sums[r][0] + sums[r][1] + sums[r][2] + sums[r][3] + *(const unaligned_lanes *)(layer->corrections + o);
       wide product = __builtin_convertvector(sum, wide) * (load(layer->scales + o) * x.scales[r]);
-      KEEP_IN_REGISTER(product); /* rounded before the bias is added, as on processors without fused multiply-add */
+      KEEP_IN_REGISTER(product); /* rounds the product before the bias is added, as without fused multiply-add */
       store_first(out + r * row_stride + part, product + load(layer->bias + o), layer->n_out - o);
     }
   }
@@ -91,7 +91,7 @@ static inline __attribute__((always_inline)) void tile(int rows, const Linear *l
 static void product(const Linear *layer, Inputs x, int64_t rows, float *out, int64_t row_stride) {
   for (int64_t o = 0; o < layer->n_out; o += layer->weight ? 4 : 16)
     for (int64_t r = 0; r < rows; r += TILE) switch (rows - r < TILE ? rows - r : TILE) {
-        /* constant numbers of rows, so that the compiler unrolls the loops of a tile */
+        /* each call has a constant number of rows, so that the compiler unrolls the loops over rows */
         case 1: tile(1, layer, x, r, o, out, row_stride); break;
         case 2: tile(2, layer, x, r, o, out, row_stride); break;
         case 3: tile(3, layer, x, r, o, out, row_stride); break;

@@ -1,5 +1,5 @@
-/* Return the number of x86-64 levels in `LEVELS` in build.py, counted from the lowest, that the processor and the system
-   support; 0 for another architecture, which has only one library. Python calls the function in the library of the lowest level. */
+/* Return how many of the x86-64 levels in `LEVELS` (build.py) the processor and the system support, from the lowest on; 0
+   on other architectures, which have only one library. Python calls this function in the library of the lowest level. */
 int regard_processor_level(void) {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -22,7 +22,7 @@ void regard_project_logits(ProjectionArguments *projection) {
     part.bias += first;
     if (part.weight) {
       part.weight += first * n;
-      part.n_out = (end - first) / 4 * 4; /* linear_rows computes 4 logits at once */
+      part.n_out = (end - first) / 4 * 4; /* linear_rows computes 4 logits at once; the rest follow below */
     } else {
       part.integers += first * n, part.scales += first, part.corrections += first;
       part.n_out = end - first;

@@ -6,7 +6,7 @@
        maximum  m = max s                          (and the strongest keys, found among the scores)
        weights  e = exp(s - m), total = sum of e   (written over the scores; the softmax weights are e / total)
        entropy      log total - sum of e (s - m) / total
-       columns  sum over rows of e / total         (for each key: the attention that it receives, and the pooled map)
+       columns  sum over rows of e / total         (the attention that each key receives, and a coarser map of all weights)
 
    A row too long for the CPU cache comes in parts (consecutive ranges of its keys), from the first keys to the last. m is
    the running maximum. When m grows from one part to the next, the sums so far are multiplied by exp(m before - m). After
@@ -45,30 +45,30 @@ static float row_maximum(const float *row, int keys) {
   return maximum_of_lanes(select_lanes(b > a, b, a));
 }
 
-/* Return a number that at least `top` scores of a row reach: the top-th largest of the maxima of its classes (see
-   class_maxima), or -infinity if there are fewer classes. */
+/* Return a number that at least `top` scores of a row reach: the top-th largest maximum of a class (class_maxima divides
+   a row into classes), or -infinity if there are fewer classes. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   class_maxima(row, keys, &a, &b);
-  /* for each class maximum in a and in b, minus the number of larger ones: a true comparison gives -1 */
+  /* for each class maximum, count the larger class maxima; the counts are negative, as a true comparison gives -1 */
   lanes above_a = {}, above_b = {};
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
   }
-  /* the smallest class maximum that has fewer than `top` class maxima above it */
+  /* the top-th largest class maximum is the smallest one with a count above -top */
   reached = select_lanes(above_a > -top, a, reached);
   reached = select_lanes((b < reached) & (above_b > -top), b, reached);
   return -maximum_of_lanes(-reached);
 }
 
-/* Update the `top` largest scores of a query so far, and the indices of their keys, with the scores `row` of the next
-   part. The largest comes first; index -1 means no key. */
+/* Update `scores`, the `top` largest scores of a query so far (the largest first), and `top_keys`, the indices of their
+   keys (-1: no key), with the scores in `row`: those of the next keys of the query. */
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *top_keys) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
-    /* less than `reached`, even on a processor that replaces subnormal numbers by 0 */
+    /* start below `reached`, so that a score of `reached` counts, even if the processor replaces subnormal numbers by 0 */
     float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
     for (int i = 0; i < top; i++) scores[i] = below, top_keys[i] = -1;
   }
@@ -119,7 +119,7 @@ static float exponentials(float *row, int keys, float m, float *exponent_sum) {
   return sum_of_lanes(total);
 }
 
-/* Return the sum over a row's keys of e times the distance, in tokens, between the key and the query's position. */
+/* Return the sum over the keys of `row` of row.weights * |position of the key - query_position|, in tokens. */
 static float distance_sum(Row row, int64_t query_position) {
   float position = (float)(query_position - row.first_key);
   wide sum = broadcast(0), offset = broadcast(-position); /* position of each key - position of the query */
@@ -151,8 +151,8 @@ static inline double sum_in(const float *numbers, int n) {
 
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
-/* Add column_sums, the sums over the queries of one row of the map, to the cells of this row and to key_sums, the sums over
-   all queries of the block; then set column_sums to 0. */
+/* Add column_sums (for each key, the sum of the weights of the queries in one row of the pooled map) to the cells of this
+   row, and to key_sums (the same sums over all queries of the block). Then set column_sums to 0. */
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -169,8 +169,8 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 
 static inline double maximum_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* Raise each cell in one row of the map to the largest weight of a query on a key of the cell. The weights of the query
-   are the numbers e in `row`, times factor. */
+/* In row map_row of the pooled map, replace each cell by the query's largest weight on a key of the cell, if this is larger
+   or NaN. The query's weights are row.weights * factor. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -194,13 +194,13 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Raise n maxima in sum.rounded, from index `at` on, to the numbers in `cells` that are larger or NaN. */
-static void raise_sum(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
+/* Replace n maxima, stored in sum.rounded from index `at` on, by the numbers in `cells` that are larger or NaN. */
+static void raise_maxima(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = maximum_or_nan(cells[j], sum.rounded[at + j]);
 }
 
-/* Add a block's sums to those of all threads, under a spin lock: to `received` the sum of the weights on each key of a
-   part and, if has_cells is 1 (in the last call for a block), to `pooled` the block's cells of the pooled map. */
+/* Add a block's results to those of all threads, under a spin lock. Add key_sums, of one part of the keys, to `received`.
+   If has_cells is 1 (in the last call for a block), combine the cells with `pooled`, too. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
@@ -209,7 +209,7 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
     add_to_sum(s->received, b->head * s->keys_of_head + first_key_of(b, part), b->key_sums, n_keys_of(b, part));
   if (has_cells) {
     int64_t first = s->map_row_of_query[b->first_query], last = s->map_row_of_query[b->first_query + b->rows - 1];
-    (s->reduce_max ? raise_sum : add_to_sum)(
+    (s->reduce_max ? raise_maxima : add_to_sum)(
         s->pooled, (b->head * s->map_rows + first) * s->map_columns, b->cells, (last - first + 1) * s->map_columns);
   }
   __atomic_clear(&s->lock, __ATOMIC_RELEASE);
@@ -218,8 +218,8 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 /* Return the index of query i of a block in a statistic with the axes [batch heads queries]. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->first_query + i; }
 
-/* Return the factor by which e = exp(s - m) is multiplied to give the softmax weights of query i of a block on the keys of a
-   part. All parts of the row must be computed. (The running maximum m, and so e, may differ between parts.) */
+/* Return the number by which e = exp(s - m) is multiplied to give the softmax weights of query i on one part (range) of the
+   keys. The last part must be computed before: its running maximum m is used in place of the m of this part. */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], row_m = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
@@ -234,8 +234,8 @@ static float weight_on(const QueryBlock *b, int i, int64_t key) {
   return (j >= 0 && j < row.keys ? row.weights[j] : 0.0f) * factor_of(b, part, i);
 }
 
-/* Replace the scores of query i on the keys of a part of its row by e = exp(s - m), where m is the largest score so far,
-   and by 0 outside of the query's key range; update the query's strongest keys, running maximum and sums. */
+/* Replace the scores of query i on one part (range) of the keys by e = exp(s - m), where m is the largest score so far, and
+   by 0 where the query may not attend to the key. Update the query's strongest keys, running maximum and sums. */
 static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   int64_t at = index_of(b, i) * s->top;
@@ -258,7 +258,7 @@ static inline void softmax(const QueryBlock *b, int part, int i, Row row) {
   b->maximum[part * b->rows + i] = m, b->total[i] = total, b->exponent_sum[i] = exponent_sum;
 }
 
-/* Write those statistics of query i that are known after the last part of its keys: `inverse`, `entropy`,
+/* Write the statistics of query i that are known only when all its keys have been read: `inverse`, `entropy`,
    `top_weights`, `first`, `own` and `previous` (see Statistics in attention.h). */
 static inline void finish_row(const QueryBlock *b, int i) {
   const Statistics *s = b->statistics;
@@ -284,9 +284,8 @@ static inline void finish_row(const QueryBlock *b, int i) {
   if (s->previous) s->previous[at] = weight_on(b, i, position - 1);
 }
 
-/* Include the weights of query i on the keys of a part in what the block computes for three statistics: the sum of the
-   weights on each key (`received`), the cells of the pooled map (`pooled`), and the query's mean distance to its keys
-   (`distance`). */
+/* Add the weights of query i on one part (range) of the keys to three statistics: the sum of the weights on each key
+   (`received`), the cells of the pooled map (`pooled`), and the query's mean distance to its keys (`distance`). */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->first_query : 0;
@@ -326,7 +325,7 @@ void compute_statistics(const QueryBlock *b, int part) {
     add_row_to_columns(b, last, i, row);
   }
   add_block_to_sums(b, last, b->parts == 1 && map_rows);
-  for (int p = 0; p < last; p++) { /* the earlier parts once more, now that the total of each row is known */
+  for (int p = 0; p < last; p++) { /* read the earlier parts again, since the total of each row is known only now */
     memset(b->key_sums, 0, b->width * sizeof(float));
     for (int i = 0; i < b->rows; i++) add_row_to_columns(b, p, i, row_of(b, p, i));
     add_block_to_sums(b, p, p + 1 == last && map_rows);

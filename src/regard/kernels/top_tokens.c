@@ -10,7 +10,7 @@ typedef struct {
   int64_t n_forbidden;
   int64_t n;                /* the number of tokens to choose in each row */
   float *log_probabilities; /* [rows, n]: output, the largest first; -infinity if fewer than n tokens are allowed */
-  int64_t *tokens;          /* [rows, n]: output, the ids of these tokens; undefined if the log-probability is -infinity */
+  int64_t *tokens;          /* [rows, n]: output, the ids of the chosen tokens; undefined if log-probability is -infinity */
   int64_t next_row;         /* counter: the first row that no thread has taken */
 } TopTokensArguments;
 
@@ -36,7 +36,7 @@ static void insert(const TopTokensArguments *arguments, int64_t token, float log
 /* Return log(sum of exp(logit)); NaN if a logit is NaN. `largest`: the largest logit, subtracted to avoid overflow. */
 static float log_sum_exp(const float *logits, int64_t n, float largest) {
   double total = 0;
-  int64_t vectorised = n / WIDE * WIDE; /* the number of logits in whole registers */
+  int64_t vectorised = n / WIDE * WIDE; /* n, rounded down to a multiple of WIDE */
   for (int64_t start = 0; start < vectorised; start += MOST_TERMS * WIDE) {
     int64_t end = start + MOST_TERMS * WIDE < vectorised ? start + MOST_TERMS * WIDE : vectorised;
     wide sum = broadcast(0);
