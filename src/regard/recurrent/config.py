@@ -54,8 +54,8 @@ class RecurrentConfig:
     a further input.
     """
     attention: Attention = "soft"
-    """The keys with nonzero weights: all ("soft"), the best key ("hard"), the keys near the target token's position
-    ("local_m"), or the keys near a predicted position ("local_p")."""
+    """The keys with nonzero weights: all ("soft"), the one with the largest score ("hard"), those near the position of
+    the target token ("local_m"), or those near a predicted position ("local_p")."""
     reach: int = 10
     """The largest distance, in tokens, of a key from the centre of local attention ("local_m", "local_p")."""
     share: Share = "target"

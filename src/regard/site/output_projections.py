@@ -24,7 +24,7 @@ from regard.views.page.outputs import N_SHOWN
 
 
 def write_projections(first: Trace, path: Path) -> None:
-    """Write the output projections of a trace to a file; if the trace has none, the file is empty."""
+    """Write the output projections in the trace of a model to a file; without output projections, the file is empty."""
     states = first.states or {}
     layers = [state for kind in first.kinds for state in states.get(kind, {}).values()]
     arrays = [array for state in layers for array in arrays_of(state.projection).values()]

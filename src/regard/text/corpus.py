@@ -195,7 +195,7 @@ def encode_pairs(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept; count in `report` why it is not, or that it has an unknown piece."""
+    """Return whether a pair is kept; `report` counts pairs not kept by reason, and kept pairs with an unknown piece."""
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1

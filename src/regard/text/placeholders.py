@@ -31,7 +31,7 @@ NOT_LATIN = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""Regular expressions for the positions at which an item may begin and end: not within a number or a Latin word."""
+"""Regular expressions for where a name, number or address may begin and end: not within a number or a Latin word."""
 
 SPACED_LETTER = r"[^\W\d_\x00-ɏḀ-ỿ\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 """A regular expression for a letter that is not Latin, in a script with spaces between words, such as Hangul."""
@@ -167,7 +167,7 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
 
 @lru_cache(maxsize=1_024)
 def item_pattern(item: str) -> re.Pattern[str]:
-    """Return a regular expression that finds the item, but not inside a longer number or a longer Latin word."""
+    """Return a regular expression for a name, number or address that is no part of a longer number or Latin word."""
     return re.compile(f"{BEGIN}{re.escape(item)}{END}")
 
 
