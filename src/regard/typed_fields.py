@@ -14,7 +14,7 @@ A float64 represents all integers up to it exactly, and the sum of a few such in
 
 
 def check_fields(dataclass: Any, values: Mapping[str, object]) -> None:
-    """Raise TypeError unless every value has the type of the dataclass's field with the same name."""
+    """Raise TypeError if the dataclass has no field of a value's name, or if the field has another type."""
     hints = get_type_hints(dataclass)
     for name, value in values.items():
         if name not in hints:

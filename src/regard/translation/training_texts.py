@@ -20,16 +20,14 @@ from regard.text.joined_corpus import JoinedCorpus
 from regard.text.vocabulary import Vocabulary
 
 UNKNOWN_LONGEST = 100
-"""If the lengths of a translator's training texts are not known, a text of more pieces is translated by sentences."""
+"""If the lengths of the training texts are not known, a text of more pieces than this is translated by sentences."""
 
 MOST_PAIRS = 100_000
 """Lengths and scripts are measured on at most this many pairs of texts, at equal distances in the corpus."""
 
 PERCENT = 99.9
-"""The percentile of the training texts at which a length or a ratio of lengths counts as the largest usual one.
-
-The smallest usual ratio is at 100 minus this percentile.
-"""
+"""The largest usual length, or ratio of lengths, is this percentile of the training texts. The smallest usual ratio is
+the percentile 100 - PERCENT."""
 
 SMALLEST_SHARE = 0.05
 """A script with at least this share of the letters is one of the scripts of the training texts."""
@@ -47,8 +45,7 @@ class TrainingTexts:
 
     Attributes:
         longest: the largest number of pieces of a source, EOS not counted.
-        smallest_ratio, largest_ratio: the limits of the number of target pieces divided by that of source pieces, EOS
-            counted in both.
+        smallest_ratio, largest_ratio: the limits of (target pieces) / (source pieces), EOS counted in both.
         scripts: the scripts of the sources, such as "Hangul letters", the most frequent first.
     """
 
@@ -79,7 +76,7 @@ class TrainingTexts:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "TrainingTexts | None":
-        """Return the lengths and scripts in a translator's `extra`; None = missing or invalid."""
+        """Read the lengths and scripts from a translator's `extra`; None = missing or invalid."""
         match extra.get("training_texts"):
             case {
                 "longest": int(longest),

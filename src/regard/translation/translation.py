@@ -147,15 +147,12 @@ class Translation:
 
     @cached_property
     def trace(self) -> Trace:
-        """The attention weights of every layer and head while the model reads source and translation in one call."""
+        """The attention weights of every layer and head while the model reads source and translation."""
         return self.translator.trace(self)
 
     @cached_property
     def page_trace(self) -> Trace:
-        """The trace for a web page: `trace`, and the vectors of the tokens in each layer if they can be recorded.
-
-        Only the vectors of a `Transformer` can be recorded.
-        """
+        """The trace for a web page, with the vectors of the tokens in each layer if the model is a `Transformer`."""
         try:
             return self.translator.trace(self, keep=("hidden",))
         except StatesNotFoundError:

@@ -46,8 +46,7 @@ class Translator:
         name: the translator's name in traces.
         device: the device of the model.
         extra: values that `save` stores with the translator, such as the settings of its training.
-        alignment_rule: how words are aligned: by which cross-attention weights, or by leaving out source words; `regard
-            train` chooses the rule with the dev pairs.
+        alignment_rule: the rule by which `align` aligns words; `regard train` chooses the rule with the dev pairs.
         placeholders: the rule by which signs replace names, numbers and addresses while a text is translated; None =
             nothing is replaced.
     """
@@ -223,8 +222,8 @@ class Translator:
     ) -> list[Alignment]:
         """Return the word alignment of each translation.
 
-        The model reads the source and the finished translation in one call; the alignment comes from its attention
-        weights. With rule.by="erasure", the alignment comes from probabilities with one source word left out at a time.
+        The words are aligned by the attention weights with which the model reads the source and the whole translation.
+        With rule.by="erasure", they are aligned by how the probability of a target piece falls without a source word.
 
         Args:
             translations: results of `translate` or `score` of this translator.
@@ -250,8 +249,8 @@ class Translator:
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
         """Return this translator with the alignment rule that is best for its model on these text pairs.
 
-        The best rule most often aligns a target piece with the source word that the piece needs most: without this
-        word, the model predicts the piece with the lowest probability.
+        A target piece depends most on the source word without which the model gives the piece the lowest probability.
+        The best rule aligns the most pieces with this word.
 
         Args:
             texts: source texts; the first 100 that have 2 to 24 words are used.
@@ -281,7 +280,7 @@ class Translator:
         return replace(self, extra={**self.extra, **stored})
 
     def trace(self, translation: Translation, keep: Collection[str] = ()) -> Trace:
-        """Return the attention weights of all layers and heads as the model reads source and translation in one call.
+        """Return the attention weights of all layers and heads while the model reads source and translation.
 
         Args:
             keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
@@ -319,7 +318,6 @@ class Translator:
 
     @property
     def _most_pieces(self) -> int:
-        """The largest number of subword pieces of a source without EOS, and of a target without BOS."""
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:

@@ -35,8 +35,8 @@ VERSION = 3
 """The value of "version" in translator.json; a folder with another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""If a model's table of sinusoidal positions has over this many numbers (64 MiB) more than all stored parameters
-together, its config is refused as damaged."""
+"""A config is refused as damaged if its table of sinusoidal positions is larger than all stored parameters together by
+more than this many numbers (64 MiB)."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
@@ -177,7 +177,7 @@ def kind_of(model: object) -> str:
 
 
 def holds_translator(folder: Path) -> bool:
-    """Return whether a folder has a translator.json, which is written last."""
+    """Return whether a folder has a complete translator: translator.json is its last file to be written."""
     return (folder / DESCRIPTION_FILE).is_file()
 
 
@@ -281,10 +281,10 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the config describes a model far larger than its file; the model need not be built for this.
+    """Raise InputError if the config describes a model far larger than its file; the model is not built.
 
-    The model is far larger if the config has more layers than the file has tensors, or if its sinusoidal position table
-    has over `MOST_TABLE_NUMBERS` numbers more than all tensors together.
+    Such a config has more layers than the file has tensors, or a table of sinusoidal positions that is too large (see
+    `MOST_TABLE_NUMBERS`).
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):

@@ -36,12 +36,12 @@ class UsualLimits:
 
     @classmethod
     def of(cls, letters: Sequence[int], pieces: Sequence[int], scores: Sequence[float]) -> "UsualLimits | None":
-        """Return the limits of the dev texts; None = there are no dev texts.
+        """Return the limits of the dev texts; None = no dev source has letters.
 
         Args:
-            letters: the number of letters of the source of each dev text; 0 = the text is used for `score` only.
-            pieces: the number of subword pieces of the source of each dev text.
-            scores: for each dev text, the mean log-probability of its translation's pieces.
+            letters: the number of letters of each dev source. A source without letters counts only in `scores`.
+            pieces: the number of subword pieces of each dev source.
+            scores: the mean log-probability of the pieces of each source's translation.
         """
         has_letters = np.array(letters) > 0
         n_letters, n_pieces = np.array(letters)[has_letters], np.array(pieces)[has_letters]
@@ -60,7 +60,7 @@ class UsualLimits:
 
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
-        """Return the limits in a translator's `extra`; None = missing or invalid."""
+        """Read the limits of unusual texts from a translator's `extra`; None = missing or invalid."""
         values, names = extra.get("usual"), [field.name for field in fields(cls)]
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
             return None

@@ -56,8 +56,9 @@ def comparison_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    For each head, "heads" has the largest total variation of a query's weights (0 to 1), "tokens" has this query, and
-    "weights" has the largest difference of a weight; null = no such head. "output" is the largest difference of the
+    The total variation of a query (0 to 1) is half the sum of |weight - other weight| over the keys. For each head,
+    "heads" has the largest total variation of all queries, "tokens" has the query with this total variation, and
+    "weights" has the largest |weight - other weight|; null = no such head. "output" is the largest difference of the
     outputs (null = unknown). "first" is where a total variation first exceeds "at_most" (null = nowhere).
     """
     layers = []

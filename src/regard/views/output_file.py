@@ -20,7 +20,7 @@ def write_output(path: Path, content: str | bytes) -> Path:
 
 
 def check_writable(path: Path) -> Path:
-    """Raise InputError unless a file can be written at a path, without writing it; return the path."""
+    """Return `path`; raise InputError if no file can be written there. Nothing is written."""
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if not path.parent.is_dir():

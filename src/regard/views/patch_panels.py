@@ -76,7 +76,7 @@ class WeightScale:
 
 
 def patch_panels(focus: Focus, n_images: int) -> list[PatchPanel]:
-    """Return the query's weights on image patches: a panel for each picture and thumbnail, in the pictures' order.
+    """Return the query's weights on image patches: a panel for each picture, and for each small copy of a picture.
 
     `n_images` is the number of pictures, or frames of a video, that the model read.
     """

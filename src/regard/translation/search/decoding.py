@@ -21,11 +21,11 @@ class Decoding(Protocol):
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
-        """For each row, the logits of the token that follows the newest token."""
+        """For each hypothesis, the logits of its next token."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """For each layer, the cross-attention weights of the newest token of each row."""
+        """For each layer, the cross-attention weights of the newest token of each hypothesis."""
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         """Add a token to each row.
@@ -60,7 +60,7 @@ class SteppedDecoding:
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Let the model read the sources, and BOS as the one hypothesis of each; later each has at most `n_hypotheses`."""
+    """Start decoding with the hypothesis BOS for each source. A source will have at most `n_hypotheses` hypotheses."""
     n_sources = len(sources.limits)
     sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
     start_compiled = getattr(model, "compiled_decoding", None)

@@ -40,7 +40,10 @@ def top_tokens(
 def token_log_probabilities(
     logits: Float[Tensor, "rows vocabulary"], length: int, limits: Sequence[int]
 ) -> Float[Tensor, "rows vocabulary"]:
-    """Return log-probabilities of all next tokens; forbidden tokens (PAD, BOS; at the limit all but EOS) have -inf."""
+    """Return the log-probability of every token as the next token; -inf = the token is forbidden.
+
+    PAD and BOS are always forbidden. If a hypothesis has as many tokens as its limit, only EOS is allowed.
+    """
     log_probability = log_softmax(logits)
     log_probability[:, NEVER_CHOSEN] = -torch.inf
     if length >= min(limits):
@@ -58,7 +61,7 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
 def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    One token for each row of logits is enough: log-softmax turns a NaN among the logits into NaN for all tokens.
+    It is enough to give one token of each row of logits: log-softmax turns one NaN of a row into NaN for all tokens.
     """
     if any(map(isnan, log_probabilities)):
         raise InputError(

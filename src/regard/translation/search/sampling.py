@@ -99,7 +99,7 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        # Rounding can make `uniform` · total equal to the total, which no cumulative sum exceeds
+        # `uniform` · total is kept below the total: rounding could make them equal, and no sum exceeds the total.
         below_total = total.nextafter(torch.zeros_like(total))
         exceeded = torch.minimum(uniform[:, None] * total, below_total)
         return tokens.gather(1, torch.searchsorted(sums, exceeded, right=True))[:, 0]

@@ -39,7 +39,7 @@ def write_page(evaluation: Evaluation, path: Path, name: str, against: str | Non
 
 def page(evaluation: Evaluation, name: str, against: str | None = None) -> str:
     views = files("regard.views")
-    # The page of a trace and this page share one style sheet.
+    # The page of an evaluation also uses the style sheet of a trace's page.
     style = "".join(
         views.joinpath(path).read_text(encoding="utf-8") for path in ("page/built/page.css", "evaluation/page.css")
     )

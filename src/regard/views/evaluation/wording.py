@@ -27,7 +27,7 @@ def length_range(group: LengthGroup) -> str:
 
 
 def p_value_text(p_value: float) -> str:
-    """Return a p-value as text; bootstrap samples do not resolve values below 0.001.
+    """Return a p-value as text; with 1,000 bootstrap samples, the smallest possible value is 1/1,001.
 
     >>> p_value_text(0.000999), p_value_text(0.001), p_value_text(0.25)
     ('p ≤ 0.001', 'p = 0.001', 'p = 0.250')
@@ -40,7 +40,7 @@ def score_text(score: float | None) -> str:
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return a note on the score of TER, or of BLEU if all lines are too short for it; else an empty text."""
+    """Return a note: for TER, that less is better; for BLEU, that all lines are too short; else an empty text."""
     if score.name == "TER":
         return "less is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):

@@ -79,9 +79,9 @@ def document(
     Args:
         data: what the page shows, such as a trace, as `page_data` returns it.
         text: the title of the page, which is cut off if it is long; usually the text that the model read.
-        sources: directives that are added to the content security policy, such as "connect-src 'self'"; empty = the
-            page may load nothing.
-        scripts: sources of scripts that may run besides the page's own script, in the notation of the policy.
+        sources: what the page may load, as directives of a content security policy, such as "connect-src 'self'";
+            empty = nothing.
+        scripts: further scripts that may run, as values of the directive script-src; empty = only the page's script.
         site: the settings of a worker that runs the model (see `site_page`); None = the page has no worker.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")

@@ -31,8 +31,7 @@ from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
-"""The largest number of attention weights of a page, stored in the page or computed by it; the time to write a page
-grows with it."""
+"""The largest number of attention weights that a page stores or computes; each weight makes writing the page slower."""
 
 MOST_TOKENS = 4_096
 """The largest number of tokens of a text that `regard explore` shows with all weights. Of a longer text, it shows a
@@ -97,7 +96,7 @@ def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, "
 
 
 def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
-    """Return the trace of a long text as JSON data without weights, which the page requests from the explorer's server.
+    """Return the trace of a long text as JSON data without weights: the page requests weights from the server.
 
     The page first shows the last query. `map_record`, from `Map.record`, says how the page requests weights; see
     `WeightMap` in front/src/trace/data.ts.
@@ -170,8 +169,8 @@ def encode_layers(
     Returns:
         The records of the layers, a list for each kind of attention; and the number `step`: stored weights below 0.01
         are rounded to multiples of step / 10,000 (see `weights.py`). A record has, besides others, these entries:
-        - "query" and "key", from which the page computes the weights, and "value" unless the text is too long; or, if
-          the page cannot compute the weights, only "weights": the name of the weights in `blocks`.
+        - "query" and "key", from which the page computes the weights. "value": only if `max_values` allows it.
+        - "weights": the name of the weights in `blocks`, instead of the entries above, if the page cannot compute them.
         - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
           this array: one for each head, or 1 if all heads have the same mask.
         - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded, the

@@ -14,18 +14,18 @@ from regard.views.page.blocks import encode_integers
 from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
-"""For each token and layer, at most this many heads, and at most this many source tokens, have an arrow of their own.
-One more arrow is the sum of the other heads, or of the other source tokens."""
+"""An arrow shows what one head adds to a token's vector. In a layer, at most this many heads have an arrow of their own
+at each token; the other heads share one arrow. The same holds for the key tokens to which the token attends."""
 
 MAX_MOVES = 6_000
-"""A page contains the changes of hidden vectors only if layers × tokens is at most this, about two megabytes."""
+"""A page contains the changes of hidden vectors only if layers × tokens is at most this (about two megabytes)."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which the positions and angles of arrows are rounded."""
+"""The number of bits, without the sign bit, to which coordinates, norms and angles are rounded."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Return `movement_record` of "encoder" and of "decoder" as a dict; if the trace has only one of them, of this one.
+    """Return {kind: `movement_record`} for the kinds "encoder" and "decoder", as far as the trace has them.
 
     None if the trace has no hidden vectors, or if layers × tokens is above MAX_MOVES.
     """
@@ -37,7 +37,7 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return how the layers of the "encoder" or "decoder" change the tokens' vectors; see `front/src/trace/data.ts`."""
+    """Return how each layer of a kind moves the tokens' vectors, as a `Movement` (see front/src/trace/data.ts)."""
     assert trace.states is not None
     states = trace.states[kind]
     first, *_ = states.values()
@@ -63,10 +63,10 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 
 
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
-    """Stack the arrows of all layers: in the arrays that are returned, the first axis is the layer.
+    """Stack the arrows of all layers; the first axis of each array is the layer.
 
-    `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others gets
-    empty arrows at the end: places and angles 0, "names" (the indices of the heads, tokens or parts) -2.
+    `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others is padded;
+    padding has the index -2 in "names".
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.indices.shape[1] for arrows in groups)
@@ -79,7 +79,7 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 
 
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
-    """Store an encoded array as `blocks[name]`, and return a JSON record with its name, rounding step and shape."""
+    """Store an array in `blocks` as integers; return their shape, and the step by which the page multiplies them."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
     blocks[name] = encode_integers(integers_of(array, step))
     return {"block": name, "step": step, "shape": list(array.shape)}

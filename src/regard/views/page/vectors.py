@@ -126,16 +126,16 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] |
     """Return, for each head, the bias at each distance (key - query position), the lowest distance first.
 
     A layer adds the bias to its scores. None if there is no bias, if the bias depends on more than head and distance,
-    or if there are fewer keys than queries - 1.
+    or if there are at least two fewer keys than queries.
     """
     bias = formula.bias
-    # The first query has the distances from 0 upwards, the last query those up to keys - queries. With fewer keys than
-    # queries - 1, the distance -1 is missing in both.
+    # The first query has the distances from 0 upwards, the last query has the distances up to keys - queries. If
+    # keys - queries < -1, neither query has the distance -1.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
-    # The distances from 0 to keys - queries occur in both queries; they are left out of `first`.
+    # Both queries have the distances from 0 to keys - queries. These are taken from `last` only.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

@@ -18,7 +18,7 @@ UNITS = 10_000
 """The integer for a weight of 1: weights are stored in units of 1/10,000."""
 
 SMALL_BELOW = 100
-"""Weights below this number of units of 1/10,000 (below 0.01) may be rounded to multiples of several units."""
+"""The integer for a weight of 0.01; smaller weights may be rounded to multiples of several units."""
 
 SMALL_STEPS = (1, 5, 10, 20, 50)
 """The possible rounding steps of weights below 0.01, in units of 1/10,000; each divides SMALL_BELOW."""
@@ -45,7 +45,7 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return weights as integers in units of 1/10,000; below SMALL_BELOW, rounded to multiples of `small_step`."""
+    """Return weights as integers in units of 1/10,000; integers below SMALL_BELOW are multiples of `small_step`."""
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(

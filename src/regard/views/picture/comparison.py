@@ -1,7 +1,7 @@
 """The differences between two traces of one text as a picture: a grid of layers × heads.
 
-The cell of a head shows which fraction of a query's attention goes to other keys in the second trace than in the first.
-It is the largest fraction of all queries.
+The cell of a head shows the fraction of the attention that the second trace moves to other keys, for the query where
+this fraction is largest.
 """
 
 from pathlib import Path

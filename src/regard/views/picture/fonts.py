@@ -35,8 +35,8 @@ SCRIPTS = {
     "HANGUL": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic Neo", "Malgun Gothic", "NanumGothic"),
     "CJK": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "WenQuanYi Zen Hei", "SimHei"),
 }
-"""For each script, by its name in Unicode, the preferred fonts. Japanese fonts come before Chinese fonts, since they
-have Chinese letters too."""
+"""For each script, by its name in Unicode, the preferred fonts. Japanese kana come before Chinese characters ("CJK"),
+so that a Japanese text takes its Chinese characters from a Japanese font."""
 
 WESTERN = ("LATIN", "GREEK", "CYRILLIC", "COMBINING", "MODIFIER")
 """The scripts whose letters the font Noto Sans has. Each other script has its own font, such as Noto Sans Thai."""

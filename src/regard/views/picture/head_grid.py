@@ -26,7 +26,7 @@ NUMBERS_WIDTH, LINE_HEIGHT = 0.4, 0.17
 """The space for the layer numbers left of the grid, and the height of a line of text, in inches."""
 
 N_LISTED = 8
-"""The largest number of heads in the list below the grid."""
+"""The largest number of heads in the list below the grid of layers × heads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -120,7 +120,7 @@ def write_heads(trace: Trace, path: Path, layer: int | None = None, kind: str | 
 
 
 def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None) -> Figure:
-    """Return the figure that `write_heads` writes into a file."""
+    """Return a figure with the patterns of all heads; `write_heads` describes the arguments."""
     heads = select_heads(trace, layer, kind)
     queries, keys = heads[0].queries, heads[0].keys
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in (*queries, *keys)))
@@ -165,7 +165,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange patterns as one image: a row of patterns for each layer; the patterns of one layer, about as a square."""
+    """Arrange patterns as one image: a row for each layer; if `one_layer`, about as many rows of heads as columns."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:

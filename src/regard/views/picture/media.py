@@ -196,7 +196,7 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
 
 
 def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], shown: str) -> None:
-    """Write a caption, a line for each key in `listed`, and CAUTION; `shown` is what is drawn, such as "patches"."""
+    """List keys that are not drawn, with a caption and a caution; `shown` names the drawn keys, such as "patches"."""
     caption = f"the largest weights on tokens that are no {shown}" if listed else f"all weights are on {shown}"
     page.write(axes, 0.0, 0.12, caption, 8.5, color=FAINT)
     for line, (name, weight) in enumerate(listed, start=1):

@@ -39,7 +39,7 @@ TALLEST, LABEL_WIDTH = 6.0, 1.1
 """The largest height of a pattern with its labels, and the largest width of a label, in inches."""
 
 SHADES = PowerNorm(0.5, 0, 1)
-"""The darkness of a shaded cell grows with the square root of its weight; most weights of a long text are small."""
+"""A cell darkens with the square root of its weight, so that the small weights of a long text are visible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

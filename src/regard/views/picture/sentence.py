@@ -154,7 +154,7 @@ class Sentence:
         axes.add_collection(arcs, autolim=False)
 
     def _arc(self, start: Box, end: Box) -> Curve:
-        """Return an arc between two boxes: from top to top on one line, between the facing edges on two lines."""
+        """Return an arc over two boxes of one line, or from the bottom of the upper box to the top of the lower box."""
         if start.line == end.line:
             ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
             rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
@@ -167,7 +167,7 @@ class Sentence:
         return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the y of the edge of `box` that faces `other`; a weight written under `box` belongs to the box."""
+        """Return the y of the edge of `box` that faces `other`; the lower edge is below the weight written there."""
         below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 

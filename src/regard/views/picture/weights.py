@@ -49,8 +49,8 @@ def draw(
 ) -> Path:
     """Draw attention weights into a picture file, with the words of queries and keys, and return the path.
 
-    One head of at most 40 queries and keys is drawn as circles whose area is the weight, others as shaded cells.
-    The words are written if there is space: up to 60 of one head, up to 20 of several heads.
+    Weights are drawn as shaded cells. Only a single head with words, of at most 40 queries and 40 keys, is drawn as
+    circles whose area is the weight. Words are not written if there are more than 60 (more than 20 for several heads).
 
     Args:
         weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]. First join

@@ -1,7 +1,7 @@
 """A comparison of two traces of one text in the terminal.
 
-The number of a head is the fraction of a query's attention that goes to other keys in the second trace than in the
-first. It is the largest fraction of all queries.
+The number of a head is the fraction of the attention that the second trace moves to other keys, for the query where
+this fraction is largest.
 """
 
 import math

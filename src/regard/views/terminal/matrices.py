@@ -1,8 +1,8 @@
 """Attention worked out by hand in the terminal: every matrix as a block of lines, side by side if they fit.
 
-If a matrix does not fit into the terminal, first the names of columns are shortened, then decimals are left out (only
-of columns with names), and then rows and columns in the middle. The first and last rows and columns stay, and so do
-the keys with the largest weights of one query, `worked.query`, whose row is marked with ▸.
+If a matrix is too wide for the terminal, columns in the middle are left out. If columns have names, the names are
+shortened first, and then decimals are left out. Of a long matrix, rows in the middle are left out. The row of one
+query, `worked.query`, is marked with ▸; the keys with the largest weights of this query are always shown.
 
     python -m regard.views.terminal.matrices        prints the example "self-attention"
 """
@@ -248,7 +248,7 @@ class Tint:
     Attributes:
         positive, negative: the colours of numbers above and below 0.
         largest: the absolute value of the numbers with the deepest colour; 0 = no number has a background colour.
-        deepest: the fraction of `positive` or `negative` in the deepest colour; the remaining fraction is white.
+        deepest: the deepest colour is a mixture: this fraction of `positive` or `negative`, and the rest white.
     """
 
     positive: RGB

@@ -20,8 +20,8 @@ FEWEST_DIGITS = 2
 """The smallest number of decimals of a matrix whose numbers are all below 10; larger numbers need fewer decimals."""
 
 ROUNDING = 1e-12
-"""The largest relative difference between a number and the short decimal number, such as 1.5, that is shown for it: the
-rounding error of sums in float64."""
+"""A number is written as a short decimal, such as 1.5, if the relative error of the decimal is at most this. Sums in
+float64 have rounding errors."""
 
 LABEL_CELLS = 16
 """The largest width of a column's name, in terminal cells."""
@@ -64,12 +64,12 @@ class Layout:
         """Choose as many columns of a matrix as fit into the width `room`.
 
         Args:
-            candidates: the columns that this layout has, as indices in the matrix; all columns if the matrix is narrow.
+            candidates: for each column in `cells`, its number in the matrix; a wide matrix has more columns.
             count: the number of columns of the matrix.
-            notable: the columns to choose first, as indices in the matrix.
+            notable: the numbers in the matrix of the columns to choose first.
 
         Returns:
-            The columns to show, as indices in this layout.
+            The columns to show, numbered as in `cells`.
         """
         index = {column: i for i, column in enumerate(candidates)}
 
@@ -88,20 +88,20 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the first of these layouts in which all columns fit, or the last; and whether it is the first of all.
+    """Return the widest layout that fits into `room` (the narrowest if none fits), and whether the widest of all fits.
 
-    The first layout has all decimals, wide gaps, and names of up to LABEL_CELLS cells. The next ones have shorter
+    The widest of all has all decimals, wide gaps, and names of up to LABEL_CELLS cells. Narrower layouts have shorter
     names, then narrower gaps, then fewer decimals.
 
     Args:
-        names: the names of the columns; empty = the columns have no names, and only the first layout is tried.
+        names: the names of the columns; empty = the columns have no names, and only the widest layout is tried.
         room: the width in terminal cells that the columns may take.
         digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
     """
     most = DIGITS if digits is None else digits
     fewest = min(most, fewest_digits(numbers)) if digits is None else most
     n_columns = len(numbers[0])
-    # the layouts to try, best first; each is (number of decimals, are names cut off?, are columns tight?)
+    # Layouts to try, best first: (number of decimals, whether names are cut off, `Layout.tight`)
     options = [(most, False, False)]
     if names:
         options += [(most, True, False), *((decimals, True, True) for decimals in range(most, fewest - 1, -1))]
