@@ -50,6 +50,6 @@ const IN_LIST: Record<string, () => void> = {
 
 addEventListener("keydown", (event) => {
   const element = event.target;
-  if (!(element instanceof Element) || element.closest("input, select, textarea, .scroll:focus, h1:focus")) return; // these use the keys themselves
+  if (!(element instanceof Element) || element.closest("input, select, textarea, .scroll:focus, h1:focus")) return; // fields and scrolled elements keep the usual effect of keys
   onKeys(element.closest("[role=listbox]") ? { ...ARROWS, ...IN_LIST } : ARROWS)(event);
 });

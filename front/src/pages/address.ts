@@ -13,7 +13,7 @@ const OTHERS = ["kind", "head", "query", "locked", "scale", "language", "write",
 const NAME = /^[a-z-]{1,20}$/; // the form of a parameter's name
 const PAUSE_MILLISECONDS = 100; // the pause before the address changes: browsers block a page that changes it at each move of the pointer
 
-/** Functions that read parameters of an address: `text` gives "" if one is missing, `number` gives null if it is no whole number below `end`. */
+/** Functions that read the parameters of an address. `text`: "" = the parameter is missing. `number`: null = the parameter is not a whole number below `end`. */
 function parametersOf(address: string) {
   const wanted = new URLSearchParams(address.replace(/^#/, ""));
   const text = (name: string) => wanted.get(name) ?? "";
@@ -73,21 +73,21 @@ export function followAddress(): void {
   propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
   if (!proposed.value) proposeSecond(secondText, showLinked);
   // A page in a frame and the page around the frame (a course or a notebook) send each other their addresses, and so show the same head.
-  let told: string | null = null; // this page's address after a message of the page around the frame; it is not sent back
+  let received: string | null = null; // the address that the last message of the page around the frame has set; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
       batch(() => {
         restoreHeadAndQuery(data.regard);
-        told = address();
+        received = address();
       });
     });
   else addEventListener("hashchange", () => location.reload()); // the reader has opened another link to this page: load the page again
   let written = location.hash;
   effect(() => {
     const shown = address();
-    if (proposed.value || shown === told) return; // the address does not change until the model has read the text of the link that opened the page
-    told = null;
+    if (proposed.value || shown === received) return; // `proposed`: the address stays until the model has read the text of the link that opened the page
+    received = null;
     const timer = setTimeout(() => {
       if (parent !== window) parent.postMessage({ regard: shown }, "*");
       else if (location.hash === written) { // else the reader has just opened another link, which must not be overwritten

@@ -7,7 +7,7 @@ import { anySpecial, chooseHead, chooseKind, colourScale, head, hidden, kind, ki
 import { directionOf } from "../trace/items";
 import { language, type Language, words } from "../words";
 
-/** The top bar: the name "regard" and the choice of the language. If there is a page with lessons, a link leads to it; there, a link leads back. */
+/** The top bar: the name "regard", the choice of the language and, if a site has both pages, a link between the lessons and the page that runs the models. */
 export function TopBar() {
   const say = words();
   const brand = <>regard <span>{say.tagline}</span></>;

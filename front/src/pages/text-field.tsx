@@ -12,9 +12,9 @@ const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
 const typedSecond = signal<string | null>(null); // the text in the field of the second text; null = there is no such field
-const model = signal<string | null>(null); // the name in the field of the model; null = the model of the trace
+const model = signal<string | null>(null); // the name of the model that the reader has chosen; null = the model of the shown trace
 const newTokens = signal(0); // how many tokens the model is to generate
-export const proposed = signal<{ then: () => void } | null>(null); // not null = the model is to read the text of a link; `then` is called afterwards
+export const proposed = signal<{ then: () => void } | null>(null); // not null while the model has not yet read the text of a link; `then` is called afterwards
 let typingTimer = 0; // the timer that runs the model after a pause in typing
 
 const chosenModel = () => model.value ?? trace.value.model;

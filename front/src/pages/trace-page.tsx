@@ -94,7 +94,7 @@ function Header() {
   );
 }
 
-/** The text for the title. If the weights are shown as a map, the text is long, and is cut after 120 letters. */
+/** The text for the title; of a long text (see `map` in data.ts), the first 120 letters. */
 const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 120)}…` : text);
 
 /** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */

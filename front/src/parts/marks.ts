@@ -19,7 +19,7 @@ function pitchOf(size: number): number {
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least)!;
 }
 
-/** Draw as many labels as have room; those of the chosen query and key always, in bold. `numbered`: with positions, and lines to the weights. */
+/** Draw as many labels as have room, and in bold the labels of the chosen query and key. `numbered`: add each token's position, and a line from the label to the weights. */
 export function drawLabels(context: CanvasRenderingContext2D, view: View, query: number | null, key: number | null, numbered = false): void {
   const pitch = pitchOf(view.size);
   const shown = inView(view);

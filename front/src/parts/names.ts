@@ -7,7 +7,7 @@ const [SIZE, ASCENT] = [12, 10]; // the height of a name, and its height above t
 type Box = [left: number, top: number, right: number, bottom: number];
 
 export interface NamePlacer {
-  take: (at: readonly [number, number], radius: number) => void; // no name may lie over this circle
+  take: (at: readonly [number, number], radius: number) => void; // keep a circle free of names
   /** Reserve room for a name beside the point `at`, and return where to write it: the left end of its baseline; null = there is no room. */
   place: (text: string, at: readonly [number, number], distance: number) => { x: number; y: number } | null;
 }

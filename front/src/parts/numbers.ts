@@ -30,9 +30,9 @@ export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Ar
   return decimals === 4 ? weightText(of.weights[at]) : of.weights[at].toFixed(decimals);
 }
 
-export const MOST_TERMS = 8; // the most products in a sum that is written out
+export const MOST_TERMS = 8; // a sum of more products is shortened (see `sumText`)
 
-/** A sum of `count` terms as text. Of more than `most` terms, only three are written, and `others(n)` tells that there are n others. */
+/** A sum of `count` terms as text. If there are more than `most`, the text has the first three terms and `others(n)`, which says that n more follow. */
 export function sumText(count: number, term: (place: number) => string, most = MOST_TERMS, others = words().moreProducts): string {
   const shown = Array.from({ length: count > most ? 3 : count }, (_, place) => term(place));
   return [...shown, ...(count > most ? [others(count - 3)] : [])].join(" + ");

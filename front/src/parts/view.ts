@@ -2,7 +2,7 @@
 
 import type { Item } from "../trace/items";
 
-/** How the weights of a head lie on a canvas: each is a square cell. All lengths are in pixels. */
+/** How the weights of a head lie on a canvas: each weight is a square cell. All lengths are in pixels. */
 export interface View {
   queries: Item[];
   keys: Item[];
@@ -16,7 +16,7 @@ export interface View {
   size: number; // the width and height of the cell of one weight
 }
 
-/** Where, in pixels, the first query and the first key begin on their axes, and the length of the part of each axis that shows weights. */
+/** Where the first query begins on its axis (`queriesFrom`), and how long this axis is on the canvas (`queriesRoom`), in pixels; the same for keys. */
 export function axes({ turned, x, y, width, height }: View): { queriesFrom: number; queriesRoom: number; keysFrom: number; keysRoom: number } {
   const [across, down] = [{ from: x, room: width }, { from: y, room: height }];
   const [queries, keys] = turned ? [across, down] : [down, across];

@@ -1,4 +1,4 @@
-// The element of a word or piece of a text, coloured by a weight; arcs and lines are drawn from and to such elements
+// The HTML element that shows a word or a piece of a text, coloured by a weight; arcs and lines connect such elements
 
 import type { HTMLAttributes } from "preact";
 import { shade, textColour } from "./colours";

@@ -21,7 +21,7 @@ interface Zoomed {
   height?: number; // the height of the part that shows cells, in pixels; left out = rows · base, the height of all cells
 }
 
-/** What the canvas shows: the factor `k` by which cells are enlarged, and the row and column in the middle, with fractions. */
+/** What the canvas shows: cells enlarged by the factor `k`, and in the middle the point (`row`, `column`), in cells: 2.5 is the middle of row 2. */
 interface ZoomPlace {
   k: number;
   row: number;
@@ -47,8 +47,8 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const [width, height] = [of.width ?? across, of.height ?? down];
   const moved = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
-  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // what the canvas shows now, and with which rows, columns and cell size
-  // Limits a transform: cells fill the whole part that shows cells or, if they are too small for this, begin at its left and top.
+  const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // what the canvas shows now, and its `rows`, `columns`, `turned` and `base`
+  // Limit a transform: the cells fill their part of the canvas or, if they are smaller, begin at its top left corner.
   const inside = ({ x, y, k }: ZoomTransform) => {
     const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
     const [right, lower] = [left * (k - 1), top * (k - 1)];
@@ -64,7 +64,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
     const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
     return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
   };
-  /** What to show after the rows and columns have changed: a new value of `place`; the same cells, if rows and columns were only swapped or are as many as before; else all cells. */
+  /** What to show after rows and columns have changed. A new value of `place` is shown. Else the cells stay if rows and columns were swapped or are as many as before; if not, null = all cells. */
   const kept = (): ZoomPlace | null => {
     const [now, was] = [place.peek(), followed.current];
     if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
@@ -97,7 +97,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const element = () => select(canvas.current!);
   const { x, y, k } = moved.value;
   return {
-    // For d3, the first column is at x + left · k, and the first row at y + top · k. The returned x and y are counted from `left` and `top`.
+    // d3 enlarges the labels, too: its first column is at x + left · k. The returned x and y are distances from the labels, which keep their size.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,

@@ -1,4 +1,4 @@
-// The answerer of a site (see state/questions.ts): it sends questions to a worker that runs the models, started when first needed
+// The `Answerer` (see state/questions.ts) of a site: it starts a worker and sends it the questions of the page; the worker runs the models
 
 import { type Answerer, lateMovement, loading, type Question, awaitedMovement, TooLong } from "../state/questions";
 import { complaint, head, kindName, layerNumber } from "../state/state";
@@ -20,7 +20,7 @@ export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
   let asked = 0;
-  let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; a later message says how the layers move its hidden vectors
+  let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; a later message with the same id has its `moves` (how the layers move its hidden vectors)
   const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const receive = ({ data }: MessageEvent<FromWorker>) => {
@@ -34,7 +34,7 @@ export function answererOf(site: Site): Answerer {
     }
     const question = waiting.get(data.id);
     waiting.delete(data.id);
-    // A refusal that comes after the trace says only that the trace's movement could not be computed.
+    // If the trace has come already, only the computation of its `moves` has failed: the trace stays.
     if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
     else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.most));
     else question?.answered("trace" in data ? data.trace : data.effect);
@@ -57,7 +57,7 @@ export function answererOf(site: Site): Answerer {
         refused(stopped.reason);
       });
       const shown = { kind: kindName.value, layer: layerNumber.value, head: head.value ?? 0 };
-      if (!question.beside) awaitedMovement.value = null; // the awaited movement will not come: the worker stops its work on earlier questions
+      if (!question.beside) awaitedMovement.value = null; // the worker stops its work on the question before, so the `moves` of that trace will not come
       running.postMessage({ ...question, ...shown, id, model } satisfies Ask);
     });
   };

@@ -36,7 +36,7 @@ export function causal(tokens: number): Uint8Array {
 
 /** The arrays of all layers' output projections W_O, by name: "encoder layer 0 output weight". */
 export interface Outputs {
-  shown: Record<string, Float32Array>; // the arrays that the page gets: for each layer, the first columns of W_O, the bias, and W_O · W_Oᵀ of each head
+  shown: Record<string, Float32Array>; // what the page gets of each layer: the columns of W_O that it shows, their bias, and W_O · W_Oᵀ of each head
   projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
 }
 

@@ -19,7 +19,7 @@ export interface ModelRecord extends ModelHere {
   files: Record<string, File>; // the files of the model, by purpose ("model", "tokenizer", …); Python's site/text_model.py and translator_model.py name the purposes
   most: number; // the most tokens that the model reads
   ends: number[]; // the ids of the tokens after which a causal model stops generating
-  shape: Trace; // a trace of the model without text and numbers, which the worker fills in
+  shape: Trace; // a trace of the model; the worker adds the text and the numbers
 }
 
 export type ModelFiles = Record<string, Uint8Array>;
@@ -42,7 +42,7 @@ export type Prepare = { prepare: number };
 export interface Ask extends Reading {
   id: number; // the number of the question, which its answer repeats
   model: number; // the index of the model in `models` of the site
-  beside: boolean; // true = a second text, shown beside the first one; how the layers move its hidden vectors is not computed
+  beside: boolean; // true = a second text, which is shown beside the first one; its answer has no `moves`
   changes: Change[] | null; // null = the question is about the trace of the text; else about the effect of these changes
   kind: string; // the kind of attention that the page shows
   layer: number; // the layer that the page shows
@@ -61,6 +61,6 @@ export type Refusal =
 export type FromWorker =
   | { loaded: number; total: number }
   | { id: number; trace: Trace }
-  | { id: number; moves: LateMovement } // how the layers move the hidden vectors of the trace; sent after the trace
+  | { id: number; moves: LateMovement } // sent after the trace: how the layers move its hidden vectors
   | { id: number; effect: Effect }
   | { id: number; refusal: Refusal };

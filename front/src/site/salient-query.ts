@@ -6,7 +6,7 @@ import { weightsOf } from "../trace/attention";
 import { decodeLayer } from "../trace/blocks";
 import type { Token, Trace } from "../trace/data";
 
-/** The position of the word that has the most salient weight on another word: a weight far above the key's mean, on a distant key. If all weights are 0, the first word. */
+/** The position of the word that has the most salient weight (large, and on a word far away). If all weights are 0, the position of the first word. */
 export async function salientQuery(trace: Trace, { kind: name, layer: number, head }: Omit<Trace["focus"], "query">): Promise<number> {
   const kind = trace.kinds[name];
   const layer = await decodeLayer(trace, kind.layers.find((one) => one.layer === number)!);

@@ -21,7 +21,7 @@ let start: Start; // the first message from the page: the models and files of th
 let runtime: Promise<void> | null = null; // ends when ONNX Runtime is ready; null = it is not loaded
 let turn: Promise<void> = Promise.resolve(); // ends when all questions so far are answered
 let newest = 0; // the id of the last question
-let newestFirst = 0; // the id of the last question about the first text; later questions about the second text (`beside`) do not stop the work on it
+let newestFirst = 0; // the id of the last question about a first text: a question about a second text (`beside`) does not stop the work on this question
 
 addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
   if ("address" in data) start = data;

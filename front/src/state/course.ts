@@ -31,7 +31,7 @@ export interface Course {
 
 export const course = signal<Course | null>(null);
 
-/** The name of the lesson in the address of the page; "" = the address names no lesson, and the lesson `lessons[first]` is shown. */
+/** The name of the lesson in the address of the page; "" = the address names no lesson, and the page shows the lesson with the index `first`. */
 const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
 
 const numberOf = ({ lessons, first }: Course, name: string): number => {

@@ -10,9 +10,9 @@ import { inSlices } from "./slices";
 
 const nameOf = (kind: string, layer: number, head: number) => `${kind} ${layer} ${head}`;
 
-const computedHeads = signal<PartedHead[]>([]); // the heads that differ between the traces, computed here if the second trace has no list of them (`parted`); empty until the computation ends
+const computedHeads = signal<PartedHead[]>([]); // the heads that differ between the traces, if the second trace has no list of them (`parted`); empty until they are computed
 
-/** Whether weights of the two traces can be subtracted: each token of one is paired with the token at its place in the other. */
+/** Whether weights of the two traces can be subtracted: each token of one text is paired with the token at the same position in the other text. */
 const isComparable = computed(() =>
   (["source", "target"] as const).every((side) => {
     const [items, others] = [trace.value[side], second.value?.[side] ?? trace.value[side]].map((tokens) => itemsOf(tokens, false));
@@ -34,7 +34,7 @@ effect(() => {
   return inSlices(compareHeads(other, found), () => undefined, () => (computedHeads.value = found.sort((a, b) => b.moved - a.moved)));
 });
 
-/** Add to `found` each head that differs, with the query that differs most: `moved` is half the sum over the keys of |weight - other weight|. */
+/** Add to `found` each head that differs, with the query that differs most: its `moved`, ½ Σ |weight − other weight| over all keys, is the largest. */
 function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait" | "mayPause"> {
   for (const [kind, { queries, layers }] of Object.entries(trace.value.kinds)) {
     for (const layer of layers) {

@@ -13,7 +13,7 @@ export interface Question extends Reading {
 
 /** A server, or a worker of the page, that runs a model. */
 export interface Answerer {
-  trace: (question: Question, stopped: AbortSignal, beside?: boolean) => Promise<Trace>; // `beside`: true = a second trace, shown beside the first one; how the layers move its hidden vectors is not computed
+  trace: (question: Question, stopped: AbortSignal, beside?: boolean) => Promise<Trace>; // `beside`: true = a second trace, which is shown beside the first one; no `lateMovement` follows it
   effect: (question: Question, stopped: AbortSignal) => Promise<Effect>;
   course: string | null; // the address of a page with lessons, if there is one beside this page
   here: ModelHere[] | null; // the models that can run in this page; null = a server runs the model
@@ -37,7 +37,7 @@ const server: Answerer = {
   pauseMilliseconds: () => Math.min(LONGEST_PAUSE, Math.max(LEAST_PAUSE, answerMilliseconds)),
 };
 
-// How a causal language model samples the tokens that it generates; the reader sets both numbers with sliders.
+// How a causal language model samples the tokens that it generates: the reader sets the temperature and the nucleus with sliders.
 export const samplingTemperature = linkedRange("next-temperature", 1, 0, 4); // 0 = always the most probable token
 export const nucleus = linkedRange("nucleus", 1, 0.05, 1); // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 
@@ -48,8 +48,8 @@ export const busy = signal(false); // true = a question is being answered
 export const tooLong = signal(false); // true = `complaint` says that the text is longer than the model reads
 export const loading = signal<{ loaded: number; total: number } | null>(null); // bytes of the model being loaded; null = no model is being loaded
 export const answered = signal<Partial<Question>>({}); // the question whose answer is shown; {} = the trace that came with the page is shown
-export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // how the layers move the hidden vectors of the trace `of`, which a worker sends after the trace; null = not sent yet
-export const awaitedMovement = signal<Trace | null>(null); // the trace for which a worker still computes how the layers move its hidden vectors; null = none
+export const lateMovement = signal<{ of: Trace; moves: LateMovement } | null>(null); // a worker's message after the trace `of`: how the layers move its hidden vectors; null = not sent yet
+export const awaitedMovement = signal<Trace | null>(null); // the trace for which a worker still computes `lateMovement`; null = none
 let running: AbortController | null = null; // stops the question that was asked last
 
 export const cancel = () => running?.abort();
@@ -99,7 +99,7 @@ export async function continueWith(id: number): Promise<void> {
   if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
 }
 
-/** Ask a question, in place of the one before, and call `use` with the answer. Returns whether an answer came; if not, `complaint` says why. */
+/** Ask a question, stop the question before it, and call `use` with the answer. Returns whether an answer came; if not, `complaint` says why. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
   const own = (running = new AbortController());

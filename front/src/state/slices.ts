@@ -1,12 +1,12 @@
 // Long computations in slices of a few milliseconds, with pauses in which the page can react to the reader
 
 const SLICE_MILLISECONDS = 10;
-const SHORT_SLICE_MILLISECONDS = 2; // while the reader moves the pointer, turns the wheel or presses keys
-const REST_MILLISECONDS = 150; // the reader rests if the last such event is older
-const TELL_MILLISECONDS = 100; // the shortest time between two calls of `tell` (see `inSlices`), except for the last call
+const SHORT_SLICE_MILLISECONDS = 2; // the length of a slice while the reader moves the pointer, turns the wheel or presses keys
+const REST_MILLISECONDS = 150; // slices are short until the reader has done nothing for this time
+const TELL_MILLISECONDS = 100; // `inSlices` reports new results at most once in this time, and once at the end
 const PAUSE_MILLISECONDS = 4; // the pause between two slices
 
-let acted = -Infinity; // the time of the reader's last event
+let acted = -Infinity; // when the reader last moved the pointer, turned the wheel or pressed a key
 for (const name of ["pointermove", "wheel", "keydown"]) addEventListener(name, () => (acted = performance.now()), { capture: true, passive: true });
 
 /**

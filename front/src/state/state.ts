@@ -25,7 +25,7 @@ export const layerNumber = signal(0);
 export const head = signal<number | null>(0); // null = the average of the layer's heads
 export const compared = linkedSignal<HeadPlace[]>("compared", [], (heads) => heads.map(addressOfHead).join(" "), headsNamed); // other heads that are drawn together with the shown one
 export const query = signal<number | null>(null); // the position of the chosen query; null = none is chosen, and views show all queries
-export const secondQuery = linkedNumber("second-query", null); // the position of the chosen query of the second text, if no query of the first text is paired with it
+export const secondQuery = linkedNumber("second-query", null); // the position, in the second text, of a chosen query that has no pair in the first text; null = none
 export const locked = signal(false); // true = the query stays the same when the pointer moves to another token
 export const key = linkedNumber("key", null, () => keyTokens.value.length); // the position of the key under the pointer, or of one chosen by a click; null = none
 // true = the views leave out special tokens or, in a text without special tokens, the first token: many heads give these
@@ -36,7 +36,7 @@ export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "r
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
 export const cut = linkedSignal<ReadonlySet<string>>("cut", UNCHANGED.cut, (edges) => [...edges].join(" "), edgesIn); // edges "query,key" that are cut in the shown head, and "*,key" for each masked key
 export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of NAMES in views/steps/steps.tsx; null = the reader has chosen none
-export const candidate = linkedNumber("candidate", 0, () => trace.value.alignment?.candidates.length ?? 0); // the index of the candidate translation whose alignment is shown; the trace belongs to candidate 0
+export const candidate = linkedNumber("candidate", 0, () => trace.value.alignment?.candidates.length ?? 0); // the index of the candidate translation whose alignment is shown; all other views show the attention of candidate 0, the best one
 // In the alignment, the word or piece that a click chose
 export const keptUnit = linkedSignal<{ side: Side; index: number } | null>("kept", null, (unit) => `${unit!.side}${unit!.index}`, (text) => {
   const [, side, index] = text.match(/^(source|target)(\d{1,6})$/) ?? [];
@@ -51,12 +51,12 @@ export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
-/** Whether items are whole words. In the map of a long text, they are always tokens. */
+/** true = each row and column of a view is a whole word; false = a token, as always in a long text (see `map` in data.ts). */
 export const inWords = computed(() => wholeWords.value && !trace.value.map);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
 const labels = (tokens: Token[]) => itemsOf(tokens, false).map((item) => item.label);
-/** For each token, its text, with its number if the text occurs several times: "the:3". */
+/** The text of each query token. If a text occurs several times, its tokens are counted: "the:3" is the third "the". */
 export const queryLabels = computed(() => labels(queryTokens.value));
 export const keyLabels = computed(() => (twoTexts.value ? labels(keyTokens.value) : queryLabels.value));
 export const visibleQueries = computed(() => visible(queryItems.value));
@@ -136,12 +136,12 @@ export function visible(items: Item[]): Item[] {
   return items.filter((item) => !(anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1));
 }
 
-// Layers are decoded one after the other: first the one that is shown, then all others.
+// The arrays of a trace are decoded layer after layer (see trace/blocks.ts): first the shown layer, then all others.
 
 export const decoded = signal<ReadonlyMap<Layer, Decoded>>(new Map());
 const decoding = new Map<Layer, Promise<void>>();
 
-/** Decode a layer, unless it is decoded already. `other`: the second trace, if the layer belongs to it. */
+/** Decode the arrays of a layer, if this has not begun before. `other`: the second trace, if the layer belongs to it. */
 function decodeOnce(wanted: Layer, other?: SecondTrace): Promise<void> {
   const from = trace.value;
   const { source, target, units } = from;
@@ -253,7 +253,7 @@ export function moveQuery(by: number): void {
   query.value = items[clamp(place, items.length)].positions[0];
 }
 
-/** Cut the edges between the tokens of a query item and of a key item; if all are cut already, restore them. */
+/** Let no token of `from` attend to a token of `to` (cut the edges between them); if all these edges are cut already, restore them. */
 export function toggleCut(from: Item, to: Item): void {
   const edges = new Set(cut.value);
   const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
@@ -265,7 +265,7 @@ export function toggleCut(from: Item, to: Item): void {
 export const isCut = (from: Item, to: Item): boolean =>
   from.positions.every((q) => to.positions.every((k) => cut.value.has(edge(q, k))));
 
-/** Mask a key item, so that no query attends to it; if it is masked already, restore it. */
+/** Mask a key (a token or a whole word), so that no query attends to it; if it is masked already, restore it. */
 export function toggleMasked(to: Item): void {
   const edges = new Set(cut.value);
   const masked = isMaskedByReader(to);

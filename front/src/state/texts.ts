@@ -1,4 +1,4 @@
-// The texts that are shown, one or two, each with its items; and the items that the reader has chosen in each
+// The one or two texts on the page, cut into items (tokens or whole words), and the items that the reader has chosen in each text
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { Side } from "../trace/data";
@@ -12,13 +12,13 @@ export interface TextItems {
 }
 
 export interface ShownText extends TextItems {
-  traceIndex: number; // 0 = the text of the first trace, 1 = of the second
+  traceIndex: number; // 0 = the text of the first trace, 1 = the text of the second
   all: TextItems; // all items, also those that the reader has hidden
   query: Item | null; // the chosen query; null = none, and all queries are shown
   key: Item | null;
 }
 
-const secondKey = signal<number | null>(null); // the position of the key under the pointer, if it is paired with no key of the first text
+const secondKey = signal<number | null>(null); // the position, in the second text, of the key under the pointer if this key has no pair in the first text; null = none
 
 const otherItems = (side: Side, ifSame: Item[]) => (second.value?.[side] ? itemsOf(second.value[side], inWords.value) : ifSame);
 const secondQueries = computed(() => otherItems(kind.value.queries, queryItems.value));
@@ -75,7 +75,7 @@ export function pairedRows(side: "queries" | "keys"): [Item | null, Item | null]
   return [...items.map((item): [Item, Item | null] => [item, pairs.get(item) ?? null]), ...alone.map((item): [null, Item] => [null, item])];
 }
 
-/** Make an item the key under the pointer; null = no key is under the pointer. */
+/** Set the key under the pointer; null = none. */
 export function pointAt(item: Item | null, traceIndex = 0): void {
   const paired = item && traceIndex ? keyPairs.value.get(item) : item;
   batch(() => {

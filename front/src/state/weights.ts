@@ -14,26 +14,26 @@ const SLICE_MILLISECONDS = 10; // how long rows of weights are computed in each 
 /** The weights of one query item (an item is a token or a whole word); each array has one number for each key item. */
 export interface Row {
   weights: Float64Array;
-  masked: Uint8Array; // 1 = no token of the query item may attend to any token of the key item
+  masked: Uint8Array; // 1 = masked: the query (all its tokens) may not attend to this key (all its tokens)
 }
 
-/** The weights of a query item: the sum over the tokens of each key item, the mean over the tokens of the query item. */
-function rowOfItem(attention: Decoded, headIndex: number | null, queries: Item, keys: Item[], changed: Changes): Row {
+/** The weights of a query (a token or a whole word): summed over the tokens of each key, averaged over the tokens of the query. */
+function rowOfItem(attention: Decoded, headIndex: number | null, query: Item, keys: Item[], changed: Changes): Row {
   const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
   const sums = new Float64Array(attention.nKeys);
   for (const one of heads) {
-    for (const position of queries.positions) {
+    for (const position of query.positions) {
       const weights = weightsOf(attention, one, position, changed);
       for (let i = 0; i < sums.length; i++) sums[i] += weights[i];
     }
   }
-  const rows = heads.length * queries.positions.length;
+  const rows = heads.length * query.positions.length;
   const weights = new Float64Array(keys.length);
   for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
-  return { weights, masked: maskedOf(attention, heads, queries.positions, keys) };
+  return { weights, masked: maskedOf(attention, heads, query.positions, keys) };
 }
 
-/** For each key item: 1 if, in all of the given heads, none of the given queries may attend to any of its tokens; else 0. */
+/** For each key (a token or a whole word): 0 if, in one of the heads, one of the queries may attend to one of the key's tokens; else 1 (masked). */
 function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
   if (!attention.bits) return new Uint8Array(keys.length);
   const may = new Uint8Array(attention.nKeys);
@@ -43,7 +43,7 @@ function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: 
   return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
 }
 
-/** The weights of a query item in a head, by default the one that is shown; null until the layer is decoded. `keys`: all keys of the text. */
+/** The weights of a query (a token or a whole word) in a head, by default the shown head; null until the arrays of the layer are decoded. `keys`: all keys of the text, hidden ones too. */
 export function rowOf(item: Item, ofLayer: Layer = layer.value, headIndex = head.value, changed = changes.value, keys = keyItems.value): Row | null {
   const ready = decoded.value.get(ofLayer);
   return ready ? rowOfItem(ready, headIndex, item, keys, changed) : null;
@@ -51,7 +51,7 @@ export function rowOf(item: Item, ofLayer: Layer = layer.value, headIndex = head
 
 /** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
 export interface Grid {
-  traceIndex: number; // whose weights these are: 0 = those of the first trace, 1 = those of the second
+  traceIndex: number; // 0 = the weights belong to the first trace, 1 = to the second trace
   queries: Item[];
   keys: Item[];
   weights: Float32Array; // [queries keys]
@@ -115,9 +115,9 @@ export function strongestPairs(grid: Grid, count: number): Pair[] {
   return found.sort((a, b) => b.weight - a.weight).slice(0, count);
 }
 
-export const progress = signal(0); // increases whenever more rows of `shownGrid` are computed, so that views that read this signal are drawn again
+export const progress = signal(0); // increases when more rows of `shownGrid` are computed; then the views that read this signal are drawn again
 
-/** The weights [queries keys] of the shown head; null until its layer is decoded. In each frame of the browser, more rows are computed. */
+/** The weights [queries keys] of the shown head; null until the arrays of its layer are decoded. Each frame of the browser computes more rows. */
 export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {

@@ -1,5 +1,5 @@
 // The movement of all tokens: how each layer changes their vectors, as arrows in a plane, as in Python's effects/plane_movement.py.
-// In every layer, before + heads + bias + feed_forward + rest = after.
+// In every layer, before + heads + bias + feed_forward + rest = after; `rest` is the change by layer norms and cross-attention.
 
 import { indicesOfLargest, rowsOf } from "../../trace/arrays";
 import { weightsOf } from "../../trace/attention";
@@ -31,9 +31,9 @@ export async function movementOf(trace: Trace, projections: Record<string, Float
     const states = layers.map((layer) => statesOf(trace, layer, tokens));
     const vectors = [states[0].before, ...states.map(({ after }) => after)].flat();
     const plane = planeThrough(vectors);
-    const moves: Record<string, number[]>[] = []; // for each layer, and in it for each token: the numbers of the token in each array, by the name of the array
+    const moves: Record<string, number[]>[] = []; // the results of `movesOfTokens` for layer 0, then for layer 1, …
     for (const [i, layer] of layers.entries()) {
-      await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
+      await new Promise((resolve) => setTimeout(resolve)); // a message with a newer question can arrive now
       throwIfOutdated();
       const heads = addedBy(await decodeLayer(trace, layer), projections[layer.output!.weight!.block], vectors[0].length);
       moves.push(...movesOfTokens(heads, states[i], plane));
@@ -79,7 +79,7 @@ function addedBy(layer: Decoded, projection: Float32Array, width: number): Added
   });
 }
 
-/** For each token, how a layer moves its vector: the numbers for each array of `Movement` (see data.ts), by the name of the array. */
+/** Return a record for each token: the token's numbers in each array of `Movement` (see data.ts), which tell how a layer moves the token's vector. */
 function movesOfTokens(heads: AddedByHead[], { before, attention, feed_forward, after }: States, plane: Plane) {
   const products = after.map((_, key) => heads.map((one) => heads.map((other) => dot(one.values[key], other.values[key]))));
   const directions = after.map((vector) => scaled(vector, 1 / Math.max(lengthOf(vector), 1e-300)));
@@ -109,8 +109,8 @@ function movesOfTokens(heads: AddedByHead[], { before, attention, feed_forward, 
 }
 
 /**
- * Return arrows for the MOST_ARROWS longest vectors, the longest first. If there are more, one more arrow, named -1, is the sum of the others.
- * `squares`: the squared lengths of all vectors; `total`: the sum of all vectors; `change`: the vector from which angles are measured.
+ * Return arrows for the MOST_ARROWS longest of some vectors, the longest first. If there are more vectors, a last arrow, named -1, is the sum
+ * of the others. `squares`: the squared length of each vector; `total`: the sum of all; `change`: each arrow's angle is its angle to this vector.
  */
 function longestArrows(group: string, squares: number[], vectorOf: (name: number) => Float64Array, total: Float64Array, change: Float64Array, plane: Plane) {
   const names = indicesOfLargest(squares, MOST_ARROWS);

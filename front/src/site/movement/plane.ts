@@ -2,7 +2,7 @@
 
 import { dot, minus, product, scaled } from "./matrices";
 
-const TOO_LONG = 10; // the axes are computed without vectors longer than this many times the median length, which alone would determine them
+const TOO_LONG = 10; // vectors longer than this many times the median length are left out: these few alone would determine the axes
 const DIRECTIONS = 8; // the dimensions of the subspace in which eigenvectors are sought; with more, the first two converge faster
 const MOST_ROUNDS = 1_000;
 const CLOSE_ENOUGH = 1e-10; // stop when |matrix · vector − eigenvalue · vector| / largest eigenvalue is at most this for both eigenvectors

@@ -1,4 +1,4 @@
-// The effect of changes to heads: how much the output of the model and the attention of all heads differ with the changes
+// How much changes to heads alter the output of the model and the attention of all heads
 
 import { edge, weightsOf, type Changes } from "../../trace/attention";
 import { decodeLayer, type Decoded } from "../../trace/blocks";
@@ -6,7 +6,7 @@ import type { Change, Effect, Trace } from "../../trace/data";
 import { numbered } from "../../trace/items";
 import type { Changed, Model } from "./graph";
 
-const LISTED = 12; // the result lists at most this many heads: those whose attention changes most
+const LISTED = 12; // `effectOf` returns at most this many heads: the heads whose attention changes most
 
 interface HeadPlace {
   layer: number;
@@ -68,7 +68,7 @@ function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes |
   return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
 }
 
-/** The query whose weights in a head differ most between two runs, and the share of its attention that moves; `changes`: null = the head is silenced. */
+/** The query whose weights in a head change most from run `one` to run `other`, and the share (0 to 1) of its attention that goes to other keys. `changes`: null = run `other` silences the head. */
 function mostChangedQuery(one: Decoded, other: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
   let most = { query: 0, moved: 0 };
   for (let query = 0; query < one.nQueries; query++) {

@@ -85,7 +85,7 @@ export class TextReader implements Reader {
       const all = [...ids, ...written];
       const { output } = await this.model.run(all, null, [all.length - 1]);
       written.push(sampleToken(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
-      await new Promise((resolve) => setTimeout(resolve)); // lets the page's next question arrive
+      await new Promise((resolve) => setTimeout(resolve)); // a message with a newer question can arrive now
       throwIfOutdated();
     }
     return written;

@@ -2,10 +2,10 @@
 
 import { indicesOfLargest } from "../../trace/arrays";
 
-/** What `bytePairs` needs from a vocabulary. */
+/** The rules of a vocabulary: which pieces are joined, and which are split again. */
 interface Merges {
   score: (left: string, right: string) => number | undefined; // the score of a pair; undefined = the pair is never joined
-  unused: (piece: string) => boolean; // true = the piece is only a step towards longer pieces: where it remains at the end, it is split again into the two pieces that made it
+  unused: (piece: string) => boolean; // true = the piece is only a step towards longer pieces: if it remains at the end, it is split again into the two pieces that made it
 }
 
 /** Cut a normalised text into pieces. `symbols`: its letters, in order; a symbol with `whole` is a piece that is never cut or joined. */

@@ -10,7 +10,7 @@ export interface BytePairTables {
   bytes: Record<string, number>; // the byte that each letter of a piece stands for: "Ġ" → 32
   merges: [string, string][]; // the pairs that may be joined; an earlier pair in the list is joined first
   ignore_merges: boolean; // true = a part of the text that is a piece of the vocabulary stays whole
-  splits: string[]; // regular expressions; each splits the text into matches and what is between them, and the next one splits these parts
+  splits: string[]; // regular expressions: the first splits the text into its matches and the parts between them, the second splits all these parts, and so on
 }
 
 const REPLACEMENT = "\ufffd"; // the decoder writes this letter for bytes that are not UTF-8
@@ -43,7 +43,7 @@ export class BytePairs implements Cutter {
 
   /** Cut one part of a text, given as its letters, into pieces by BPE. `place`: the position of the part's first letter in the text. */
   private cutPart(letters: string[], place: number): Piece[] {
-    const places: number[] = []; // for each byte of the part, the position in the text of the letter that the byte belongs to
+    const places: number[] = []; // for each byte of the part, the position of the byte's letter in the text
     const spelled: string[] = [];
     letters.forEach((letter, i) => {
       for (const byte of new TextEncoder().encode(letter)) {
@@ -82,7 +82,7 @@ export class BytePairs implements Cutter {
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
 
-  /** The bytes of a piece: the byte of each letter or, if `bytes` of the vocabulary lacks a letter, the piece in UTF-8. */
+  /** The bytes that the letters of a piece stand for (see `bytes`). If a letter stands for no byte, the piece in UTF-8. */
   private bytesOf(piece: string): Uint8Array {
     const bytes = [...piece].map((letter) => this.vocabulary.bytes[letter]);
     return bytes.includes(undefined as never) ? new TextEncoder().encode(piece) : Uint8Array.from(bytes);

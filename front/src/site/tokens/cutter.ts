@@ -7,7 +7,7 @@ export interface Piece {
   end: number;
 }
 
-/** Cuts a text into pieces. `letters` is for pieces that a model has generated, which were not cut from a text. */
+/** Cuts a text into pieces. `letters` returns the letters of a piece that a model has generated. */
 export interface Cutter {
   /** Cut the code points of a text from `from` to before `to` into pieces. */
   cut: (text: string[], from: number, to: number) => Piece[];

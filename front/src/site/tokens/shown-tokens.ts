@@ -40,7 +40,7 @@ function spaceBetween(before: string, piece: string, { decode }: Cutter): boolea
   return both[first.length] === " ";
 }
 
-/** If no token is a word, mark all tokens as words: the query that a page shows first is chosen among words. Returns the same tokens. */
+/** If no token is a word, mark all tokens as words, because the query that a page shows first must be a word. Returns the same tokens. */
 export function withWords(tokens: Token[]): Token[] {
   if (!tokens.some((token) => token.word)) for (const token of tokens) token.word = true;
   return tokens;
@@ -55,7 +55,7 @@ export function tokenOf(text: string, piece: string, joined: boolean, special: b
   return token;
 }
 
-/** The letters of a token; null if it has none, or only a part of a letter, whose other part is in a neighbouring token. */
+/** The letters of a token; null if it has none, or only some bytes of a letter. */
 function lettersOf(pieces: Piece[], text: string[], position: number): string | null {
   const { start, end } = pieces[position];
   const neighbours = [pieces[position - 1], pieces[position + 1]].filter(Boolean);

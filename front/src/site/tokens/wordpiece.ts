@@ -15,7 +15,7 @@ export interface WordPieceTables {
   apart: Range[]; // punctuation: each such letter is a word by itself
   letters: Record<string, string>; // letters that are replaced, and by what: "É" → "e"
   decomposes: boolean; // true = words are put into Unicode's form NFD: Korean syllables become their letters, accents follow in a fixed order
-  jamo: Record<string, string>; // for each Korean letter inside a syllable, the same letter in the form in which it stands alone
+  jamo: Record<string, string>; // from a letter as a part of a Korean syllable to the same letter alone: ᄒ → ㅎ
 }
 
 interface Letter {
@@ -64,7 +64,7 @@ export class WordPiece implements Cutter {
     return Object.hasOwn(letters, letter) ? letters[letter] : letter;
   }
 
-  /** The letters of a piece, without "##"; Korean letters have the form in which they stand alone. */
+  /** The letters of a piece, without "##". Parts of a Korean syllable become separate letters: ㅎ, not ᄒ. */
   letters(piece: string): string {
     const { prefix, jamo } = this.vocabulary;
     return [...(piece.startsWith(prefix) ? piece.slice(prefix.length) : piece)].map((letter) => jamo[letter] ?? letter).join("");

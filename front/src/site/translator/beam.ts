@@ -5,11 +5,11 @@
 import { indicesOfLargest } from "../../trace/arrays";
 import { rowOf, type Encoded, type Graphs, type Settings, type Step } from "./graphs";
 
-/** A token of a hypothesis that the decoder has read. */
+/** A token of a translation; the decoder has read this token. */
 interface ReadToken {
   step: Step; // the step in which the decoder read the token
-  row: number; // the row of the hypothesis in the batch of the step
-  before: ReadToken | null; // the token before this token in the hypothesis; null = none
+  row: number; // the row of the translation in the batch of the step
+  before: ReadToken | null; // the token before this token in the translation; null = none
 }
 
 /** A translation that is not finished. */
@@ -23,7 +23,7 @@ export interface Hypothesis extends Active {
   score: number;
 }
 
-/** An unfinished translation with one more token, which the decoder has not read yet. */
+/** An unfinished translation and one more token; the decoder has not read this token yet. */
 interface Extension {
   from: Active;
   token: number;

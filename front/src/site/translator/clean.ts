@@ -6,7 +6,7 @@ import { SPACE } from "./normaliser";
 const CONTROL = /[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]/g;
 export type Clean = (text: string) => string;
 
-/** Return the function that cleans texts. `unassigned`: code points that it does not compose (see `Settings` in graphs.ts). */
+/** Return the function that cleans texts. `unassigned`: code points to which NFC is not applied (see `Settings` in graphs.ts). */
 export function cleaner(unassigned: Range[]): Clean {
   const isUnassigned = within(unassigned);
   const composed = (text: string): string => {

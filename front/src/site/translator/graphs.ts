@@ -18,7 +18,7 @@ export interface Settings {
   beam: { size: number; length_penalty: number };
   limit: { per_piece: number; extra: number }; // a translation has at most per_piece · n + extra pieces; n = pieces of the source, with EOS
   rule: Alignment["rule"]; // the cross-attention whose weights align words
-  latin: boolean | null; // whether the source language has Latin letters; signs replace names in foreign letters (see placeholders.ts); null = nothing is replaced
+  latin: boolean | null; // whether the source language has Latin letters; null = the translator replaces no names and numbers by signs (see placeholders.ts)
   unassigned: Range[]; // code points that Python's version of Unicode does not define; Python does not compose them (NFC), so the browser must not, either
 }
 
@@ -30,7 +30,7 @@ export interface Encoded {
   tokens: number; // the number of tokens of the source, EOS included
 }
 
-/** The outputs of one step of the decoder, which reads one token of each unfinished translation. Each translation is a row. */
+/** The outputs of a step, in which the decoder reads one token of each unfinished translation. Each row belongs to one translation. */
 export interface Step {
   arrays: Arrays; // the arrays that the decoder returns, by their names in the ONNX graph: [rows …] or, for states of recurrent cells, [layers rows …]
   rows: number;
@@ -77,8 +77,8 @@ export class Graphs {
 }
 
 /**
- * Make a tensor of some rows of an array that has `count` rows. In `axes`, a number is a size, "batch" stands for the rows, "source" for the
- * tokens of the source, and any other name for the tokens that were read so far.
+ * Make a tensor of the rows `rows` of an array that has `count` rows. `axes`: the size of each axis. A name stands for a size: "batch" for the
+ * number of rows, "source" for the number of source tokens, and every other name for the number of tokens that were read so far.
  */
 function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);

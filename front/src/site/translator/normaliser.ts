@@ -42,11 +42,11 @@ export class Normaliser {
 }
 
 const [ENCODER, DECODER] = [new TextEncoder(), new TextDecoder("utf-8", { ignoreBOM: true })];
-const MOST_REPLACED = 32; // the most letters that one rule replaces; the rules of SentencePiece replace fewer
+const MOST_REPLACED = 32; // the search for a rule ends after this many letters: every rule of SentencePiece replaces fewer
 
 /**
- * The table of replacements in a SentencePiece model. The bytes of the texts to be replaced form a tree (trie), stored as a
- * "double array"; after it come the texts that replace them.
+ * The table of replacements in a SentencePiece model. It begins with the texts to be replaced: their bytes form a tree (trie), stored as a
+ * "double array". The texts that replace them come after the tree.
  *
  * Source: the format of Darts-clone (Yata), which SentencePiece uses.
  */

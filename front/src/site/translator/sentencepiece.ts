@@ -24,7 +24,7 @@ export class Vocabulary {
   private readonly ids: Map<string, number>; // the ids of normal, user-defined and unused pieces, by their text
   private readonly whole: string[]; // user-defined pieces, which are never cut, the longest first
   private readonly byteIds: Map<string, number>;
-  private readonly longest: number; // the most letters of a piece
+  private readonly longest: number; // the number of letters of the longest piece
   private readonly lowest: number; // the lowest score of a normal piece
   private readonly highest: number; // the highest score of a normal piece
 
@@ -57,7 +57,7 @@ export class Vocabulary {
     return found.map((one) => (one.id === UNK ? this.foreign(one) : one));
   }
 
-  /** Return the text of the pieces with these ids, none of which may be unknown. */
+  /** Return the text of the pieces with these ids. The id UNK is not allowed. */
   decode(ids: number[]): string {
     let text = "";
     let bytes: number[] = [];

@@ -5,7 +5,7 @@
 interface VocabularyPiece {
   text: string;
   score: number;
-  kind: number; // one of the types below, or another one of sentencepiece_model.proto
+  kind: number; // the type of the piece: NORMAL, CONTROL, … or another one of sentencepiece_model.proto
 }
 
 export const [NORMAL, CONTROL, USER_DEFINED, UNUSED, BYTE] = [1, 3, 4, 5, 6];
@@ -14,7 +14,7 @@ export const [NORMAL, CONTROL, USER_DEFINED, UNUSED, BYTE] = [1, 3, 4, 5, 6];
 export interface SpmModel {
   pieces: VocabularyPiece[]; // the index of a piece is its id
   algorithm: "unigram" | "bpe";
-  bytes: boolean; // true = a letter without a piece is cut into one piece for each of its bytes
+  bytes: boolean; // true = a letter that the vocabulary lacks becomes one piece for each of its bytes
   letters: Uint8Array | null; // the table of replacements (see LetterTable in normaliser.ts); null = no letters are replaced
   dummyPrefix: boolean; // true = a space is put before each text
   singleSpaces: boolean; // true = spaces at the ends are removed, and several spaces in a row become one

@@ -69,7 +69,7 @@ export class TranslatorReader implements Reader {
     return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };
   }
 
-  /** The trace of the model for a source and this translation of it. */
+  /** The trace of the model for a source and one of its translations. */
   private traceOf(pair: Pair): Trace {
     const { bos, eos } = this.settings;
     const begin = { id: bos, text: this.target.piece(bos) };
@@ -85,7 +85,7 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors [heads tokens width] or, for some layers, weights. */
+  /** The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors, each [heads tokens width]. For a recurrent decoder, the attention weights. */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;

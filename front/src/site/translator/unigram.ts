@@ -2,10 +2,10 @@
 //
 // The sums are float32 numbers, as in SentencePiece, so that the same pieces are chosen where sums are equal.
 
-/** What `mostProbablePieces` needs from a vocabulary. */
+/** The scores of a vocabulary's pieces. */
 interface Scores {
   score: (piece: string) => number | undefined; // the score of a piece; undefined = the vocabulary has no such piece
-  longest: number; // the most letters of a piece
+  longest: number; // the number of letters of the longest piece
   unknown: number; // the score of a letter that is no piece by itself
 }
 

@@ -47,7 +47,7 @@ export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { 
   return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
 }
 
-/** The pieces whose weights count for their words. Empty pieces and punctuation count only if the word has nothing else. */
+/** The indices of the pieces whose weights count for their words. Empty pieces and punctuation count only if the word has nothing else. */
 function representatives(pieces: string[], wordOf: number[]): number[] {
   const ranks = wordOf.map((_, place) => {
     const text = pieces[place].replaceAll(SPACE, "");
@@ -61,11 +61,11 @@ function representatives(pieces: string[], wordOf: number[]): number[] {
 /** The source or the translation: its words, its pieces, and which piece belongs to which word. */
 interface SpelledText {
   words: string[];
-  wordOf: number[]; // for each piece except the last one, the end of the sentence: the index of its word
-  pieces: string[]; // the last one is the end of the sentence
+  wordOf: number[]; // the index of each piece's word; the last piece belongs to no word and is left out
+  pieces: string[]; // the last piece is the end of the sentence
 }
 
-/** The weights between words: the sum over the pieces of the source word, the mean over those of the target word (see `representatives`). */
+/** The weight between each two words: summed over the pieces of the source word, averaged over the pieces of the target word (see `representatives`). */
 export function wordWeights(weights: number[][], target: SpelledText, source: SpelledText): number[][] {
   const merged = target.words.map(() => source.words.map(() => 0));
   const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation that has lost all its placeholders (of names and numbers) may have pieces but no words
@@ -79,7 +79,7 @@ export function wordWeights(weights: number[][], target: SpelledText, source: Sp
   return merged;
 }
 
-/** Return the tokens to show for the pieces of a source (then `special` is the id of EOS) or of a translation (`special`: the id of BOS). */
+/** Return the tokens to show for the pieces of a source or a translation. `special`: the id of EOS for a source, of BOS for a translation. */
 export function tokensOfPieces(pieces: TextPiece[], special: number): Token[] {
   const tokens = pieces.map(({ id, text: piece }, position): Token => {
     if (id === special) return tokenOf(piece, piece, false, true);
