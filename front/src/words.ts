@@ -6,7 +6,7 @@ import { signal } from "@preact/signals";
 const both = <Text>(english: Text, korean: NoInfer<Text>): [Text, Text] => [english, korean];
 
 const texts = {
-  // The page's title and its controls
+  // Texts of the page's title and controls
   tagline: ["attention you can see", "눈으로 보는 어텐션"],
   language: ["Language", "언어"],
   shown: ["What is shown", "표시 항목"],
@@ -32,7 +32,7 @@ const texts = {
   tokens: both((n: number) => `${n.toLocaleString("en")} token${n === 1 ? "" : "s"}`, (n) => `토큰 ${n.toLocaleString("en")}개`),
   toTokens: both((source: number, target: number) => `${source} source and ${target} target tokens`, (source, target) => `입력 토큰 ${source}개, 출력 토큰 ${target}개`),
 
-  // Sentence
+  // Texts of the sentence view
   sentence: ["Sentence", "문장"],
   arcs: ["arcs", "곡선"],
   columns: ["columns", "두 열"],
@@ -83,12 +83,12 @@ const texts = {
   token: ["token", "토큰"],
   weight: ["weight", "가중치"],
 
-  // Strongest keys
+  // Texts of the list of strongest keys
   strongest: both((token: string, head: string) => `Where “${token}” looks most in ${head}`, (token, head) => `${head}에서 “${token}” 토큰이 주로 보는 토큰`),
   strongestAll: both((head: string) => `The largest weights in ${head}`, (head) => `${head}의 가장 큰 가중치`),
   strongestTitle: ["show in the sentence", "문장에서 보기"],
 
-  // Pattern and map
+  // Texts of the pattern (all weights of a short text) and of the map (all weights of a long text)
   pattern: ["All weights", "모든 가중치"],
   heat: ["colours", "색"],
   circles: ["circles", "원"],
@@ -134,7 +134,7 @@ const texts = {
   legendMasked: ["masked: the query may not attend to this key", "마스킹됨: 쿼리가 볼 수 없는 키"],
   largestOfEach: ["each query’s largest weight", "쿼리별 최대 가중치"],
 
-  // Steps
+  // Texts of the step-by-step view
   steps: ["Step by step", "단계별 계산"],
   stepsNone: ["Steps are shown for a single head whose weights are a softmax of dot products; choose such a head.",
     "내적에 소프트맥스를 취해 가중치를 구하는 헤드 하나를 고르면 계산 단계를 보여 줍니다."],
@@ -208,7 +208,7 @@ const texts = {
   value: ["value", "값"],
   context: ["context", "컨텍스트"],
 
-  // All heads
+  // Texts of the view of all heads
   allHeads: ["All heads", "모든 헤드"],
   oneToken: ["one token", "토큰 하나"],
   patterns: ["patterns", "패턴"],
@@ -241,7 +241,7 @@ const texts = {
   entropy: ["entropy (nats)", "엔트로피 (nat)"],
   distance: ["distance (tokens)", "거리 (토큰)"],
 
-  // What if
+  // Texts of the view "what if"
   whatIf: ["What if", "바꿔 보기"],
   temperature: ["Temperature", "온도"],
   cutEdge: both((query: string, key: string) => `cut “${query}” → “${key}”`, (query, key) => `“${query}” → “${key}” 끊기`),
@@ -268,7 +268,7 @@ const texts = {
   before: ["before", "전"],
   after: ["after", "후"],
 
-  // Generation
+  // Texts of the view of generated tokens
   generation: ["What the model wrote", "모델이 쓴 글"],
   generationNote: ["The bar under a token is its probability, given all tokens before it; choose a token to see what the model looked at when it predicted it.",
     "토큰 아래 막대는 앞의 모든 토큰이 주어졌을 때 그 토큰이 나올 확률입니다. 토큰을 고르면 모델이 그 토큰을 예측할 때 무엇을 보았는지 보여 줍니다."],
@@ -278,7 +278,7 @@ const texts = {
   likelyHere: both((token: string, probability: string) => `Likely tokens at the place of “${token}” (${probability}):`,
     (token, probability) => `“${token}”(${probability}) 자리에 올 만한 토큰:`),
 
-  // Alignment
+  // Texts of the alignment view
   alignment: ["Which word comes from which", "어느 단어가 어느 단어로 번역되었나"],
   alignmentHint: ["point at a word of either text, or tap it, to see its weights on the other text",
     "원문이나 번역의 단어에 마우스를 올리거나 단어를 누르면 상대 쪽 단어의 가중치가 보입니다"],
@@ -302,7 +302,7 @@ const texts = {
   unreliable: ["The alignments are unreliable.", "이 정렬은 신뢰하기 어렵습니다."],
   showHead: ["show these weights in the other views", "이 가중치를 다른 패널에서도 보기"],
 
-  // Movement
+  // Texts of the movement view
   movement: ["How the token’s vector moves", "토큰 벡터의 움직임"],
   movementToken: ["Choose a token to see how the layers move its vector.", "토큰을 고르면 그 벡터가 층마다 어떻게 움직이는지 보여 줍니다."],
   movementPlane: both((first: string, second: string) => `The plane of the two directions in which the vectors of all tokens in all layers vary most; it shows ${first} % + ${second} % of their variance.`,
@@ -337,7 +337,7 @@ const texts = {
   turnedBy: ["turned by (°)", "회전한 각 (°)"],
   nearestAfter: both((layer: string) => `Nearest tokens after ${layer}:`, (layer) => `${layer} 통과 후 가장 가까운 토큰:`),
 
-  // Blocks of the Transformer
+  // Texts of the diagram of the Transformer
   blocks: ["A block of the encoder and one of the decoder", "인코더 블록과 디코더 블록"],
   blocksCaption: ["From bottom to top. A dashed frame is a block; N blocks are stacked, 6 in MiniLM, which is an encoder. An arrow that goes around a box is a residual connection: the vector is added to what the box computes.",
     "아래에서 위로 읽습니다. 점선 테두리가 블록 하나이며, 블록을 N번 쌓습니다(인코더인 MiniLM은 6번). 상자를 돌아가는 화살표는 잔차 연결로, 벡터를 상자의 계산 결과에 더합니다."],
@@ -348,7 +348,7 @@ const texts = {
   addNormalise: ["add and normalise", "더하고 정규화"],
   nextToken: ["linear, softmax", "선형 변환, 소프트맥스"],
 
-  // Pictures and recordings
+  // Texts of the view of pictures and recordings
   medium: ["What the model saw", "모델이 본 것"],
   mediumPicture: ["the query’s weight on each patch of the picture", "그림의 패치마다 쿼리가 주는 가중치"],
   wholePicture: ["picture", "그림"],
@@ -367,7 +367,7 @@ const texts = {
   second: both((time: string) => `${time} s`, (time) => `${time}초`),
   seconds: both((from: string, to: string) => `${from} to ${to} s`, (from, to) => `${from}~${to}초`),
 
-  // The page, its messages, and the field for a text
+  // Texts of the page, its messages, and the field for a text
   precise: ["The page computes the weights from the queries and keys that the model’s kernel was given; they agree with the kernel’s weights to 0.00001.",
     "모델의 커널에 입력된 쿼리와 키로 이 페이지가 가중치를 계산하며, 커널의 가중치와 0.00001까지 일치합니다."],
   fourDecimals: ["Weights are given to four decimals.", "가중치는 소수점 아래 넷째 자리까지 보여 줍니다."],

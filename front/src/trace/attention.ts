@@ -23,10 +23,10 @@ export interface Stages {
   bias: Float64Array | null;
   scores: Float64Array; // (scaled + bias) / temperature
   masked: Float64Array; // the scores, with -Infinity for keys that the query may not attend to
-  highest: number; // the largest of the masked scores and the sink's score; it is subtracted before exp
+  highest: number; // the maximum of `masked` and the sink's score; it is subtracted before exp, so that exp cannot overflow
   exponentials: Float64Array;
   sink: number | null; // exp(score of the head's sink − highest); a sink is a learned score that belongs to no key; null = none
-  sum: number; // the sum of the exponentials, with that of the sink; the weights are divided by it
+  sum: number; // the sum of `exponentials` and `sink`; a weight is an exponential divided by this sum
   weights: Float64Array;
 }
 
@@ -42,7 +42,7 @@ export function stagesOf(layer: Decoded, head: number, query: number, changes: C
   const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
   const { scale = 1, softcap, sinks } = layer;
   const biases = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const indexOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // where `biases` has the bias of key 0
+  const indexOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // the index, in `biases`, of the bias of key 0 (see `Layer.bias`)
   const bias = biases ? Float64Array.from({ length: keys }, (_, key) => biases[indexOfKey0 + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
   const cuts = changes.cut.size > 0;

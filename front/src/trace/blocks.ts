@@ -59,7 +59,7 @@ async function decodeVectors(trace: Stored, vectors?: Vectors): Promise<DecodedV
   return vectors && { numbers: await numbersOf(trace, vectors), heads: vectors.heads, width: vectors.width };
 }
 
-/** The numbers of an array. A worker sends them as floats; a page stores integers, which are multiplied by `step`. */
+/** The numbers of an array. A web worker sends them as floats; a page stores integers, which are multiplied by `step`. */
 async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
   const given = trace.numbers?.[block];
   return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await bytesOfBlock(trace.blocks[block])), (n) => n * step);

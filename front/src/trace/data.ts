@@ -15,7 +15,7 @@ export interface Patch {
   image: number; // the index of the image in `Trace.images`
   n_images: number; // in a video, how many successive frames the token stands for; else 1
   thumbnail: boolean; // true = the patch belongs to a small copy of the whole picture, which the model also reads
-  top: number; // the distance from the top of the image to the patch, in pixels; left, height and width are in pixels, too
+  top: number; // the distance from the top of the image to the patch; all four numbers are in pixels
   left: number;
   height: number;
   width: number;
@@ -28,7 +28,7 @@ export interface Frame {
   end: number;
 }
 
-/** The name (`block`) of an array in `Trace.blocks`, where it has integers to be multiplied by `step`; or in a worker's `Trace.numbers`, which has floats. */
+/** An array, by its name `block`. `Trace.blocks` stores it as integers, to be multiplied by `step`; a trace from a web worker stores it as floats, in `Trace.numbers`. */
 interface StoredNumbers {
   block: string;
   step: number;
@@ -51,32 +51,32 @@ export interface Layer {
   query?: Vectors;
   key?: Vectors;
   value?: Vectors;
-  scale?: number; // trace/attention.ts shows how scale, softcap, temperature, sinks and bias make weights of the dot products
+  scale?: number; // scale, softcap, temperature, sinks and bias: see the formula in trace/attention.ts
   softcap?: number | null;
   temperature?: number;
-  sinks?: number[] | null; // a learned score for each head, which belongs to no key
-  // The bias that is added to the scores of each head (or one for all heads), null = -∞: if `full`, a number for each query and key, row
-  // after row; else a number for each distance (key position - query position), from the lowest distance to the highest.
+  sinks?: number[] | null; // for each head, a learned score that belongs to no key
+  // `numbers`: an array for each head, or one array for all heads. Its numbers are added to the scores; null = -∞. If `full`, an array has
+  // a number for each query and key, query after query; else it has one for each distance key - query (in tokens), the lowest first.
   bias?: { numbers: (number | null)[][]; full?: boolean } | null;
-  weights?: string; // the name of an array [heads keys queries] in `Trace.blocks` or a worker's `Trace.numbers`: each weight times `Trace.units`
+  weights?: string; // the name of an array [heads keys queries] (see `StoredNumbers`): each weight times `Trace.units`
   mask: string | null; // the name of an array of bits [masks queries keys], 1 = the query may attend to the key; null = no weight is masked
   masks: number; // the number of masks: one for each head, or 1 for all heads; 0 = none
   output?: LayerOutput | null;
-  // Only in a worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
+  // Only in a web worker: the hidden vectors before and after the layer, and what attention and feed-forward add to them.
   states?: Record<"before" | "attention" | "feed_forward" | "after", Vectors>;
 }
 
 /**
- * The output projection of a layer, as `arrays` by name; n is the number of output dimensions that are shown.
+ * The output projection W_O of a layer, as `arrays` by name; n is the number of output dimensions that are shown.
  *
- * columns [heads*d_value n]: the first n columns of W_O; bias [n]. From Python also: output [queries n] of the layer;
- * lengths [heads queries] of the vectors that the heads add; value_lengths [heads keys] of value · W_O. From a worker,
- * instead of these: gram [heads*d_value d_value], W_O of each head times its transpose, which gives the lengths.
+ * Always: "columns" [heads*d_value n], the first n columns of W_O. "bias" [n]: left out if the layer has none.
+ * From Python: "output" [queries n], the layer's output; "lengths" [heads queries], the length of the vector that each head adds to each
+ * query; "value_lengths" [heads keys], the length of value · W_O. From a web worker: "gram" [heads*d_value d_value], each head's W_O · W_Oᵀ.
  */
 export interface LayerOutput {
   width: number; // the number of all output dimensions
   arrays: Record<string, NumberArray>;
-  weight?: NumberArray; // the whole W_O [heads*d_value width]; only in a worker
+  weight?: NumberArray; // the whole W_O [heads*d_value width]; only in a web worker
 }
 
 export type Side = "source" | "target";
@@ -108,15 +108,15 @@ export interface Movement {
   shares: [number, number]; // for each axis of the plane, its share of the variance of the vectors
   left_out: number; // how many vectors, of `vectors` in all, were too long to be used for the choice of the plane
   vectors: number;
-  // Every shape begins with [layers tokens]. "before", "after" [… 3]: the token's vector before and after the layer, as x and y in the
-  // plane and its length. "turned": the angle between these two vectors. "nearest", "nearest_angles" [… n]: other tokens, and the angles
-  // to their vectors. The layer's change of the vector is a sum of arrows, the "parts" (attention, feed-forward …). The arrow of attention
-  // is also divided by "heads" and by "sources" (tokens). Each of the three has three arrays: "heads places" [… n 3], the x, y and length
-  // of n arrows; "heads angles" [… n]; "heads names" [… n], the heads (see `Arrow.index` in views/movement/moves.ts), -2 = no arrow.
+  // Each array has one row of numbers for each layer and token. "before" and "after": x, y and length of the token's vector before and
+  // after the layer. "turned": the angle between these vectors, in degrees. "nearest": the tokens with the most similar vectors after the
+  // layer; "nearest_angles": the angles to their vectors. "heads places": x, y and length of the arrow of each head; "heads angles": the
+  // angle between each arrow and the layer's whole change; "heads names": the head of each arrow, -1 = all other heads, -2 = no arrow.
+  // "sources …": the same numbers for source tokens in place of heads. "parts …": for attention, its bias, feed-forward and the rest.
   arrays: Record<string, NumberArray>;
 }
 
-/** What a worker sends after the trace: a `Movement` for each kind of self-attention. `numbers`: the floats of its arrays, by name. */
+/** What a web worker sends after the trace: a `Movement` for each kind of self-attention. `numbers`: the floats of its arrays, by name. */
 export interface LateMovement {
   movement: Record<string, Movement>;
   numbers: Record<string, Float32Array>;
@@ -127,10 +127,10 @@ export interface Alignment {
   rule: {
     layer: number; // the layer of cross-attention whose weights align words
     head: number | null; // null = the average of the layer's heads
-    step: "predicts" | "reads"; // a target piece is aligned by the weights of the decoder step that predicts the piece, or of the next step, which reads it
-    agreement: number | null; // the fraction of target pieces aligned with the source word whose removal lowers the piece's probability most; null = not measured
+    step: "predicts" | "reads"; // the decoder step whose weights align a target piece: "predicts" = the step that predicts the piece; "reads" = the next step, whose input is the piece
+    agreement: number | null; // the fraction of target pieces that are aligned with the right source word: the word without which the piece is least probable; null = not measured
     reliable: boolean;
-    by: "attention" | "erasure"; // "erasure" = no attention weights: the weight of a source word says how much less probable the target piece becomes without this word
+    by: "attention" | "erasure"; // "erasure" = weights without attention: the more log-probability a target piece loses without a source word, the larger its weight on this word
   };
   candidates: Candidate[];
 }
@@ -141,8 +141,8 @@ export interface Candidate {
   log_probability: number; // the natural logarithm of the probability of the whole translation, given the source
   source_words: string[];
   target_words: string[];
-  source_word_of: number[]; // for each source piece except the last one, the end of the sentence: the index of its word
-  target_word_of: number[]; // for each piece of the translation, the index of the piece's word; not for the last piece, which ends the sentence
+  source_word_of: number[]; // for each source piece, the index of its word; not for the last piece, the end-of-sentence token
+  target_word_of: number[]; // for each piece of the translation, the index of its word; not for the last piece, the end-of-sentence token
   weights: number[][]; // the weights between words, [target words, source words]
   pieces: { source: string[]; target: string[]; weights: number[][] }; // weights between pieces, [target pieces, source pieces]
 }
@@ -151,8 +151,8 @@ export interface Candidate {
 export interface WeightMap {
   number: number; // the id of this map; the page sends it with every request
   tile: number; // the number of rows, and of columns, of cells in a tile (the part of the map that one request loads)
-  // A cell of level n shows 2^n × 2^n weights. `stored` is a level. The server computes this level and all higher ones for the whole map,
-  // some rows for each request (see `computeLevels`), and stores them. It computes tiles of lower levels when they are requested.
+  // The lowest level that the server stores. (A cell of level n shows 2^n × 2^n weights.) The server computes this level and all higher
+  // levels for the whole map, some rows for each request (see `computeLevels`). It computes tiles of lower levels when they are requested.
   stored: number;
 }
 
@@ -163,7 +163,7 @@ export interface WeightMap {
  */
 export interface SecondTrace extends Pick<Trace, "model" | "kinds" | "blocks" | "numbers" | "masks">, Partial<Pick<Trace, "text" | "source" | "target">> {
   parted?: PartedHead[]; // the heads whose attention differs between the two traces, the largest difference first; left out = the page computes them
-  output?: number | null; // the largest absolute difference between the two models' outputs; null if one has none or their shapes differ
+  output?: number | null; // the largest absolute difference between the two models' outputs; null if a model has no output, or the shapes differ
 }
 
 /** A head whose attention differs between two traces: the query that differs most, and the share of its attention that `moved` to other keys. */
@@ -191,7 +191,7 @@ export interface Trace {
   target: Token[]; // the tokens that the decoder reads, also in a decoder-only model
   kinds: Record<string, Kind>; // the kinds of attention, by name: "encoder", "decoder", "cross"
   units: number; // the number that stands for a weight of 1 in layers that store weights: 10,000 (weights have four decimals), or 1 (not rounded)
-  small: { below: number; step: number }; // stored weights (integers, see `units`) below `below` are rounded to multiples of `step`
+  small: { below: number; step: number }; // stored weights (integers, see `units`) smaller than `below` are rounded to multiples of `step`
   focus: { kind: string; layer: number; head: number; query: number }; // what the page shows first
   written: Written[]; // the tokens that the model generated
   images: { block: string; height: number; width: number }[];
@@ -203,11 +203,11 @@ export interface Trace {
   map?: WeightMap; // for a long text: the layers store no weights, and the page requests them from the server
   movement?: Record<string, Movement> | null; // one for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
   blocks: Record<string, string>; // the arrays of the trace, by name; each is compressed (deflate) and written in base64
-  numbers?: Record<string, Float32Array>; // only from a worker, in place of `blocks`: the arrays of floats, by name
-  masks?: Record<string, Uint8Array>; // only from a worker, in place of `blocks`: the arrays of bits [masks queries keys] (see `Layer.mask`), by name
-  live?: boolean; // true = the reader can type texts, on which a server or a worker runs the model
-  next?: [string, number][]; // from a server or a worker: the texts and probabilities of the most probable next tokens
-  going?: Going; // from a server or a worker with a causal language model: what is needed to continue the text
+  numbers?: Record<string, Float32Array>; // only from a web worker, in place of `blocks`: the arrays of floats, by name
+  masks?: Record<string, Uint8Array>; // only from a web worker, in place of `blocks`: the arrays of bits [masks queries keys] (see `Layer.mask`), by name
+  live?: boolean; // true = the reader can type texts, on which a server or a web worker runs the model
+  next?: [string, number][]; // from a server or a web worker: the texts and probabilities of the most probable next tokens
+  going?: Going; // from a server or a web worker with a causal language model: what is needed to continue the text
 }
 
 /** What is needed to continue a text with a token that the reader chooses or the page samples. */
@@ -237,8 +237,8 @@ export interface Reading {
   text: string;
   continuation?: number[]; // for a causal language model: the ids of tokens that follow the text
   truncate?: boolean; // true = the model reads the beginning of a text that is too long; else it refuses the text
-  new_tokens?: number; // the most tokens that the model generates after the text and its continuation
-  temperature?: number; // for sampling the new tokens; 0 = always the most probable token; left out = a server uses its model's settings, a worker 0
+  new_tokens?: number; // the most tokens that the model generates, not counting `text` and `continuation`
+  temperature?: number; // for sampling the new tokens; 0 = always the most probable token; left out = a server uses its model's settings, a web worker 0
   nucleus?: number; // sample only from the most probable tokens, as many as are needed for this sum of probabilities
 }
 

@@ -16,7 +16,7 @@ export function probabilities(logits: Float32Array, temperature = 1): Float64Arr
   return exponentials.map((one) => one / sum);
 }
 
-/** Keep the most probable tokens, as few as have a sum of at least `least`, and divide their probabilities by this sum; all others become 0. */
+/** Keep the most probable tokens until the sum of their probabilities is at least `least`, and divide them by this sum; all other probabilities become 0. */
 export function nucleusOf(probabilities: Float64Array, least: number): Float64Array {
   if (least >= 1) return probabilities;
   const nucleus = new Float64Array(probabilities.length);

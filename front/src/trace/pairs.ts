@@ -3,15 +3,15 @@
 import type { Item } from "./items";
 
 /**
- * Pair the items of two texts in order, and return the pairs in both directions. As many items as possible with the same text are paired
- * (the longest common subsequence, in which case does not count). Between them, as many items of one text as of the other are paired: in
- * "a red cat" and "a dark cat", "red" with "dark".
+ * Pair the items (words or tokens) of two texts, and return the pairs in both directions. First, items with the same text in lower case
+ * are paired: the longest common subsequence. Then the items between two of these pairs are paired in order, if their number is the same
+ * in both texts: in "a red cat" and "a dark cat", "red" with "dark".
  */
 export function pairItems(items: Item[], others: Item[]): Map<Item, Item> {
   if (items === others) return new Map(items.map((item) => [item, item]));
   const [texts, otherTexts] = [items, others].map((all) => all.map((item) => item.text.toLowerCase()));
   const width = others.length + 1;
-  const common = new Uint16Array((items.length + 1) * width); // at [i, j]: how many items from i and from j on can be paired
+  const common = new Uint16Array((items.length + 1) * width); // at [i, j]: the length of the longest common subsequence of items.slice(i) and others.slice(j)
   for (let i = items.length - 1; i >= 0; i--) {
     for (let j = others.length - 1; j >= 0; j--) {
       const next = (i + 1) * width + j;
@@ -20,7 +20,7 @@ export function pairItems(items: Item[], others: Item[]): Map<Item, Item> {
   }
   const pairs = new Map<Item, Item>();
   const pair = (i: number, j: number) => pairs.set(items[i], others[j]).set(others[j], items[i]);
-  let [i, j, from, fromOther] = [0, 0, 0, 0]; // `from`, `fromOther`: where the unequal items before i and j begin
+  let [i, j, from, fromOther] = [0, 0, 0, 0]; // the items `from` to i - 1 of one text and `fromOther` to j - 1 of the other are not paired yet
   const pairUnequal = () => {
     if (i - from === j - fromOther) while (from < i) pair(from++, fromOther++);
   };

@@ -1,5 +1,5 @@
-// Roles of heads, defined as in Python's effects/roles.py. A role is about certain keys of each query: "previous" is about the
-// token before the query. A head has a role to the degree of its mean weight on these keys.
+// Roles of heads, defined as in Python's effects/roles.py. A role names certain keys of each query: "previous" names the token before
+// the query. The larger a head's mean weight on these keys, the more it has the role.
 
 import type { Token } from "./data";
 

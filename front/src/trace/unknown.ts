@@ -1,4 +1,4 @@
-// Tokens that are no readable text: unknown to the vocabulary, bytes of a letter, or parts of a Korean syllable. Python's tracing/tokens/readable_tokens.py writes them.
+// Tokens that are no readable text: unknown to the vocabulary, bytes of a letter, or parts of a Korean syllable. Python's tracing/tokens/readable_tokens.py makes these texts.
 
 import type { Token } from "./data";
 
@@ -11,7 +11,7 @@ export function unknownCharacters(tokens: Token[]): string[] {
     const unknown = text.match(/^\[UNK:(.*)\]$/s);
     if (unknown) return [...new TextEncoder().encode(unknown[1])];
     const isBytes = /^(‹[0-9A-F]{2}›)+$/.test(text);
-    return isBytes ? text.match(/[0-9A-F]{2}/g)!.map((byte) => parseInt(byte, 16)) : [0x20]; // a space stands for a known token: it separates the bytes before it from those after it
+    return isBytes ? text.match(/[0-9A-F]{2}/g)!.map((byte) => parseInt(byte, 16)) : [0x20]; // a known token becomes a space, so that the bytes before and after this token are not decoded as one character
   });
   return [...new Set(new TextDecoder().decode(Uint8Array.from(bytes)).replace(/\s/g, ""))];
 }

@@ -32,7 +32,7 @@ export function Blocks() {
   );
 }
 
-/** The distance from the bottom of the diagram to the bottom edge of a box. A box with `around` needs room for two: "add and normalise" stands above it. */
+/** The distance from the bottom of the diagram to the bottom edge of a box. Above a box with `around` stands a second box, "add and normalise". */
 const bottomOf = (parts: Part[], index: number) => 28 + parts.slice(0, index).reduce((sum, { around }) => sum + (HIGH + GAP) * (around ? 2 : 1) + (around ? 0 : 14), 0);
 
 function Stack({ parts, name, x, height }: { parts: Part[]; name: string; x: number; height: number }) {

@@ -71,7 +71,7 @@ function Written() {
   );
 }
 
-/** The most probable next tokens. If a server or a worker runs the model, a click on one of them appends it to the text. */
+/** The most probable next tokens. If a server or a web worker runs the model, a click on one of them appends it to the text. */
 function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;

@@ -116,7 +116,7 @@ function Run() {
   );
 }
 
-/** The reader's changes to the shown head, in the form in which a server or a worker takes them. */
+/** The reader's changes to the shown head, in the form in which a server or a web worker takes them. */
 function changesMade(): Change[] {
   const name = Object.keys(trace.value.kinds).length > 1 ? `${kindName.value} ${headName()}` : headName();
   if (silenced.value) return [{ kind: "silence", head: name }];

@@ -73,7 +73,7 @@ class Ask:
             object.__setattr__(self, "pooled", tuple(self.pooled))
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless `pooled` and `groups` fit the numbers of queries and keys in `grid`."""
+        """Raise ValueError unless `pooled` is from (1, 1) to (queries, keys), and `groups` is boolean [groups keys]."""
         if self.pooled is not None:
             rows, columns = self.pooled
             if not (1 <= rows <= grid.queries and 1 <= columns <= grid.keys):

@@ -19,7 +19,7 @@ import { alignedUnits, candidates, chosenUnit, keepUnit, pointAt, showRule, most
 const drawnAs = linkedChoice("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
 const THICKEST = 9; // the thickness of the line of weight 1, in pixels
-const WRITTEN = 0.005; // weights smaller than this have no number
+const WRITTEN = 0.005; // smaller weights are coloured, but not written as numbers
 
 const hue = computed(() => {
   const { layer, head } = trace.value.alignment!.rule;

@@ -61,10 +61,10 @@ export function mostAlignedWith(at: Unit): Unit | null {
   return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);
 }
 
-// The other views show the attention of the first translation. While this view shows it, too, a choice of a word here also chooses
-// the word's token there, and a choice of a token there also chooses its word here.
+// The other views show the attention of the first translation. If the alignment view shows this translation, too, a word that is chosen
+// in the alignment view is also chosen in the other views, and the other way round.
 
-/** The position of the query whose weights align target piece 0: 0 if this query predicts the piece, 1 if it reads the piece (position 0 has BOS). */
+/** The position of a target piece's query, minus the index of the piece. The query at position i predicts piece i and reads piece i - 1. */
 const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0);
 
 const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
@@ -80,7 +80,7 @@ function unitOfQuery(): Unit | null {
   return unitsOf(side).find((unit) => unit.pieces.includes(piece)) ?? null;
 }
 
-/** Choose the word or piece under the pointer (null = none) and, while the first translation is shown, its token in the other views. */
+/** Choose the word or piece under the pointer (null = none). If the first translation is shown, also choose the word's token in the other views. */
 export function pointAt(unit: Unit | null): void {
   pointed.value = unit;
   if (candidate.value !== 0 || !unit) return;
@@ -90,9 +90,9 @@ export function pointAt(unit: Unit | null): void {
 
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
-/** Keep a word or piece chosen after the pointer has left it. `again`: if it is kept already, let it go. */
-export function keepUnit(unit: Unit, again = true): void {
-  keptUnit.value = again && kept() === unit ? null : { side: unit.side, index: unit.index };
+/** Keep a unit (word or piece) chosen when the pointer leaves it. `toggle`: stop keeping a unit that is kept already. */
+export function keepUnit(unit: Unit, toggle = true): void {
+  keptUnit.value = toggle && kept() === unit ? null : { side: unit.side, index: unit.index };
   if (candidate.value !== 0 || !unit.pieces.length) return;
   if (unit.side === "target" && kind.value.queries === "source") chooseKind("cross");
   if (unit.side === kind.value.queries) [query.value, locked.value] = [positionOf(unit), keptUnit.value !== null];

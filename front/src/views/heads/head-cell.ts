@@ -1,4 +1,4 @@
-// A cell in the view of all heads
+// A cell of the view of all heads stands for one head: what the cell shows, its colour, and the effect of a click
 
 import { hueOf, LESS, MORE, strength } from "../../parts/colours";
 import { effectOf, largestEffect } from "../../state/indirect-effects";

@@ -1,4 +1,4 @@
-// Very many heads, drawn on one canvas as far as they are in view: a row for each layer, a column for each head
+// Very many heads, drawn on one canvas: a row for each layer, a column for each head; only heads in view are drawn
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";

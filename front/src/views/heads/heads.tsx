@@ -18,7 +18,7 @@ import { headsDone, summariseAll, type Summary } from "./summaries";
 type Order = "layer" | "effect" | "token" | "entropy" | "distance" | Role;
 
 const MANY = 600; // more heads than this are drawn on a canvas; the table of numbers lists at most this many heads
-const FIRST = 120; // how many heads a sorted list shows if there are more than MANY
+const FIRST = 120; // if there are more than MANY heads, a sorted list shows only this many
 
 // The largest width of a cell is HEIGHT divided by the number of layers, but at least LEAST_LARGE and at most LARGEST; all in pixels.
 const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320];

@@ -1,4 +1,4 @@
-// What the view of all heads shows of each head: a summary of its weights, and the query's largest weight; computed in slices of time
+// What the view of all heads shows of each head: a summary of its weights, and the query's largest weight; computed in slices of a few milliseconds
 
 import { effect, signal } from "@preact/signals";
 import { decoded, keyItems, keyTokens, kind, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";
@@ -14,8 +14,8 @@ const THUMBNAIL = 28; // the most rows, and columns, of the small picture of a h
 
 /** The summary of one head: a small picture of its weights, and means over its queries. */
 export interface Summary {
-  // The small picture, [rows columns]: each weight is divided by its query's largest weight, and each cell has the largest of
-  // these quotients among its weights.
+  // The small picture, [rows columns]. First, each weight is divided by its query's largest weight; then each cell gets the largest
+  // of these numbers in its part of the matrix.
   pooled: Float32Array;
   rows: number;
   columns: number;
@@ -25,7 +25,7 @@ export interface Summary {
   roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
 }
 
-export const headsDone = signal(0); // increases whenever more is known of some heads, so that views that read it are drawn again
+export const headsDone = signal(0); // rises when a summary or a largest weight of a head has been computed; views that read this signal are then drawn again
 const summaries = new Map<string, Summary>();
 export const summaryOf = (ofLayer: Layer, headIndex: number): Summary | undefined => summaries.get(nameOf(ofLayer, headIndex));
 const nameOf = (ofLayer: Layer, headIndex: number) => `${ofLayer.layer} ${headIndex}`;
@@ -101,7 +101,7 @@ effect(() => {
   return inSlices(weigh(from, others, layers), () => (headsDone.value += 1));
 });
 
-/** Store, for each head, the largest weight of the query `from` on the items `others`. `inSlices` runs this generator. */
+/** Store, for each head, the largest weight of the query `from` on the items `others`. Yield "new" after each head, and "wait" while a layer is not decoded (see `inSlices`). */
 function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
   for (const layer of layers) {
     while (!decoded.peek().has(layer)) yield "wait";

@@ -10,7 +10,7 @@ import type { Tiles } from "./tiles";
 
 const LISTED = 200; // the most cells of the map that the table below it lists as numbers
 
-/** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: the first and the last of each, as indices of visible tokens. */
+/** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: its first and last query and its first and last key, as indices of visible tokens. */
 export interface Square {
   level: number;
   queries: [number, number];

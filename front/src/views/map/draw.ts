@@ -1,4 +1,4 @@
-// Draw the weight map of a long text: its tiles (squares of cells) and, in large cells, the weights as numbers
+// Draw the weight map of a long text. A cell shows one weight or a square of weights; a large cell also has its weight as a number.
 
 import { clip, putPixels } from "../../parts/canvas";
 import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
@@ -43,7 +43,7 @@ export function drawTiles(context: CanvasRenderingContext2D, tiles: Tiles, view:
   const { queriesFrom, keysFrom } = axes(view);
   const [x, y] = [Math.max(0, view.x), Math.max(0, view.y)];
   clip(context, view.left + x, view.top + y, Math.min(right, view.width) - x, Math.min(bottom, view.height) - y);
-  context.translate(view.left, view.top); // view.x and view.y are left out here: they may be large, and the canvas would add them in float32
+  context.translate(view.left, view.top); // without view.x and view.y: they may be large, and the canvas would add them in float32
   context.fillStyle = theme("--faint");
   context.fillRect(0, 0, view.width, view.height);
   context.imageSmoothingEnabled = false;

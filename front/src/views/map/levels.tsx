@@ -8,7 +8,7 @@ import { computeLevels, mapHead, type Progress } from "./server";
 export interface Levels {
   progress: Signal<Progress | null>; // null = the server has not answered yet
   stopped: Signal<boolean>; // true = the reader or a failure has stopped the computation
-  failure: Signal<string>; // the reason of a failure; "" = no failure
+  failure: Signal<string>; // why the computation failed; "" = it has not failed
 }
 
 /** Let the server compute the coarse levels (reduced copies) of the shown head's map, until it is done, the reader stops it, or a request fails. */

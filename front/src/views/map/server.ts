@@ -29,7 +29,7 @@ export interface Progress {
   of: number;
 }
 
-/** The tiles of the head that is shown. `queries`: the number of all queries, from which the number of rows of a tile follows. */
+/** The tiles of the head that is shown. `queries`: the number of all queries; the tiles of the last queries may have fewer rows than others. */
 export function tilesOfHead(queries: number): Tiles {
   const side = trace.value.map!.tile;
   const about = { ...mapHead.value, pool: pool.value };

@@ -101,7 +101,7 @@ export class Tiles {
     }
   }
 
-  /** Note that a tile failed to load, and request it again after a pause. After its fourth failure (there are three PAUSES), give it up. */
+  /** Record that a tile failed to load, and request it again after a pause. After its fourth failure (there are three PAUSES), give it up. */
   private fail(name: string, reason: string): void {
     const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
     const end = () => ((failed.rests = false), this.askForMore());

@@ -10,7 +10,7 @@ import { movement, movementPending, movements, moves, shownMove, type Arrow, typ
 import { type NamedArrow, Picture } from "./picture";
 
 const dividedInto = linkedChoice("moved-by", "heads", "sources", "parts");
-// These arrows are grey, because any hue would be that of some head. The number of each is its argument of `grey` and its index in DASHES.
+// These arrows are grey, because every hue stands for a head. An arrow's number selects its grey, `grey(number)`, and its dashes, DASHES[number].
 const [FEED_FORWARD, OTHERS, REST, BIAS] = [0, 1, 2, 3];
 const DASHES = ["", "2 2.5", "7 3", "1 4"];
 const ATTENTION = 75; // the hue of the arrow for all of attention
@@ -79,7 +79,7 @@ function OtherKinds() {
 /** The name of what is neither attention nor feed-forward: norms and, in the decoder of an encoder-decoder, cross-attention. */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
-/** The arrows whose sum is the layer's change of the token's vector. Attention is one arrow ("parts"), or an arrow for each head or source token. */
+/** The arrows whose sum is the layer's change of the token's vector. The reader chooses whether attention is one arrow, an arrow for each head, or an arrow for each source token. */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
   void dark.value;

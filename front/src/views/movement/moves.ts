@@ -27,10 +27,10 @@ export interface Move {
   attention: Arrow;
   bias: Arrow; // what the bias of the output projection adds; the arrow `attention` includes it
   feedForward: Arrow;
-  rest: Arrow; // what is neither attention nor feed-forward: the change by norms and, in a decoder, by cross-attention
+  rest: Arrow; // the rest of the change: what layer norms and, in a decoder, cross-attention change
   heads: Arrow[];
   sources: Arrow[];
-  nearest: [number, number][]; // the tokens whose vectors have the smallest angles to the token's, and these angles in degrees
+  nearest: [number, number][]; // the tokens whose vectors have the smallest angles to this token's vector, and the angles in degrees
 }
 
 const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
@@ -70,7 +70,7 @@ export function pointAfter(layer: number, token: number): Point {
   return [x, y];
 }
 
-/** The one of `moves` that is shown: the one for the chosen layer, else for the nearest layer before it, else the first. */
+/** The move that is shown: of the chosen layer; if `moves` lacks it, of the nearest layer before it; else the first move. */
 export const shownMove = computed<Move | null>(() => {
   const all = moves.value;
   if (!all) return null;

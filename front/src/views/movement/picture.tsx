@@ -126,7 +126,7 @@ function OtherTokens({ move, plane: { toPixels, take, place }, width }: { move: 
   );
 }
 
-const TITLE = [[2, 14], 8] as const; // the point beside which the title of a drawing is written, and the distance of the title from this point
+const TITLE = [[2, 14], 8] as const; // the title of a drawing is written 8 pixels beside the point (2, 14)
 const between = ([x, y]: Point, to: Point, part: number): Point => [x + part * (to[0] - x), y + part * (to[1] - y)];
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 

@@ -11,7 +11,7 @@ import { drawPixels, strengthsOf } from "./pixels";
 
 export const LARGEST_CELL = 44;
 const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixels of images (see pixels.ts)
-const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells are at least this large
+const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells have at least this size, in pixels
 const LEAST_CIRCLE = 5;
 
 /** Draw the weights of a grid, whose text is `text`; or, if `difference`, the weights of the second of two traces minus those of the first. */

@@ -21,7 +21,7 @@ const drawnAs = linkedChoice("pattern", "heat", "circles");
 const zoomPlaces = [linkedPlace("pattern-at"), linkedPlace("second-pattern-at")];
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
-const LEGIBLE_CELL = 12; // the size of a cell, in pixels, if one side of the grid is too long to be in view as a whole; the reader drags the grid along this side
+const LEGIBLE_CELL = 12; // the size of a cell, in pixels, in a grid with a long side; only a part of this side is in view, and the reader drags the grid along it
 const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
 export function Pattern() {
@@ -100,7 +100,7 @@ export function Pattern() {
   );
 }
 
-/** The numbers of rows and columns of a grid of weights, and its lengths in pixels. `turned`: whether queries are columns; `base`: the size of a cell before the reader enlarges it. */
+/** How a grid of weights is laid out; all lengths are in pixels. `turned`: whether queries are columns; `left`, `top`: the space for labels; `base`: the size of a cell before the reader enlarges it. */
 function layOut({ queries, keys }: ShownText, width: number, turned: boolean) {
   const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [left, top] = [labelWidth(rows), labelWidth(columns)];
@@ -137,7 +137,7 @@ function readout(grid: Grid | null): string {
   return [...texts, ...difference].join(" | ");
 }
 
-/** All pairs (query, key) or, if there are many, the pairs with the largest weights; then the pairs that only the second text has. */
+/** The rows of the table: all pairs (query, key) or, if there are many, those with the largest weights. In a comparison of two texts, pairs that only the second text has come last. */
 function tableRows(grid: Grid): string[][] {
   const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
   const listed = (one: Grid) => {

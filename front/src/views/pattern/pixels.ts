@@ -9,7 +9,7 @@ import { pairedQuery } from "../../state/texts";
 import { largestWeight, type Grid } from "../../state/weights";
 import type { Item } from "../../trace/items";
 
-const SIDE = 512; // the width and height of a tile, in its own pixels
+const SIDE = 512; // the width and height of a tile (an image), in pixels of this image
 const MOST_KEPT = 80; // the most tiles in memory; each takes 1.5 MB
 
 interface Tile {

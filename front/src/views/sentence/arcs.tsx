@@ -13,7 +13,7 @@ import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
 import { arc, type Line, linesOf } from "./routes";
 
-const MOST_LABELS = 5; // at most so many weights are written as numbers under their tokens
+const MOST_LABELS = 5; // the most weights that are written under their tokens
 const SIZES = [22, 20, 18, 16]; // smaller sizes of letters, in pixels, for a text that would take two lines
 const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
@@ -34,7 +34,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   useLayoutEffect(() => {
     fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines.length <= (twoTexts.value ? 2 : 1));
     setBoxes(measure(text.current!, queries, keys));
-  }, [width, queries, keys, wholeWords.value, room]); // the words lie lower if there is more room above them
+  }, [width, queries, keys, wholeWords.value, room]); // `room` is a dependency because more room above the words moves them down
   const first = drawn[0].row;
   const most = drawn[0].most;
   const model = drawn.find(({ dashed }) => dashed)?.row;
@@ -140,7 +140,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
 
 /** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
 function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
-  void progress.value; // the arcs are drawn once all rows of the grid are computed
+  void progress.value; // because this signal is read, the arcs are drawn again when more weights are computed
   if (!grid || !isComplete(grid)) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
   for (const from of queries) {

@@ -8,7 +8,7 @@ import { rowOf, shownGrid, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
 import { words } from "../../words";
 
-export const FAINTEST_LINE = 0.02; // if no query is chosen and all tokens' weights are drawn, smaller weights have no line
+export const FAINTEST_LINE = 0.02; // the smallest weight that is drawn if no query is chosen
 
 /** "over" = the arcs of several heads in one drawing; "beside" = a drawing for each head. */
 export const headsDrawn = linkedChoice("heads-drawn", "over", "beside");

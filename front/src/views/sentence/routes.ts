@@ -1,10 +1,10 @@
-// The paths of arcs between words. An arc to another line of the text passes the lines between through the gaps between words.
+// The paths of arcs between words. An arc crosses a line of text in a gap between two words, or goes around the line.
 
 import type { Box } from "../../parts/boxes";
 
-const LABEL_HEIGHT = 18; // the height of a weight that is written under a word, in pixels; so are all lengths
+const LABEL_HEIGHT = 18; // the height of a weight that is written under a word; all lengths are in pixels
 const LEAST_GAP = 5; // arcs pass only through gaps of at least this width, and so not between the pieces of a word
-const OUTSIDE = 7; // how far from the first or last word of a line an arc passes outside
+const OUTSIDE = 7; // an arc that goes around a line keeps this distance from its first or last word
 
 /** A line of words: where it lies, and where arcs can pass it: the middles of the gaps between its words, and its two ends. */
 export interface Line {
@@ -37,7 +37,7 @@ export function arc(start: Box, end: Box, lines: Line[], room: number): string {
   if (Math.abs(start.top - end.top) < 4) {
     const across = Math.abs(start.middle - end.middle);
     const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
-    const aside = across < 1 ? 20 : 0; // an arc from a word to itself is a loop
+    const aside = across < 1 ? 20 : 0; // makes an arc from a word to itself a loop
     return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
   }
   const [first, last] = [start, end].map((box) => lines.findIndex(({ top }) => Math.abs(top - box.top) < 4));

@@ -65,7 +65,7 @@ function tableRows(all: DrawnHead[]): string[][] {
   ]);
 }
 
-/** A sentence about the query's strongest key; or, if the text lacks the word that the reader chose in the other text (`chosen`), a sentence that says so. */
+/** A sentence about the query's strongest key. `chosen`: the query that the reader chose in the other text; if this text lacks it, the sentence says so. */
 function caption({ row, text: { query: from, all } }: DrawnHead, chosen?: string): string {
   if (!from) return chosen ? words().notInText(chosen) : "";
   if (!row) return "";
@@ -107,7 +107,7 @@ function ComparedHeads() {
   );
 }
 
-/** How many tokens are neither unknown nor a part of a letter (`known`), of how many (`all`, without special tokens). Null if at least half are known. */
+/** The numbers of readable tokens (`known`) and of all tokens (`all`), both without special tokens. Null if at least half are readable. */
 function knownTokens(): { known: number; all: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);

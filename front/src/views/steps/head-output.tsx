@@ -21,7 +21,7 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
   return say.sayHeadOutput(headName(), name, width) + (weightsChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
 }
 
-/** Two tables: the lengths of the vectors that the heads add, and the first dimensions of what is summed up to the output. */
+/** Two tables: the lengths of the vectors that the heads add, and the vectors whose sum is the output (their first dimensions). */
 export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);

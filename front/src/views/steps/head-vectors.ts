@@ -12,7 +12,7 @@ export interface HeadOutputs {
   added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null; // the bias of the output projection, which is added to the sum of the heads; null = there is none
   sum: Float64Array; // the sum of all heads' vectors and the bias
-  given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a worker ran the model
+  given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a web worker ran the model
   lengths: number[]; // for each head, the length, over all dimensions, of the vector that it adds; the reader's changes (cut edges, temperature) do not count
 }
 
@@ -43,7 +43,7 @@ export function projectionAt(layer: Decoded, head: number, row: number, column: 
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
 }
 
-/** The length of value · W_O for one key in one head. The vector that the key adds to a query has weight times this length. */
+/** The length of value · W_O for one key in one head. Times the weight, it is the length of the vector that the key adds to a query. */
 export function valueLength(layer: Decoded, head: number, key: number): number {
   const lengths = layer.output!.arrays.value_lengths;
   return lengths ? rowAt(lengths, head)[key] : projectedLength(layer, head, vectorOf(layer, "value", head, key));

@@ -12,7 +12,7 @@ import {
 } from "./stages";
 import { productText } from "./vectors";
 
-const LISTED = 24; // the most keys with a row of their own, besides keys that are cut; all other keys are summed up in one row
+const LISTED = 24; // the most keys with a row of their own, besides keys that the reader chose or cut; all other keys are summed up in one row
 const EDGE = 2; // the space, in pixels, that stays visible at the right of the shown stage's column
 
 interface StageColumn {
@@ -65,7 +65,7 @@ function columnsOf(now: ShownSteps): StageColumn[] {
   ];
 }
 
-/** The table, filled in up to the stage `at`: a row for each of the strongest keys and each cut key, one for all others, one for the sink. */
+/** A table with a row for each of the strongest keys and of the keys that the reader chose or cut, one row for all other keys, and one for the sink (a score without a key). Columns of stages after `at` are empty. */
 export function StageTable({ now, at }: { now: ShownSteps; at: number }) {
   const say = words();
   const box = useRef<HTMLDivElement>(null);

@@ -1,4 +1,4 @@
-// The stages of the attention of one query: the numbers of each, which stages can be shown, and which one is
+// The stages of the attention of one query: the numbers of each, which stages can be shown, and which stage is shown
 
 import { computed } from "@preact/signals";
 import { course } from "../../state/course";

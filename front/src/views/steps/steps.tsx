@@ -83,7 +83,7 @@ export function StepByStep() {
   );
 }
 
-/** The sentence that explains the stage with index `at`. */
+/** The sentence that explains the stage NAMES[at]. */
 function sentenceOf(now: ShownSteps, at: number): string {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;

@@ -47,7 +47,7 @@ export function outputOf(layer: Decoded, query: number): Sum[] {
 const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: number): Sum =>
   productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
 
-/** The dot product of a row and a column, plus the bias, with its sum as text. `column` returns the column's number at an index. */
+/** The dot product of a row and a column, plus the bias: its value, and its terms as text. `column` returns the column's number at an index. */
 export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
   const number = row.reduce((total, one, i) => total + one * column(i), bias ?? 0);
   const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`);

@@ -34,7 +34,7 @@ Name = Literal["fused", "math", "tiled", "flex", "reference"]
 Context = Float[Tensor, "batch heads queries d_value"]
 
 MIN_WEIGHTS, MIN_WEIGHTS_OF_HEAD = 2**15, 1_100
-"""The fewest weights of a call, and of one head, for which regard's C kernel may be faster than PyTorch's kernel."""
+"""With fewer weights in all heads together, or in one head, PyTorch's kernel is faster than regard's C kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return context, statistics (None without an engine), and whether the context must pass `may_be_wrong`."""
+        """Return the context, the statistics if an engine computes them, and whether to call `may_be_wrong`."""
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
@@ -177,11 +177,11 @@ def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
 
 
 def favours_cpu_kernel(call: Call) -> bool:
-    """Return whether regard's C kernel is faster than PyTorch's fused kernel, which must support the call.
+    """Return whether regard's C kernel computes a call faster than PyTorch's fused kernel (which supports the call).
 
     With AVX2 or AVX-512, the C kernel is faster in float32. In half precision, PyTorch's kernel may use matrix
     instructions that the C kernel lacks. The C kernel is then faster only if the mask or bias differs between queries:
-    PyTorch's kernel also computes the scores of masked keys, and takes a mask as a whole matrix (except `Causal()`).
+    PyTorch's kernel also computes the scores of masked keys, and needs every mask but `Causal()` as a matrix.
     """
     grid, formula = call.grid, call.formula
     assert formula is not None

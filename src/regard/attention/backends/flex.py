@@ -104,6 +104,6 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 def blocks_to_compute(
     wanted: Bool[Tensor, "batch heads query_blocks key_blocks"],
 ) -> tuple[Int[Tensor, "batch heads query_blocks"], Int[Tensor, "batch heads query_blocks key_blocks"]]:
-    """For each query block, return the number of `wanted` key blocks, and all indices of key blocks, wanted first."""
+    """Count the `wanted` key blocks of each query block, and sort the indices of its key blocks: wanted ones first."""
     order = wanted.int().argsort(dim=-1, descending=True, stable=True)
     return wanted.sum(dim=-1, dtype=torch.int32), order.int()
