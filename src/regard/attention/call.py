@@ -174,7 +174,7 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return a scalar of the weights' data type and device; its `new_zeros` makes tensors of the same kind."""
+        """Return a scalar with the data type and device of the weights; its value is not used."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ def checkpointed(
 
 
 def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Return `checkpoint(function, …)`; an error is raised only after `checkpoint` has removed its hooks."""
+    """Return `checkpoint(function, …)`; raise an error of the function after `checkpoint` has removed its hooks."""
     errors: list[BaseException] = []
     is_first = True
 
@@ -97,16 +97,15 @@ def in_forward_mode() -> bool:
 
 
 def is_recorded() -> bool:
-    """Return whether torch.jit.trace or make_fx records operations; numbers that Python reads then become constants."""
+    """Return whether torch.jit.trace or make_fx records a program, in which numbers read by Python are constants."""
     return torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None
 
 
 def are_plain(tensors: Iterable[Tensor]) -> bool:
     """Return whether C code may read the numbers of these tensors from memory.
 
-    False under torch.compile and torch.func, while operations are recorded (see `is_recorded`), for tensor subclasses
-    that redefine operations, and for a tensor with the negative bit (the imaginary part of a conjugate), whose numbers
-    have the opposite sign in memory.
+    False under torch.compile, torch.func, forward-mode differentiation, torch.jit.trace and make_fx. Also False if a
+    tensor is of a subclass that redefines operations, or has numbers of the opposite sign in memory (`Tensor.is_neg`).
     """
     # in_torch_func() is written out here for speed: every call of attend runs this
     if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:

@@ -25,8 +25,8 @@ from regard.attention.stages import tensors_in
 SMALLEST_SCALE = 1e-29
 """If scale / temperature is below this, a key whose dot product overflows to -∞ may wrongly get weight 0.
 
-A dot product that overflows to -∞ is at least 10³¹ below every finite float32. If scale / temperature is not below
-this, the key's score is at least 100 below every finite score: its weight is at most e⁻¹⁰⁰ of the largest, in effect 0.
+A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At this scale, the key's score is at
+least 100 below every finite score, so weight 0 is right: the exact weight is at most e⁻¹⁰⁰ of the largest.
 """
 
 LARGEST_SAFE_SCORE = 1e31
@@ -34,9 +34,9 @@ LARGEST_SAFE_SCORE = 1e31
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether a tensor may contain NaN, because its sum is NaN; False if its numbers cannot be read.
+    """Return whether the sum of a tensor is NaN, as it is if the tensor contains NaN; False if it cannot be read.
 
-    The sum is NaN for infinities of both signs, too, and if partial sums overflow in both directions.
+    The sum is also NaN if there are infinities of both signs, or if partial sums overflow in both directions.
     """
     return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
 
@@ -67,9 +67,9 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     The result is True in these cases:
 
     - The context contains NaN, which may come from a masked key, or from scores that overflow.
-    - Scores may overflow (`may_overflow`), and one of three things holds: the context contains infinity; a context
-      vector begins with 0; or the overflow can leave no trace (`hides_overflow`). (If all scores of a query overflow
-      to -∞, a fused kernel returns a context of zeros. Only the first number of each vector is tested, to save time.)
+    - Scores may overflow (`may_overflow`), and the context contains infinity or a vector that begins with 0. If all
+      scores of a query overflow to -∞, a fused kernel returns a vector of zeros; testing one number saves time.
+    - Scores may overflow, and the context would not show it (`hides_overflow`).
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
     """
@@ -125,7 +125,8 @@ def norm_of_finite(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if it is in float64 already, or if NaN or infinity is in the input and nothing overflows.
+    Return the call itself if it is in float64 already, or if nothing overflows and the input contains NaN or infinity,
+    which float64 would not remove.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):

@@ -140,7 +140,7 @@ class Pattern(ThroughDense):
     def to(self, *target: Any, **options: Any) -> "Pattern | Tensor":
         """Return the pattern on another device; with a data type, return all weights as a tensor of this type.
 
-        The arguments are those of `torch.Tensor.to`. accelerate moves the outputs of offloaded models with it.
+        The arguments are those of `torch.Tensor.to`. The package accelerate calls `to` for outputs of offloaded models.
         """
         device, dtype, *_ = torch._C._nn._parse_to(*target, **options)
         if device is None or dtype is not None:
@@ -254,7 +254,7 @@ class Pattern(ThroughDense):
         Of equal weights, the weight on the lowest key index comes first. If a query may attend to fewer than `n` keys,
         the remaining entries have key index -1 and weight 0.
         """
-        # `Ask` raises an error if n is invalid. The stored keys below are returned without a check.
+        # made before the stored keys are returned, because `Ask` raises an error if n is invalid
         ask = replace(NOTHING, top=n)
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)
@@ -288,7 +288,7 @@ class Pattern(ThroughDense):
         """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
 
         Raises:
-            ValueError, TypeError: as `Ask` and `answer`.
+            ValueError, TypeError: the errors of `Ask` and of `answer`.
 
         >>> import torch
         >>> from regard import attend, Causal

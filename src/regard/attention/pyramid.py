@@ -37,7 +37,7 @@ KEYS_AT_ONCE = 2**14
 """The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
-"""The most weights of a map that are computed at one time; a single row of the map may have more."""
+"""The most weights that are computed at one time to read a map; a single row of the map may take more."""
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
@@ -47,7 +47,7 @@ Cells = Float[Tensor, "rows columns"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The attention weights of some queries on a range of keys: of one head, or their sums over several heads.
+    """The attention weights of some queries on a range of keys, in one head or summed over several heads.
 
     Attributes:
         keep: True where the query may attend to the key in at least one of the heads; None = True everywhere.
@@ -75,8 +75,9 @@ class HeadWeights:
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys to which they may attend, divided into ranges of keys.
 
-        For a softmax, each `Part` has at most KEYS_AT_ONCE keys and starts at a multiple of 32, and the log-sum-exp of
-        each query is stored. For temperature 0 and for any other normaliser, there is one `Part` with all keys.
+        For a softmax, each `Part` has at most KEYS_AT_ONCE keys and begins at an edge of the squares of 32 × 32
+        weights, and `self.log_sums` gets the log-sum-exp of each query. For temperature 0 and for any other normaliser,
+        there is one `Part` with all keys.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -100,7 +101,7 @@ class HeadWeights:
         return Part(keys, (scores - self.log_sums[queries.start : queries.stop]).exp_(), keep)
 
     def masked_scores(self, queries: range, keys: range) -> tuple[Weights, BoolMask]:
-        """Return the scores divided by the temperature, -∞ where masked, and the mask."""
+        """Return the scores divided by the temperature (-∞ for masked keys), and the boolean mask."""
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
         scores, keep = scores_of(self.call, tile)[0, 0], self.keep(tile)
@@ -113,7 +114,7 @@ class HeadWeights:
         return None if keep is None or bool(keep.all()) else keep.expand(tile.shape)[0, 0]
 
     def log_sums_of(self, queries: range, scores: list[Float[Tensor, "queries _"]]) -> Float[Tensor, "queries 1"]:
-        """Return the log-sum-exp of each query's masked scores and of the head's sink (see `Softmax`).
+        """Return the log-sum-exp of each query's masked scores and of the head's sink, a score that has no key.
 
         For a query that may attend to no key, the result is 0, so that its weights exp(-∞ - 0) are 0.
         """
@@ -192,7 +193,7 @@ class Pyramid:
         self.row_is_stored[row] = True
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each 2^level × 2^level square, for the mean over the heads."""
+        """Return the sum and the largest weight of each 2^level × 2^level square; weights are means over the heads."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pool_squares(weights, part.keep, 1 << level)
 
@@ -245,7 +246,7 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, shown_queries: range) -> Part:
-        """Return only the queries and keys that the maps show; the result's `keys` are indices into `self.shown[1]`."""
+        """Return a part without the queries and keys that the map leaves out; its `keys` count only the map's keys."""
         if self.shown is None:
             return part
         rows, columns = self.shown
@@ -257,9 +258,9 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, shown_queries: range, parts: list[Part]) -> Part:
-        """Return one part with the queries and keys that the maps show, from parts with consecutive ranges of keys.
+        """Join parts with consecutive ranges of keys, without the queries and keys that the map leaves out.
 
-        Keys with weight 0 are put before the first key, so that the first square (32 × 32 weights) is complete.
+        Weights of 0 are put before the first key, so that the first square of 32 × 32 weights is complete.
         """
         selected = [self.shown_part(part, shown_queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -273,19 +274,19 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Return the positions from the first to the last of `tokens`, given as indices into `self.shown[axis - 2]`."""
+        """Convert a range of the map's queries (axis 2) or keys (axis 3) to the range of their positions in a text."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the queries in some rows (axis 2), or the keys in some columns (axis 3), of 2^level tokens each."""
+        """Return the queries in some rows (axis 2), or the keys in some columns (axis 3), of the map of a level."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many queries each row has (axis 2), or how many keys each column has (axis 3): at most 2^level."""
+        """Return how many queries each row of a level's map has (axis 2), or how many keys each column has (axis 3)."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 

@@ -71,7 +71,7 @@ def tensors_in(*parts: object) -> list[Tensor]:
 
 
 def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
-    """Return the objects of a type (nn.Module or nn.Parameter) in a score or normaliser, but not inside its modules."""
+    """Return the modules or parameters (`kind`) in the fields of a score or normaliser; modules are not searched."""
     if isinstance(part, kind):
         return (part,)
     if isinstance(part, nn.Module):
@@ -99,7 +99,7 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
 
 
 def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
-    """Return copies of scores and normalisers with the given parameters, ordered as in `field_parameters(*parts)`."""
+    """Return copies of scores and normalisers in which `parameters` replace, in order, those of `field_parameters`."""
     if parameters is None:
         return parts
     remaining = iter(parameters)

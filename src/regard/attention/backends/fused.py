@@ -5,9 +5,8 @@ block of queries, with only the keys that these queries may attend to. The cost 
 proportional to window × length. A program exported for any length cannot loop over blocks, so its masks and biases are
 built as a whole.
 
-On a CPU, PyTorch computes calls with dropout, and calls whose bias needs gradients, by a kernel that stores the
-weights; and no fused kernel supports forward-mode derivatives. The `math` backend computes such calls if they have few
-weights.
+PyTorch has no fused kernel for forward-mode derivatives. On a CPU, it also has none for dropout, and none for gradients
+of the bias. In these cases the `math` backend, which stores the weights, is used if there are few weights.
 """
 
 from collections.abc import Callable
@@ -91,7 +90,7 @@ def fused_context(call: Call, dropout: float) -> Context:
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, None, scale, dropout)
     elif bias is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
-        # not for scale 0: PyTorch sets masked products to -∞ before it multiplies by the scale, and -∞ · 0 is NaN
+        # scale 0 is excluded: PyTorch sets masked products to -∞ before it multiplies by the scale, and -∞ · 0 is NaN
         context = kernel(query, key, value, None, scale, dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
@@ -117,9 +116,9 @@ def math_context(call: Call, dropout: float) -> Context:
 
 
 def needs_float32(call: Call) -> bool:
-    """Return whether `in_float32` must compute a call: one with projected queries and keys, or with a divided bias.
+    """Return whether `in_float32` must compute the context of a call.
 
-    In half precision, projected vectors would be rounded, and so would a bias divided by the temperature.
+    Half precision would round projected queries and keys, and a bias that is divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -177,8 +176,8 @@ def rebuilds_in_backward(
 ) -> bool:
     """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Together they could be as large as the weights. Masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no
-    bias, because recomputing masks would also run the attention kernel again.
+    Together they could be as large as the weights. But a backward pass that recomputes them also runs the attention
+    kernel again. So masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no bias.
     """
     if mask is None or bias is not None:
         return True
@@ -240,7 +239,7 @@ def kernel(
         causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
-    # Not in an exported program, which must work for any number of keys.
+    # An exported program does not test this, because it must work for any number of keys.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     # PyTorch would store the whole matrix of weights if the numbers of a vector were not adjacent in memory.

@@ -77,7 +77,7 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
             raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
         return indices
     if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
-        # torch converts an empty list to a float tensor; the list is accepted all the same
+        # an empty list is allowed, although torch converts it to a tensor of floats
         counted = [counted_from_start(position, axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
     raise TypeError(f"{index_label(entry)} is not a {axis} index; a pattern takes ints, slices and lists of positions.")

@@ -27,7 +27,7 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 def check_lengths_not_negative(mask_name: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
     if not may_read(lengths):
         return
-    # flattened: lengths with more than one axis raise ValueError only later, in `RangeMask.check`
+    # flattened, because lengths of more than one axis raise an error only later, in `RangeMask.check`
     for item, length in enumerate(lengths.flatten().tolist()):
         if length < 0:
             raise ValueError(

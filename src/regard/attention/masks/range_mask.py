@@ -90,9 +90,9 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return the key ranges (start, stop) of the first and the last query, for the shortest and the longest length.
+        """Return key ranges (start, stop): of the first and the last query, with the smallest and the largest length.
 
-        `limits` is monotonic in position and length, so every other query's start and stop lie between those returned.
+        All other starts and stops lie between these, because `limits` is monotonic in position and length.
         """
         first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)

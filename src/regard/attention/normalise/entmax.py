@@ -76,7 +76,7 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (weights,), (gradient,) = ctx.saved_tensors, gradients
         has_weight = weights > 0
-        # the derivative of a weight by its score, while the threshold is held fixed
+        # the derivative of each weight with respect to its score, with a fixed threshold
         slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
         mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
         return slope * (gradient - mean), None
@@ -118,8 +118,8 @@ def by_bisection(scores: Rows, alpha: float) -> Rows:
         # log1p(-1) = -∞ gives weight 0.
         return (((below - threshold) * gain).clamp_min(-1.0).log1p() / gain).exp()
 
-    # At threshold 0 the largest weight is 1, so the sum is at least 1. At threshold `highest` no weight is larger than
-    # 1 / keys, so the sum is at most 1.
+    # The threshold is between 0 and `highest`: at 0 the largest weight is 1, so the weights sum to at least 1; at
+    # `highest` no weight is larger than 1 / keys, so they sum to at most 1.
     highest = (1 - scores.shape[-1] ** -gain) / gain
     low = torch.zeros_like(below[..., :1])
     high = low + highest

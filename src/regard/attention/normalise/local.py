@@ -3,7 +3,8 @@
     centre  = length · sigmoid(v · tanh(W query))                                        PredictedCentre
     weights = softmax(scores) · exp(-(key's position - centre)² / (2 (reach / 2)²))      Local
 
-For local attention around the query's own position (local-m in the paper), use the mask `Window`.
+Keys farther than `reach` from the centre have weight 0. For local attention around the query's own position (local-m in
+the paper), use the mask `Window`.
 """
 
 import math

@@ -12,7 +12,7 @@ from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
 LARGEST_SQUARE = 1e9
-"""If scale · ‖vector‖² is below this for all queries and keys, scores by dot products have errors below 10⁻⁶."""
+"""If scale · ‖vector‖² is below this for all queries and keys, `squares_by_products` has errors below 10⁻⁶."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -116,10 +116,10 @@ class LocationAware(nn.Module, Preparable):
         Args:
             query: the queries, multiplied by `query_weight`.
             key: the keys, multiplied by `key_weight`.
-            previous: for each query, the weights of the previous step on all keys, including keys outside of the tile.
+            previous: for each query, its attention weights on all keys in the previous decoding step.
         """
         features = entries_at(location_features(previous, self.filters.to(query)), 3, tile.keys)
-        # the part of the hidden layer that depends on the attention weights of the previous step
+        # the part of the hidden layer that depends on the attention weights of the previous decoding step
         location = features @ self.place_weight.to(query).mT
         hidden = torch.tanh(query[:, :, :, None] + key[:, :, None] + location + self.bias.to(query))
         return hidden @ self.vector.to(query)

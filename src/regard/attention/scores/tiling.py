@@ -1,7 +1,7 @@
 """Scores with a hidden layer of queries × keys × d_hidden numbers, which is computed block by block (in tiles).
 
-The hidden layer is never stored as a whole, and the backward pass recomputes each tile. For a single query, as in a
-decoding step, the hidden layer is no larger than the projected keys, so one tile has all keys.
+The hidden layer is never stored as a whole, and the backward pass recomputes each tile. A single query, as in a
+decoding step, needs no tiles: its hidden layer is no larger than the keys, keys × d_hidden numbers.
 """
 
 import math
@@ -31,8 +31,8 @@ def in_tiles(
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
-    # Tiles are square: each tile adds to the gradients of its queries and keys, and among tiles with the same number of
-    # scores, a square has the fewest queries and keys.
+    # Tiles are square: of all tiles with equally many scores, a square has the fewest queries and keys, so that the
+    # backward pass adds the fewest numbers to their gradients.
     side = max(1, math.isqrt(scores_at_once))
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
     rows = [torch.cat([checkpointed(scores_of, q, k, *parameters) for k in keys], dim=3) for q in queries]

@@ -65,7 +65,7 @@ def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def find_engine(call: Call) -> Engine | None:
-    """Return the engine to use for a call with plain tensors (see `are_plain`); None if no engine supports the call."""
+    """Return the engine (C or Triton kernels) that supports a call, or None. `are_plain(call.tensors)` must be True."""
     for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine

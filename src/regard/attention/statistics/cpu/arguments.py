@@ -20,13 +20,12 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 
 
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
-    """Return the arguments of the C kernel, except those that `engine.compute` and `write_vectors` set later.
+    """Return the arguments of the C kernel, except those that `engine.compute` sets later, such as the vectors.
+
+    Unless torch operations compute the scores (`write_scores`), the kernel computes them from fields of the result:
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
-        scores / temperature = scale · query · key + bias_factor · bias                     without softcap
-
-    In these formulas, scale, softcap and bias_factor are fields of the result; a softcap below 0 means no softcap. The
-    kernel uses none of the three if torch operations compute the scores (see `torch_writer`).
+        scores / temperature = scale · query · key + bias_factor · bias                     if softcap < 0
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
@@ -103,12 +102,12 @@ def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
 
 
 def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
-    """Return the C struct of a bias matrix [queries keys] whose rows are overlapping parts of `table`.
+    """Return the C struct of the bias matrix [queries keys]. Its rows are parts of `table` and overlap in memory.
 
-    The row of query i starts one number before the row of query i - 1.
+    Row i begins at table[head, queries - 1 - i].
 
     Args:
-        table: the bias at each distance between query and key, from `distance_table`.
+        table: the bias at each distance, in ascending order of key position - query position.
     """
     return Vectors(table.data_ptr() + table.itemsize * (queries - 1), 0, strides(table)[0], -1)
 

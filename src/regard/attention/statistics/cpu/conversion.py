@@ -20,9 +20,9 @@ CONVERTED_AT_ONCE = 2**22
 """The most numbers converted at a time: 16 MiB of float32. A key head with more numbers is converted alone."""
 
 MIN_QUERIES = 2 * BLOCK_QUERIES
-"""Heads are copied to make their tokens adjacent in memory only if a head has at least this many queries.
+"""The smallest number of queries for which heads are copied, to make their tokens adjacent in memory.
 
-The C kernel reads keys and values once for each block of queries; copying them takes as long as one more block.
+The C kernel reads all keys and values once for each block of queries. A copy takes as long as one such reading.
 """
 
 
@@ -40,10 +40,10 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield queries, keys and values as the C kernel reads them: all heads at once if no copy is needed, else a few.
+    """Yield queries, keys and values as the C kernel reads them, a few heads at a time; without copies, all at once.
 
     Args:
-        bounds: `Plan.bounds`.
+        bounds: the blocks that the kernel computes (see `Plan.bounds`).
         contexts: whether the kernel also computes the context, for which it needs the values.
     """
     query, key = call.query, call.key
@@ -60,11 +60,11 @@ def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool)
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
     start = 0
-    places = [(batch, head // group // heads_at_once) for batch, head in bounds[:, :2].tolist()]
-    # of_group: the blocks of key heads n · heads_at_once to (n + 1) · heads_at_once - 1 in one batch item
-    for (batch, n), of_group in groupby(places):
-        stop = start + len(list(of_group))
-        key_heads = slice(n * heads_at_once, (n + 1) * heads_at_once)
+    # for each block: its batch item, and the number of its chunk (`heads_at_once` consecutive key heads)
+    chunk_of_block = [(batch, head // group // heads_at_once) for batch, head in bounds[:, :2].tolist()]
+    for (batch, chunk), blocks_of_chunk in groupby(chunk_of_block):
+        stop = start + len(list(blocks_of_chunk))
+        key_heads = slice(chunk * heads_at_once, (chunk + 1) * heads_at_once)
         heads = slice(key_heads.start * group, key_heads.stop * group)
         yield ConvertedHeads(
             slice(start, stop),
@@ -84,7 +84,7 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
 
 
 def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjacent: bool) -> bool:
-    """Return whether the C kernel can read vectors without a copy; `adjacent`: require that tokens are adjacent."""
+    """Return whether the C kernel can read vectors without a copy; `adjacent`: tokens must be adjacent in memory."""
     has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
     return vectors.dtype == torch.float32 and has_strides
 
@@ -92,7 +92,7 @@ def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjac
 def readable_vectors(
     vectors: Float[Tensor, "_batch heads tokens d"], adjacent: bool
 ) -> Float[Tensor, "_batch heads tokens d"]:
-    """Return the vectors themselves if they have a readable layout, else a contiguous float32 copy."""
+    """Return the vectors themselves if the C kernel can read them, else a contiguous float32 copy."""
     if has_readable_layout(vectors, adjacent):
         return vectors
     return vectors.new_empty(vectors.shape, dtype=torch.float32).copy_(vectors)

@@ -44,9 +44,9 @@ Each thread gets at least one block, so large blocks may exceed this number.
 """
 
 PANEL = 64
-"""The largest number of columns of a matrix that the C kernel multiplies at once (PANEL in matrix.h).
+"""The C kernel multiplies at most this many columns of a matrix at a time (PANEL in matrix.h).
 
-The kernel may read up to this many numbers past the end of a tensor.
+It may therefore read up to this many numbers past the end of a tensor.
 """
 
 
@@ -73,7 +73,7 @@ def read(
 def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
-    """Run the C kernel for a call, without gradients; `share` selects the rows of `Plan.bounds`, None = all."""
+    """Run the C kernel for a call, without gradients; `share` selects some of the blocks of the plan, None = all."""
     if torch.is_inference_mode_enabled():  # autograd could not use tensors that are created in inference mode
         with torch.inference_mode(False), torch.no_grad():
             return compute(call, ask, contexts=contexts, report=report, share=share)
@@ -87,8 +87,8 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for converted in converted_heads(call, plan.bounds, contexts):
         write_vectors(arguments, converted, results)
-        # One thread needs scratch memory for the scores and sums of a block, its rows of a map_rows × map_columns map,
-        # PANEL columns of a matrix, and PANEL more floats, because the kernel may read past the end.
+        # The scratch memory of a thread holds the scores and sums of a block, the rows of the pooled map that its
+        # queries belong to, and PANEL columns of a matrix; then PANEL floats, as the kernel may read past the end.
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
@@ -110,10 +110,10 @@ def compute(
 def written_blocks(
     call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
-    """Compute the scores (or the masks) of some blocks at a time by `write`, and yield the bounds of these blocks.
+    """Compute the scores (or the masks) of a few blocks by `write`, yield their bounds, and go on with the next blocks.
 
-    The kernel reads the scores from `arguments.scores`, or the masks from `arguments.computed_masks`. The iterator
-    overwrites them when it computes the next blocks.
+    The scores are in `arguments.scores`, the masks in `arguments.computed_masks`. The kernel must read them before the
+    next step of the iterator, which overwrites them.
     """
     bounds = plan.bounds[converted.block_numbers].clone()
     dtype = torch.bool if write is write_mask else torch.float32

@@ -26,9 +26,9 @@ SCORES_IN_CACHE = 2**18
 """How many scores fit into the cache of a processor core; a block with more scores is computed in ranges of keys."""
 
 KEYS_AT_ONCE = 2**13
-"""The largest number of keys in one range of keys of a block; the weights of a range are summed in float32.
+"""The largest number of keys in one range of keys of a block; the weights of a range are added up in float32.
 
-One float32 sum over half a million keys would lose three digits; 64 sums of 8,192 keys each lose one.
+A float32 sum of half a million weights would lose three decimal digits; a sum of 8,192 weights loses only one.
 """
 
 MAX_BLOCK_SCORES = 2**24
@@ -47,7 +47,6 @@ class HeadBlock:
 
     @classmethod
     def of(cls, bounds: Int[Tensor, " 8"]) -> "HeadBlock":
-        """Return the block that a row of `Plan.bounds` describes."""
         batch, head, query, n_queries, key, n_keys, width, _ = bounds.tolist()
         return cls(batch, head, range(query, query + n_queries), range(key, key + n_keys), width)
 
@@ -56,7 +55,7 @@ class HeadBlock:
         return len(self.queries) * len(self.keys)
 
     def parts(self) -> list["HeadBlock"]:
-        """Return blocks with the same queries, and `width` consecutive keys each, that together make up this block."""
+        """Divide the keys of this block into parts of `width` keys, and return the block of each part."""
         parts = spans(len(self.keys), max(1, self.width))
         return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
 
@@ -88,11 +87,11 @@ class KeyLimits:
         return cls(starts, stops, (by_batch, by_head))
 
     def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
-        """Return the first key of each group of `n_queries` consecutive queries, and the key after its last.
+        """Return the first key that each group of `n_queries` consecutive queries may attend to, and the last key + 1.
 
-        If no query of the group may attend to any key, the second is 0. `n_keys` is the number of all keys.
+        The last key + 1 is 0 for a group that may attend to no key. `n_keys` is the number of all keys.
         """
-        # The start of a query that may attend to no key becomes n_keys, so that it does not lower the minimum below.
+        # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group.
         starts = torch.where(self.starts < self.stops, self.starts, n_keys)
         padding = 0, -starts.shape[-1] % n_queries
         groups = *starts.shape[:-1], -(-starts.shape[-1] // n_queries), n_queries
@@ -113,7 +112,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Return the plan, cached if the mask has no tensors, since the layers of a model often have the same plan."""
+        """Divide a call into blocks; cached if the mask has no tensors, since layers of a model often share a plan."""
         # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
@@ -121,7 +120,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return the plan. The last two arguments are unused; they let `lru_cache` notice a change of the constants."""
+        """The last two arguments are only keys of the cache: a test that changes these constants gets a new plan."""
         limits = KeyLimits.of(grid, mask)
         return Plan.of_bounds(limits, bounds_of(grid, mask, limits))
 
@@ -139,9 +138,9 @@ class Plan:
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask of regard, and each mask that it combines, contains only numbers and no tensors.
+    """Return whether a mask can be a key of a cache: its fields, and those of masks that it combines, are numbers.
 
-    Such masks are equal if their fields are equal, so that they can be keys of a cache.
+    False for mask classes outside of regard, since they may define == in another way.
     """
     if not type(mask).__module__.startswith("regard."):
         return False
@@ -153,9 +152,9 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Tensor, "blocks 8"]:
-    """Return the bounds of a call's blocks, sorted by batch item, then by head, then by query.
+    """Return the fields of each block (see `Plan.bounds`), sorted by batch item, then by head, then by query.
 
-    They are computed for all blocks at once: a call with short texts has many small blocks.
+    Tensor operations compute all blocks at once, because a call with short texts has many small blocks.
     """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
     if limits is not None:

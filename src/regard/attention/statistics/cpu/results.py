@@ -66,7 +66,7 @@ class MapCells:
     @classmethod
     @lru_cache(4)
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
-        """Divide queries among rows and keys among columns; cached, since layers of a model often have equal sizes."""
+        """Divide queries among the map's rows and keys among its columns; cached, as layers often have equal sizes."""
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()

@@ -40,7 +40,7 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Integers [ranges batch heads rows numbers], and the strides of the first four axes (0 for an axis of size 1)."""
+    """Indices of tokens, [ranges batch heads rows numbers], and the strides of four axes (0 for an axis of size 1)."""
 
     numbers: Any  # a contiguous tensor
     range_stride: int
@@ -87,7 +87,7 @@ class KernelArguments:
     sinks: Float[Tensor, " heads"]  # a score of each head that belongs to no key, times log₂ e / temperature; -∞ = none
     sizes: Sizes
     tiles: tuple[int, int]
-    """(n, m): `forward` computes n queries with m keys at a time, `read_weights` n keys with m queries at a time."""
+    """(n, m): the kernel `forward` computes n queries with m keys at a time, `read_weights` n keys with m queries."""
     stages: int
     """The number of blocks of vectors in shared memory: a kernel computes with one block while it loads the others."""
     widths: tuple[int, int]  # of keys and of values, rounded up to powers of 2
@@ -175,7 +175,7 @@ def rule_of(call: Call) -> Rule:
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
-        # All distances from -far to far are those of keys 0 … 2 · far from one query, the query at position `far`.
+        # From a query at position `far`, the keys 0 … 2 · far have all distances from -far to far.
         query = far - rule.first_position
         one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()

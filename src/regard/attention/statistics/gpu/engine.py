@@ -179,7 +179,7 @@ class Results:
         """Write `received` and `pooled` for some heads.
 
         Args:
-            items: the heads to compute: item n is head n % heads of batch item n // heads.
+            items: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
             sums, maxima: the sum and the maximum of each key's weights over the queries of each row of `pooled`.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys

@@ -1,4 +1,4 @@
-"""The Triton kernel `read_weights`: sums of the weights over queries (received, map) and keys (entropy, distance).
+"""The Triton kernel `read_weights`: sums over queries (received, pooled map) and over keys (entropy, distance).
 
     weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the forward pass
 
@@ -45,13 +45,13 @@ def compute_sums(
     map_rows: int,
     items: range,
 ) -> None:
-    """Run the Triton kernel `read_weights` for some heads; it adds to the tensors of `results`.
+    """Run the Triton kernel `read_weights` for some heads. It adds sums of weights to the tensors of `results`.
 
     Args:
         log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
         log_share: log₂ of the sum of each query's weights; None = the sums are 1.
         map_rows: the number of rows to which the pooled map reduces the queries; 1 if there is no map.
-        items: the heads to compute: item n is head n % heads of batch item n // heads.
+        items: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
     """
     n_keys, n_queries = arguments.tiles
     read_weights[(triton.cdiv(arguments.grid.keys, n_keys) * len(items),)](
@@ -97,10 +97,10 @@ def read_weights(
 ):
     """Triton kernel: each program computes the weights on one block of keys and adds them to sums in `results`.
     Args:
-        query, key, mask_ranges, rule, sizes: two `StridedTensor`s, a `MaskRanges`, a `Rule` and a `Sizes`.
-        log_sum, log_share, results, map_rows: the arguments of `compute_sums`.
-        first_item: the first head to compute, counted over all batch items.
-        ranges: the number of key ranges of a query.
+        query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. rule: `Rule`. sizes: `Sizes`.
+        log_sum, log_share, results, map_rows: as in `compute_sums`.
+        first_item: the number of the first head to compute; head h of batch item b has the number b · heads + h.
+        ranges: the number of key ranges of each query.
         short_rows: whether a row of the pooled map may have fewer queries than a block.
         width: the width of keys, rounded up to a power of 2.
         n_keys, n_queries: the numbers of keys and of queries in a block.
@@ -162,8 +162,8 @@ def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.con
 
     Args:
         log_sums: for each query, log₂ Σ 2^score over its keys.
-        where: the index of the key range, the batch item, the head, the indices of queries and keys, and whether each
-            query and each key exists.
+        where: a tuple: the index of the key range; the batch item; the head; the indices of queries and of keys;
+            whether each query and each key exists (False after the last one).
         masked: whether the mask must be applied.
     """
     n, batch, head, i, j, exists, key_exists = where
@@ -190,18 +190,18 @@ def distances(positions, j):
 @no_type_check
 @triton.jit
 def finish_row(to, state, in_row):
-    """Add the weights of queries in one row of the pooled map to the results, and begin the next row.
+    """Store the sums (and maxima) of the weights in one row of the pooled map, and begin the next row.
 
     Args:
-        to: a tuple: the results (`WeightSums`); the head's index in them; the indices of the keys; whether each key
-            exists; the numbers of all queries and of all keys; the number of rows.
-        state: a tuple: the sums and the maxima of the row's weights in earlier blocks of queries, both [n_queries
-            n_keys]; the weights of this block; the index of the row.
+        to: a tuple: the results (`WeightSums`); the index of the head in their tensors; the indices of the keys;
+            whether each key exists; the numbers of all queries, of all keys and of the map's rows.
+        state: a tuple: sums and maxima of the row's weights over earlier blocks of queries, [n_queries n_keys] each;
+            the weights of this block of queries; the index of the row.
         in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
-        The four entries of `state` for the next row, where the weights of queries in the finished row are 0; and the
-        stop of the next row (its last query + 1).
+        The four entries of `state` for the next row (in this block, weights in the finished row become 0), and the
+        index of the first query after the next row.
     """
     results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
@@ -229,14 +229,14 @@ def add_units(to, numbers, exists):
 @no_type_check
 @triton.jit
 def row_of(query, n_queries, map_rows):
-    """Return the row to which a query belongs, if all `n_queries` queries are divided among `map_rows` rows."""
+    """Return the row of the pooled map to which a query belongs; the map has `map_rows` rows for all queries."""
     return (tl.cast(query, tl.int64) * map_rows // n_queries).to(tl.int32)
 
 
 @no_type_check
 @triton.jit
 def first_query_of(row, n_queries, map_rows):
-    """Return the first query that belongs to a row (see `row_of`); for row number `map_rows`, return n_queries."""
+    """Return the first query of a row of the pooled map; n_queries for row `map_rows`, which is after the last."""
     return tl.cdiv(tl.cast(row, tl.int64) * n_queries, map_rows).to(tl.int32)
 
 
@@ -251,9 +251,10 @@ def from_units(
 def pool_keys(
     by_row: Float[Tensor, "items rows keys"], columns: int, ask: Ask, n_queries: int
 ) -> Float[Tensor, "items rows columns"]:
-    """Return the weights reduced to rows × columns, given the sum (or maximum) of each key's weights in each row.
+    """Combine the keys of each column, and return the pooled map (the weights reduced to rows × columns).
 
     Args:
+        by_row: for each row of the map and each key, the sum (or maximum) of the key's weights on the row's queries.
         columns: the number of columns; key j belongs to column j · columns // keys.
         n_queries: the number of all queries.
     """
