@@ -32,8 +32,7 @@ class DevPairs:
     Attributes:
         batches: the batches of all dev pairs, for the loss.
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
-        signs: for each of the `sources`, the signs that replace its names, numbers and addresses (see
-            regard.text.placeholders); None = the translator uses no signs.
+        signs: for each of the `sources`, {name, number or address: its sign, such as ⟐}; None = no signs are used.
         source_texts, target_texts: the texts of the `sources` and their reference translations, in the same order.
     """
 

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: how the factor of the peak learning rate changes from step to step."""
+"""Learning-rate schedules: the factor by which the peak learning rate is multiplied at each step."""
 
 import math
 from collections.abc import Callable

@@ -94,9 +94,9 @@ def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tu
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """Take one optimiser step on the gradients of all `batches`; return the loss summed over this process's tokens.
 
-    Every summed loss is divided by the number of target tokens of the whole step, so that the accumulated gradient is
-    that of the mean loss over one large batch. It is also multiplied by the number of processes, because the processes
-    exchange the mean of their gradients, not the sum. Steps are counted from 1.
+    The loss of each batch, a sum over tokens, is divided by the number of target tokens of all batches. The gradient is
+    then that of the mean loss over one large batch. The loss is also multiplied by the number of processes, because
+    they exchange the mean of their gradients, not the sum. Steps are counted from 1.
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
@@ -208,7 +208,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return the reason if the steps or the evaluations, not the time, end training; all processes return the same."""
+    """Return why training ends at max_steps or by patience; None = by neither. All processes return the same."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"
@@ -282,7 +282,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
 
 
 def save(run: Run, state: TrainingState) -> None:
-    """Write a checkpoint; remove all checkpoints but the latest two, and the snapshots that no checkpoint needs."""
+    """Write a checkpoint; keep only the latest two, and the snapshots (files of parameters) that these two need."""
     tensors = {
         "model": run.processes.parameters(run.module),
         "optimiser": run.processes.optimiser_tensors(run.module, run.optimiser),

@@ -78,7 +78,7 @@ class TeacherForced(nn.Module):
     """
 
     PREFIX = "model."
-    """The prefix of the model's parameter names in a `TeacherForced`, from its attribute `model`."""
+    """The prefix of every parameter name in this module, since all parameters are in its attribute `model`."""
 
     def __init__(self, model: ProjectingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()

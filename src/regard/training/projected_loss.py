@@ -31,7 +31,7 @@ LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
 LEAST_ROWS = 128
-"""The smallest number of rows of logits computed at a time; with fewer, loading W takes most of the time."""
+"""The fewest rows of logits computed at a time; with fewer, reading the weight matrix takes most of the time."""
 
 
 class ProjectedLoss(torch.autograd.Function):

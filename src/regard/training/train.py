@@ -115,7 +115,7 @@ def prepare_together(
     watcher: Watcher,
     folder_lock: ExitStack,
 ) -> Prepared:
-    """Prepare the data in the first process of every machine; all processes then read it from their machine's folder.
+    """Prepare the data in the first process of every machine; all processes then read it from the folder `out`.
 
     The machines that lack the data write it together: each encodes a part of the pairs (see `write_missing`). The main
     process locks the folder `out` until `folder_lock` closes.
@@ -218,8 +218,8 @@ def make_evaluator(prepared: Prepared, processes: Processes) -> Evaluator:
 def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watcher: Watcher) -> None:
     """Measure the finished translator on the dev pairs and save the results in its folder, unless that was done before.
 
-    The results are the alignment rule, which names the attention weights from which word alignments are read; the
-    limits for remarks on unusual texts (`UsualLimits`); and the expected chrF for each score (`Calibration`).
+    The results are the alignment rule (it names the attention weights that align words), the limits for remarks on
+    unusual texts (`UsualLimits`), and the expected chrF for each score (`Calibration`).
     """
     from regard.translation.translator import Translator
 

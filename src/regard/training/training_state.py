@@ -16,7 +16,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far a training has come: the steps taken, the pass over the corpus, and the next batch in it; all from 0."""
+    """How far a training has come: the steps taken, the current epoch, and its next batch, each counted from 0."""
 
     step: int = 0
     epoch: int = 0
@@ -72,7 +72,7 @@ class TrainingState:
         best: the best evaluation so far.
         kept: the evaluation of the parameters that are written as the translator.
         lowest_loss_nats: the lowest dev loss of all evaluations.
-        since_best: the number of evaluations since the last improvement of the metric or of the lowest loss.
+        since_best: the number of evaluations after the last one that improved `best` or `lowest_loss_nats`.
         snapshots: the names of the files with the parameters at each of the latest evaluations, oldest first.
         elapsed_seconds: the time spent in the training loop so far, in all runs together.
     """

@@ -1,4 +1,4 @@
-"""Showing the progress of a training on standard error: one live line on a terminal, plain lines elsewhere."""
+"""Showing the progress of a training on standard error: a line that changes on a terminal, new lines elsewhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ class Terminal(Watcher):
         self.live.update(self.task, total=None, description=text)
 
     def stepped(self, step: int, max_steps: int) -> None:
-        """Show the number of steps until the first call of `progress`, which shows the number and more."""
+        """Show the number of steps, but only before the first call of `progress`: its line has the number, too."""
         if self.n_reports == 0:
             self.busy(f"training: step {step:,} of {max_steps:,}")
 

@@ -34,7 +34,7 @@ Activation = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ActivationEntry:
-    """An activation function, and its names in other programs."""
+    """An activation function, its number in the C kernels, and its names in Hugging Face and CTranslate2."""
 
     function: Callable[[Tensor], Tensor]
     kernel: int  # the number of the function in `kernels/blocks.h`
@@ -63,8 +63,8 @@ ACTIVATIONS: Mapping[Activation, ActivationEntry] = {
 class FeedForward(nn.Module):
     """Two linear layers, from d_model to d_ff and back, with an activation between them.
 
-    With a gated activation, the first layer gives d_ff values and d_ff gates. With 2/3 of the d_ff, it has as many
-    parameters as a network without gates (Shazeer 2020).
+    With a gated activation, the first layer gives d_ff values and d_ff gates. A gated network has as many parameters
+    as a network without gates if its d_ff is 2/3 as large (Shazeer 2020).
 
     Raises:
         ValueError: activation is not one of `Activation`.

@@ -75,7 +75,7 @@ def int8_reason(model: Transformer) -> str | None:
 
 
 def quantised_parameters(module: nn.Module) -> StackParameters:
-    """Return an encoder or decoder with quantised copies of its weights; `structure_reason` must return None for it."""
+    """Return an encoder or decoder with quantised weights; the kernels must support it (see `structure_reason`)."""
     copies: list[Tensor] = []
 
     def linear_of(layer: nn.Linear | None) -> LinearParameters:
@@ -90,7 +90,7 @@ def quantised_parameters(module: nn.Module) -> StackParameters:
 
 
 def quantised_layer(layer: nn.Linear) -> tuple[LinearParameters, tuple[Tensor, ...]]:
-    """Return a linear layer as an argument of the C kernels, with quantised weights, and the tensors it points to."""
+    """Quantise a linear layer; return it as an argument of the C kernels, and the tensors that hold its numbers."""
     scales, integers = quantise(layer.weight.detach())
     padding = -layer.out_features % OUTPUTS
     integers = F.pad(integers, (0, 0, 0, padding))

@@ -32,10 +32,10 @@ Axes = Mapping[str, int | None]
 """For each parameter of a layer (".weight", ".bias"), the index of its axis of length d_model; None = no such axis."""
 
 INPUT_AXES: Axes = {".weight": 1, ".bias": None}
-"""The axis of length d_model in each parameter of a linear layer with d_model inputs."""
+"""The axes of length d_model in a linear layer with d_model inputs: the weight has one, the bias has none (None)."""
 
 OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
-"""The axis of length d_model in each parameter of a LayerNorm, or of a linear layer with d_model outputs."""
+"""The axes of length d_model in a LayerNorm, or in a linear layer with d_model outputs."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
@@ -181,10 +181,10 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
 
 
 def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which vocabulary matrices the conversion of a Marian model shares.
+    """Return which vocabulary matrices are shared after a Marian model has become a `Transformer`.
 
-    It is "none" if the Marian model does not scale its embeddings: `copy_from_marian` then divides the embeddings by
-    √d_model, but not the output projection.
+    Without scale_embedding in Marian's config, none are shared: `copy_from_marian` divides the embeddings by √d_model,
+    but it does not change the output projection.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
     if target is not model.lm_head.weight or not model.config.scale_embedding:
@@ -219,7 +219,7 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return, for each index of a `Transformer` vector, its index in Marian's, where all sines precede all cosines.
+    """Return, for each number of a `Transformer` vector, its index in a Marian vector, which has all sines first.
 
     >>> marian_order(6)
     tensor([0, 3, 1, 4, 2, 5])

@@ -24,10 +24,11 @@ from regard.transformer.encoder import Encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransformerOutput(Described):
-    """For each target token, the logits of the token that follows it; for each block, its attention weights.
+    """For each target token, the logits of the token that follows it; and the attention weights of all blocks.
 
     Attributes:
-        encoder, decoder, cross: the self-attention of the encoder and of the decoder, and the cross-attention.
+        encoder, decoder: the self-attention weights of each encoder block and of each decoder block.
+        cross: the cross-attention weights of each decoder block.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
@@ -41,7 +42,7 @@ class TransformerStep:
     """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        cross: the cross-attention weights of each decoder block. The batch axis counts the sources, as in `Decoded`.
+        cross: the cross-attention weights of each decoder block; the batch axis counts the sources (see `Decoded`).
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -136,7 +137,7 @@ class Transformer(nn.Module):
         """Encode the sources; return an object that adds target tokens by C kernels, or None if they cannot be used.
 
         The kernels cannot be used if they do not support the decoder, may not run at present (see `kernel_allowed`) or
-        were not built, or if `most_tokens` is above the number of stored positions.
+        were not built, or if the model has position vectors for fewer than `most_tokens` positions.
 
         Args:
             source: token ids, padded on the right.
@@ -155,8 +156,8 @@ class Transformer(nn.Module):
     ) -> tuple[StackParameters | None, StackParameters | None]:
         """Return the encoder and the decoder as arguments of the C kernels.
 
-        If the kernels do not support the encoder, it is None. If they do not support the decoder, or
-        `kernel_allowed` returns False, both are None.
+        The encoder is None if the kernels do not support it. Both are None if the kernels do not support the decoder,
+        or if `kernel_allowed` returns False.
         """
         allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
         decoder = StackParameters.of(self.decoder) if allowed else None

@@ -2,8 +2,8 @@
 
 The attention weights come from one forced decoding: the model reads the source together with the finished translation.
 
-    piece weights = the weights chosen by an `AlignmentRule`            target pieces × source pieces, EOS last in both
-    word weights  = mean over a target word's pieces of the sum over a source word's pieces           (EOS left out)
+    piece weights = the weights chosen by an `AlignmentRule`: target pieces × source pieces (EOS belongs to no word)
+    word weights  = piece weights, summed over each source word's pieces, averaged over each target word's pieces
     alignment     = for each piece of a target word, the source word with its largest weight (the first in a tie)
 
 A target word may have several source words: 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven".
@@ -12,7 +12,7 @@ Texts are divided into words at white space, so that "Tom." is one word. A full 
 source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has
 other pieces.
 
-If no attention weights align words well, the piece weights come from leaving out each source word in turn.
+If no attention weights align words well, the piece weights are measured by leaving out each source word in turn.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -64,8 +64,8 @@ class Alignment:
     def source_word_of_target_piece(self) -> dict[int, int]:
         """For each target piece, the index of the source word on which it has the largest weight.
 
-        Pieces of punctuation or white space have no entry if their word has other pieces. Pieces whose weights are all
-        0 have no entry.
+        A piece of punctuation or white space has no entry if its target word has other pieces. A piece whose weights
+        are all 0 has no entry.
         """
         rows, weights = self._weights_on_words
         if not self.source_word_of:
@@ -75,9 +75,9 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The indices of the target pieces that represent their words, and the weights of these pieces on source words.
+        """The indices of the target's `representative_pieces`, and the weights of these pieces on the source words.
 
-        The weight on a source word is the sum over the pieces that represent it (see `representative_pieces`).
+        The weight on a source word is the sum of the weights on its representative pieces.
         """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         columns = representative_pieces(self.source_pieces, self.source_word_of)

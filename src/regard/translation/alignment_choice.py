@@ -1,8 +1,8 @@
 """The choice of the alignment rule that fits a model best.
 
-No layer aligns words best in every model. `choose_rule` tries all layers, heads and decoder steps on sentence pairs; no
-human alignment is needed. The measure of a rule is whether it finds the source word that the model needs to predict a
-target piece:
+An alignment rule says which layer, head and decoder step has the attention weights that align words. No rule is the
+best for every model. `choose_rule` tries all rules on sentence pairs; no human alignment is needed. A good rule finds
+the source word that the model needs to predict a target piece:
 
     need(piece, word)   = log P(piece | source) - log P(piece | source without the word)
     needed word         = the source word with the largest need of a target piece
@@ -44,7 +44,7 @@ CLEAR_NEED = 1.0
 """A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
 LEAST_NEED = 0.5
-"""A target piece is aligned with no word if each source word, left out, lowers its log-probability by fewer nats."""
+"""A target piece is aligned with no word if removing any one word lowers its log-probability by fewer nats."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
@@ -53,7 +53,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
     If this agreement is below `LEAST_AGREEMENT`, the rule aligns words by leaving out source words (by="erasure").
 
     Args:
-        translations: such as dev pairs; the first `MOST_PAIRS` that have 2 to `MOST_WORDS` source words are used.
+        translations: sentence pairs; the first `MOST_PAIRS` with 2 to `MOST_WORDS` words in the source are used.
     """
     best = max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
     return best if best.reliable else replace(best, by="erasure")
@@ -62,9 +62,9 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
 def measured_rules(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[AlignmentRule]:
-    """Return all alignment rules, each with how often it agrees with the effect of leaving out source words.
+    """Return all alignment rules with their `agreement`: how often a rule finds the source word that a piece needs.
 
-    If leaving out source words has almost no effect on the translations, only the default rule is returned.
+    If no target piece needs a source word (see `CLEAR_NEED`), only the default rule is returned, without agreement.
     """
     pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
@@ -85,7 +85,7 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield an alignment rule for each layer, head (or mean over heads) and decoder step.
+    """Yield an alignment rule for each layer, each head (or the mean over heads), and step="predicts" or "reads".
 
     The last layer but one, the default, comes first. Rules with the mean over heads come before rules with one head.
     """
@@ -143,7 +143,7 @@ def erasure_weights(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return {index of a target piece: index of the word that it needs most}, for needs of at least `CLEAR_NEED`.
+    """Return {target piece: source word that it needs most}, as indices; needs below `CLEAR_NEED` nats do not count.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

@@ -1,4 +1,4 @@
-"""Alignment rules: words are aligned by attention weights of a layer, head and step, or by leaving out source words."""
+"""Alignment rules: how words are aligned, either by attention weights or by leaving out each source word in turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class AlignmentRule:
     ) -> Float[Tensor, "batch target source"]:
         """Return the attention weights of each target piece on the source pieces, at this rule's layer, head and step.
 
-        With step="reads", the weights of EOS, which no decoder step reads, are those of the step that predicts EOS.
+        No decoder step reads EOS: with step="reads", EOS gets the weights of the step that predicts it.
 
         Args:
             cross: for each decoder layer, the cross-attention weights of all heads.
@@ -64,7 +64,7 @@ class AlignmentRule:
         return rows.gather(1, next_step[:, :, None].expand(-1, -1, n_columns))
 
     def layer_among(self, n_layers: int) -> int:
-        """Return the index of this rule's layer among `n_layers` decoder layers; raise ValueError if it has none."""
+        """Return the index of this rule's layer among `n_layers` decoder layers; raise ValueError if there is none."""
         if self.layer is None:
             return max(n_layers - 2, 0)
         if not -n_layers <= self.layer < n_layers:

@@ -45,7 +45,7 @@ class Calibration:
         """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # Texts with equal log-probabilities must be in one group: rising_groups joins texts whose chrF does not rise
+        # Of texts with equal scores the highest chrF comes first: rising_groups then puts them into one group
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -92,7 +92,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join groups of fewer than `FEWEST_IN_GROUP` texts with a neighbour, if there is one."""
+    """Join each group of fewer than `FEWEST_IN_GROUP` texts with the next group, the last one with the group before."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

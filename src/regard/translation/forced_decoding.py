@@ -74,7 +74,7 @@ def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
 ) -> Alignment:
     """Make a word alignment from weights between subword pieces; `end_piece` is EOS as text, such as "</s>"."""
-    # EOS, which belongs to no word, is the last of source_pieces; target_pieces has no EOS
+    # words_and_pieces expects pieces without EOS: source_pieces ends with EOS, target_pieces does not
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
     )

@@ -153,7 +153,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
     """Return a copy of a Transformer with the rows of its embedding and output matrices in another order.
 
     Args:
-        source, target: for each new id, the index of its row in `model`; None = a new row.
+        source, target: for each new id, the index of its row in `model`; None = a row of zeros, never predicted.
     """
     config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
     orders = {
@@ -166,7 +166,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         name: reorder_rows(tensor, *orders[name]) if name in orders else tensor
         for name, tensor in model.state_dict().items()
     }
-    # The random initial parameters are replaced: drawing them must not change the caller's random numbers
+    # Transformer(config) draws random parameters, which are then replaced; the caller's random numbers stay the same
     with torch.random.fork_rng(devices=[]):
         ordered = Transformer(config).to(model.decoder.to_logits.weight)
     ordered.load_state_dict(state)

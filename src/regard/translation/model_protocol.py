@@ -60,8 +60,8 @@ class DecoderStep(Protocol):
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention weights of the new target tokens on the source tokens: a `Pattern` for each layer.
 
-        If k adjacent rows of the batch have the same source, a model may merge them into one batch item of the pattern.
-        The queries of this item are the new tokens of the first row, then of the second row, and so on.
+        If each source has k adjacent rows, the batch axis of a pattern may count the sources instead of the rows. The
+        queries of a source are then the new tokens of its first row, then of its second row, and so on.
         """
 
 

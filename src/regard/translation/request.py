@@ -20,8 +20,7 @@ class Request:
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
-        signed: the clean text, in which signs such as ⟐ stand for names, numbers and addresses (see
-            `regard.text.placeholders`).
+        signed: the text after `clean_text`, with signs such as ⟐ in place of names, numbers and addresses.
         signs: {name, number or address: its sign}; None = the translator has no placeholders.
     """
 
@@ -103,7 +102,7 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
     """Raise TypeError unless `texts` is a sequence of str.
 
     Args:
-        name: the name of one text in the message, such as "the target".
+        name: what the message calls one of the texts, such as "the target".
         first: the line number of the first text, for the message.
     """
     if isinstance(texts, str) or not hasattr(texts, "__len__"):

@@ -6,10 +6,10 @@
     DIR/data/dev.json                  the dev pairs that evaluations translate, as texts
     DIR/data/report.json               the counts of pairs read, cleaned, left out and kept
 
-The data folder is written under a temporary name and renamed when it is complete. It is computed from the texts and the
-settings alone (and from the translator that training starts from, if any): if the folder is deleted, the next run
-writes it again. Several machines prepare it together: each encodes a part of the pairs and sends the token ids to the
-others. So the files do not depend on the number of machines.
+The data folder is written under a temporary name and renamed when it is complete. Its contents depend only on the
+texts, the settings and the translator to fine-tune, if any: if the folder is deleted, the next run writes it again.
+Several machines prepare it together: each encodes a part of the pairs and sends the token ids to the others. The files
+are the same for any number of machines.
 """
 
 import json
@@ -49,7 +49,7 @@ from regard.training.watcher import Watcher
 from regard.translation.translator_folder import load_vocabularies, save_vocabularies, unique_tensors
 
 START = "start.safetensors"
-"""A copy of the parameters of the translator to fine-tune, so that training can be resumed without its folder."""
+"""A copy of the parameters of the translator to fine-tune: training can be resumed even if the translator is gone."""
 
 LEAST_PIECES_WITH_BYTES = 1_024
 """The smallest vocabulary that by default has a piece for each of the 256 bytes, so that no character is unknown."""
@@ -90,7 +90,7 @@ def write_missing(
     watcher: Watcher,
     share: Share = ALONE,
 ) -> SettledConfig:
-    """Write the data folder of a training under a temporary name if it is incomplete; return the complete settings.
+    """If a training has no complete data folder, write one under a temporary name; return the complete settings.
 
     Args:
         folder: the folder of the training.
@@ -106,7 +106,7 @@ def write_missing(
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     corpora = clean_copies(texts, (settled or config).data, writing)
-    # only sources that people wrote decide the default settings, unless all corpora are synthetic
+    # a tag marks sources that a machine wrote: `survey` includes them only if there are no sources that people wrote
     surveyed = [corpus for corpus in corpora if not corpus.tag] or corpora
     others = [corpus for corpus in corpora if corpus not in surveyed]
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in surveyed), watcher)
@@ -138,16 +138,16 @@ def refuse_different_texts(folder: Path, share: Share) -> None:
 
 
 def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | None) -> Prepared:
-    """Give the data folder of `write_missing` its final name, store the settings, and load the data.
+    """Rename the data folder that `write_missing` has written, store the settings, and load the data.
 
     Args:
         folder: the folder of the training.
         config: the user's settings; used only if `settled` is None.
-        settled: the result of `write_missing`; None = another process of this machine has stored these settings.
+        settled: the result of `write_missing`; None = read the settings that another process has stored in the folder.
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(".data-*.writing"):
-        # Machines that share the folder write one copy each: the first becomes the data folder, the others are removed
+        # Machines that share the folder wrote one copy each: the first becomes the data folder, the others are removed
         if data.exists():
             shutil.rmtree(writing, ignore_errors=True)
         else:
@@ -174,7 +174,7 @@ def write_data(
     """Write the files of the data folder into the folder `writing`; return the source and the target vocabulary.
 
     Args:
-        corpora: the clean copies of the corpora. Their files are deleted at the end.
+        corpora: for each corpus, a file with its cleaned pairs; these files are deleted at the end.
         n_pairs: the number of pairs in all corpora, dev pairs included.
     """
     watcher.busy("choosing the dev pairs")
@@ -187,7 +187,7 @@ def write_data(
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
         asked = config.vocabulary.n_tokens
         for side, vocabulary in zip(SIDES, vocabularies, strict=True):
-            if asked is not None and len(vocabulary) > asked + len(SIGNS):  # the signs are added to those asked for
+            if asked is not None and len(vocabulary) > asked + len(SIGNS):  # the pieces for signs are extra
                 watcher.say(
                     f"vocabulary.n_tokens = {asked} is fewer than the different characters of the {side} texts: their "
                     f"vocabulary has {len(vocabulary):,} pieces"

@@ -2,8 +2,8 @@
 
 If the user gives no files of dev pairs, source sentences are chosen at random, and all pairs with these sources are dev
 pairs. Training pairs and dev pairs have no sentence in common: if a chosen source has a target that a training pair has
-too, all pairs with this source become training pairs again. If no dev pair would be left by this rule, it is not
-applied: then dev pairs and training pairs may have the same targets, but never the same sources.
+too, all pairs with this source become training pairs again. If this rule leaves no dev pair, all chosen pairs are dev
+pairs: they may then have targets in common with training pairs, but never sources.
 """
 
 import heapq
@@ -134,7 +134,7 @@ def random_rank(source: str, seed: int) -> int:
 
 
 def largest_dev_rank(sources: Iterable[str], n: int, seed: int) -> int:
-    """Return the n-th smallest `random_rank` of the sources: the dev pairs are the pairs with sources up to this rank.
+    """Return the n-th smallest `random_rank` of the sources: pairs whose source has at most this rank become dev pairs.
 
     Equal sources have equal ranks and count once, so no source is in both the dev pairs and the training pairs.
 

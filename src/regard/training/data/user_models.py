@@ -48,7 +48,7 @@ class UserModels:
         return cls(start, (start.source_vocabulary, start.target_vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return `config` with the settings that the user's translator or vocabularies fix, e.g. vocabulary.joint."""
+        """Return `config` with the settings that follow from the user's models, e.g. vocabulary.joint."""
         if self.vocabularies is None:
             return config
         source, target = self.vocabularies

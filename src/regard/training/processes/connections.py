@@ -88,7 +88,7 @@ class Connections:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """End this process after `GRACE_SECONDS`, if it still runs, because process `rank` is lost."""
+        """Store the message that process `rank` is lost; exit if this process still runs after `GRACE_SECONDS`."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."
@@ -99,7 +99,7 @@ class Connections:
             os._exit(2)
 
     def raise_if_lost(self) -> None:
-        """Raise LostError if another process is lost now or within some seconds; call it when an exchange failed."""
+        """Raise LostError if `watch` finds a lost process within some seconds; call this after a failed exchange."""
         if self.lost.wait(GRACE_SECONDS / 2):
             raise LostError(self.message)
 
@@ -112,7 +112,7 @@ class Connections:
         self.thread.join(GRACE_SECONDS)
 
     def close(self) -> None:
-        """Close the connections. Unless `finish` was called before, the other processes report this process as lost."""
+        """Close the connections. If `finish` was not called before, the other processes report this process as lost."""
         self.ended.set()
         for connection in self.connections.values():
             with suppress(OSError):  # raised if the other process has closed the connection
@@ -170,7 +170,7 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
 
 
 def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Return the secret and the rank in the greeting of a new connection, or None if no greeting arrives."""
+    """Read a new connection's first bytes: the secret number and the sender's rank; None = they do not arrive."""
     try:
         secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):

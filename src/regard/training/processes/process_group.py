@@ -187,10 +187,10 @@ class Processes:
         return values[0]
 
     def share(self, group: int) -> Share:
-        """Divide work among the processes that call this method with the same `group`; return this process's part.
+        """Divide work among the processes that give the same number `group`; return this process's part.
 
         Args:
-            group: the number of the group; 0 = this process has no part in any work, and the result is `ALONE`.
+            group: a number above 0; 0 = this process gets no work, and the result has no meaning.
         """
         if self.n == 1:
             return ALONE
@@ -240,8 +240,8 @@ class Processes:
         """Copy the tensors of a checkpoint, or this process's shards of them, into the module and the optimiser.
 
         Args:
-            parameters, optimiser_tensors: the results of the methods with these names when the checkpoint was written;
-                only the main process needs them.
+            parameters, optimiser_tensors: the checkpoint's tensors by name, which `Processes.parameters` and
+                `Processes.optimiser_tensors` returned; only the main process needs them.
         """
         inner, tensors = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():

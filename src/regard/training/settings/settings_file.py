@@ -117,7 +117,7 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
 
 
 def names_of(section: str) -> list[str]:
-    """Return the names of a section's settings; not `changes`, whose entries stand directly in the table [model]."""
+    """Return the names of a section's settings, without `changes`, which is not a key of the TOML table [model]."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 

@@ -28,10 +28,10 @@ from regard.training.settings.train_config import Kind, Model, Precision, TrainC
 from regard.translation.translator_folder import model_kinds
 
 DEFAULT_MAX_TOKENS = 256
-"""The default of data.max_tokens, the longest training sentence in subword pieces, if the model allows it."""
+"""The default of data.max_tokens, the most subword pieces of a sentence; lower if the model reads fewer tokens."""
 
 LEAST_SHARED_LETTERS = 0.5
-"""By default two languages have a joint vocabulary if `Survey.shared_letters` (0 to 1) is at least this number."""
+"""By default two languages share a vocabulary if the overlap of their letter frequencies (0 to 1) is at least this."""
 
 PAIRS_PER_DEV_PAIR, MOST_DEV_PAIRS = 20, 1_000
 """By default data.dev_pairs is the number of pairs in the corpus divided by 20, but at most 1,000."""
@@ -52,7 +52,7 @@ class ModelDefaults:
     Attributes:
         preset: the name of the model's size, e.g. "small".
         learning_rate: the peak learning rate for a model of this preset; `peak_rate` has the rule for other sizes.
-        epochs: max_steps is the number of steps in this many passes over the corpus, within the recipe's limits.
+        epochs: the number of passes over the corpus; max_steps follows from it, within the recipe's limits.
         changes: the values that differ from the preset, by field name of the model's config.
     """
 
@@ -178,7 +178,7 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
 def settle(
     config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
 ) -> SettledConfig:
-    """Return the settings with complete [training] and [evaluation] too, for a corpus that has been encoded.
+    """Return `config` with the defaults of [training] and [evaluation], which depend on the encoded corpus.
 
     The default number of warm-up steps is the recipe's, but at most a tenth of all steps.
 

@@ -72,9 +72,9 @@ class SettledConfig(CorpusConfig):
 
 
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return the settings of `section` as an instance of `kind`; a setting that is None gets its value from `derived`.
+    """Return the settings of `section` as a `kind`; `derived` has values, by name, for the settings that are None.
 
-    If a setting that `kind` requires is still None, InputError is raised.
+    If a setting that must not be None has no value in `derived`, InputError is raised.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})

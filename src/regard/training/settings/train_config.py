@@ -103,11 +103,11 @@ class Data(Section):
     that the model can tell them from other sources; no dev pair is taken out of these corpora. None = no corpus."""
 
     max_tokens: Length | None = None
-    """The longest training sentence in subword pieces; pairs with a longer sentence are left out and counted. None =
-    256, but at most the model's max_tokens - 1, to leave room for the end-of-sentence token."""
+    """The most subword pieces of a sentence; pairs with a longer sentence are left out. None = 256, but at most the
+    model's max_tokens - 1, to leave room for the end-of-sentence token."""
 
     max_ratio: Annotated[float, Range(1)] = 9.0
-    """The largest ratio of the longer sentence of a pair to the shorter one, in pieces; other pairs are left out."""
+    """A pair is left out if one sentence has more than this many times as many pieces as the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,21 +172,21 @@ class Training(Section):
     """The seed of all random numbers: initial parameters, the order of the pairs, dropout."""
 
     batch_tokens: BatchTokens | None = None
-    """The largest number of source tokens, and likewise of target tokens, in a batch, padding counted. Several
-    processes divide each batch among them."""
+    """The most source tokens, and the most target tokens, of a batch, padding counted. Several processes divide each
+    batch among them. None = derived from the size of the corpus and the device."""
 
     accumulate: Count = 1
     """The number of batches, each of up to batch_tokens tokens, whose gradients are summed for one step."""
 
     learning_rate: Positive | None = None
-    """The peak learning rate, reached at the end of the warm-up."""
+    """The peak learning rate, reached at the end of the warm-up; None = derived from corpus, device and model."""
 
     schedule: ScheduleName | None = None
     """How the learning rate changes after the warm-up: cosine falls to 0 at max_steps, inverse-square-root falls as
-    1 / √step, constant stays."""
+    1 / √step, constant stays. None = derived from the size of the corpus and the device."""
 
     warmup_steps: CountOrZero | None = None
-    """The number of steps in which the learning rate rises linearly from 0 to its peak."""
+    """The steps in which the learning rate rises linearly from 0 to its peak; None = at most a tenth of max_steps."""
 
     label_smoothing: Fraction = 0.1
     """The ε of label smoothing: the share of each label's probability that is spread evenly over the vocabulary."""
@@ -204,7 +204,7 @@ class Training(Section):
     """AdamW's weight decay of the weight matrices; biases, norms and embeddings do not decay."""
 
     max_steps: Count | None = None
-    """The number of steps after which training ends."""
+    """The number of steps after which training ends; None = derived from the size of the corpus and the device."""
 
     max_minutes: Positive | None = None
     """Training ends when it has taken this many minutes, in all runs together; None = no limit."""

@@ -1,1 +1,1 @@
-"""Reading and writing the files of a training: the folder's description, checkpoints, snapshots and log."""
+"""Reading and writing the files of a training: settings, checkpoints, snapshots of parameters, and log."""

@@ -32,7 +32,7 @@ REPLACED = ".replaced"
 """The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 LONGEST_NAME = 255
-"""The largest number of bytes of a path in manifest.json: no file system allows longer names."""
+"""The most bytes of a path in manifest.json: regard writes no longer paths, and file systems allow no longer names."""
 
 
 class DamagedError(InputError):
@@ -44,7 +44,8 @@ class Checkpoint:
     """The contents of a checkpoint, whose files have been verified by their checksums.
 
     Attributes:
-        tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
+        tensors: the tensors of each file ("model", "optimiser"), by name.
+        state: the training state, as JSON values.
     """
 
     folder: Path
@@ -59,7 +60,7 @@ def save_checkpoint(
 
     Args:
         folder: the folder of all checkpoints, in the folder of the training.
-        tensors: for each file of tensors ("model", "optimiser"), its tensors by name.
+        tensors: the tensors of each file ("model", "optimiser"), by name.
         state: the training state, as JSON values.
         needed_files: files outside `folder`, in the folder of the training, without which the checkpoint is useless;
             `read_checkpoint` raises DamagedError if one of them has changed.
@@ -87,7 +88,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     Args:
         say: shows a message to the user about a damaged checkpoint that was skipped.
     """
-    restore_folders(folder)  # undoes or completes a replacement that a kill interrupted
+    restore_folders(folder)
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
         try:
@@ -109,10 +110,9 @@ def saved_steps(folder: Path) -> list[int]:
 
 
 def keep_latest(folder: Path, n: int, step: int) -> None:
-    """Remove all checkpoints except the latest n up to the current `step`, and folders that killed runs left.
+    """Remove all checkpoints except the latest n up to the current `step`, and incomplete folders of killed runs.
 
-    A checkpoint of a later step was left by an earlier run and is damaged: otherwise training would have resumed from
-    it.
+    A checkpoint of a later step is removed because it is damaged: training resumed from an earlier one instead.
     """
     saved = saved_steps(folder)
     kept = [saved_step for saved_step in saved if saved_step <= step][-n:]
@@ -147,7 +147,7 @@ def replace_folder(folder: Path, new: Path) -> None:
 
 
 def restore_folders(parent: Path) -> None:
-    """Repair the folders in `parent` if a process was killed during `replace_folder`."""
+    """Undo or complete each `replace_folder` in `parent` that was interrupted because the process was killed."""
     for earlier in parent.glob(f".*{REPLACED}"):
         folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
         if folder.exists():

@@ -26,7 +26,7 @@ TAGS = {
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
 }
-"""The TensorBoard name of each number whose name in the log differs."""
+"""Numbers with different names in the log and in TensorBoard: {name in the log: name in TensorBoard}."""
 
 
 class Log:

@@ -18,7 +18,7 @@ from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
 
 MOST_TOKENS = 512
-"""PyTorch encodes longer sources (in tokens, with padding) on all threads; the kernel uses one thread for a source."""
+"""The most tokens of a source that the kernel encodes, on one thread; PyTorch encodes longer sources on all threads."""
 
 
 class EncodeArguments(ctypes.Structure):

@@ -2,8 +2,8 @@
 
 A row is one target text of the batch. With few rows, the arithmetic of a step takes less time than calling a PyTorch
 function for each operation. The kernel, `kernels/decoding_step.c`, computes the same numbers as `Decoder.forward`.
-When a search reorders the rows, the cached keys and values are not moved in memory. Instead, a table tells for each
-token of each row which row of the buffer has the token's keys and values.
+When a search reorders the rows, the cached keys and values are not moved in memory. Instead, a table says for each
+token of each row in which row of the cache the token's keys and values are.
 """
 
 import ctypes
@@ -141,7 +141,7 @@ class CompiledDecoding:
         return arguments
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        """Add a token to each row, and store the logits of the token that follows it in the attribute `logits`.
+        """Add a token to each row; the attribute `logits` then has the logits of each row's next token.
 
         Args:
             tokens: the id of each row's new token.
@@ -179,7 +179,7 @@ class CompiledDecoding:
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        """Each block's cross-attention weights: the batch axis counts the rows, the query is a row's newest token."""
+        """For each block, the cross-attention weights of the newest tokens; each row of the batch has one query."""
         step = self.arguments
         first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens  # the latest step's table in `tables`
         sources = torch.tensor([self.tables[(first + row) * size] for row in range(step.rows)], device=self.x.device)

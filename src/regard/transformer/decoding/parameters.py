@@ -114,7 +114,7 @@ class StackParameters:
 
     @classmethod
     def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
-        """Return an encoder or decoder for which `structure_reason` returns None as an argument of the C kernels."""
+        """Return a module as an argument of the C kernels, which must support it: `structure_reason` returns None."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
         attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
@@ -141,9 +141,9 @@ class StackParameters:
 class Snapshot:
     """The parts of a module at one time, to find out whether the module has changed since then.
 
-    Compared are: the attributes, submodules, parameters and buffers of the module and of its submodules; the classes of
-    the submodules; the address, shape, strides and type of each parameter and buffer; and the number of hooks that
-    PyTorch has ever registered for any module. New numbers in a parameter's memory are no change.
+    These parts are compared: the attributes, submodules, parameters and buffers of the module and of its submodules;
+    the classes of the submodules; the address, shape, strides and type of each parameter and buffer; and the number of
+    hooks that PyTorch has ever registered for any module. New numbers in a parameter's memory are no change.
     """
 
     MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
@@ -152,7 +152,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        # Empty dicts are not watched: a supported module does not use what is added to them later
+        # Empty dicts are not compared: what is added to them later does not change the result of a supported module
         self.dicts = attributes + list(filter(None, owned))
         self.parts, self.memory = list(self._parts()), self._memory()
 
@@ -172,5 +172,5 @@ COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakK
 
 
 def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a C array of `make(object)` for each object; None = `struct.of`, the class method of the struct."""
+    """Return a C array of type `struct` with `make(object)` for each object; make=None: with `struct.of(object)`."""
     return (struct * len(objects))(*map(make or struct.of, objects))

@@ -41,11 +41,11 @@ class DecodingState:
         return state.with_sources(*group_by_source(rows // self.rows_per_source))
 
     def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return a state with some of this state's sources, and all of its target texts.
+        """Return a state with the same target texts, and with new sources that are chosen from this state's sources.
 
         Args:
-            sources: the indices of the sources to keep; an index may occur several times.
-            rows_per_source: the number of consecutive target texts of each source.
+            sources: for each new source, its index in this state; an index may occur several times.
+            rows_per_source: the number of consecutive target texts that translate each new source.
         """
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):

@@ -31,7 +31,7 @@ MODULES = (
 
 
 def kernel_allowed(device: torch.device) -> bool:
-    """Return whether CPU kernels may decode now: gradients, autocast, compilation and other backends are off."""
+    """Return whether CPU kernels may decode now: no gradients, autocast, torch.compile or other backend are in use."""
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
@@ -78,7 +78,7 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
-    """Return whether all layers of a block have the widths of one config; a user may have replaced a layer."""
+    """Return whether a block's layers have the widths that a TransformerConfig gives; a replaced layer may differ."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
