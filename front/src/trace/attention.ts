@@ -6,7 +6,7 @@
 
 import type { Decoded } from "./blocks";
 
-/** What the reader changes in a head: the factor of its temperature, and the cut edges "query,key", whose weights are 0; "*,key" = the edges of every query. */
+/** What the reader changes in a head: a factor of its temperature, and the edges that are cut (their weights become 0). An edge is "query,key", or "*,key" for all queries. */
 export interface Changes {
   temperature: number;
   cut: ReadonlySet<string>;
@@ -16,7 +16,7 @@ export const UNCHANGED: Changes = { temperature: 1, cut: new Set() };
 export const edge = (query: number | null, key: number) => `${query ?? "*"},${key}`;
 export const isCutFrom = (cut: Changes["cut"], query: number, key: number): boolean => cut.has(edge(query, key)) || cut.has(edge(null, key));
 
-/** The numbers of each stage of one query's attention (see the formula in attention.ts); an array has one number for each key. */
+/** The numbers of each stage of one query's attention; an array has one number for each key. */
 export interface Stages {
   products: Float64Array;
   scaled: Float64Array; // the dot products query · key, times the scale and limited by the softcap
@@ -69,7 +69,7 @@ function dotProducts(layer: Decoded, head: number, query: number): Float64Array 
   const q = vectorOf(layer, "query", head, query);
   const { numbers: k, heads } = layer.key!;
   const products = new Float64Array(layer.nKeys);
-  const keyHead = Math.floor(head / (layer.heads / heads)); // see `vectorOf`
+  const keyHead = Math.floor(head / (layer.heads / heads)); // in grouped-query attention, several heads share one key head
   for (let key = 0, at = keyHead * layer.nKeys * q.length; key < layer.nKeys; key++) {
     let product = 0;
     for (let i = 0; i < q.length; i++) product += q[i] * k[at++];

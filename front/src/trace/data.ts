@@ -19,12 +19,12 @@ export interface Patch {
   left: number;
   height: number;
   width: number;
-  seconds?: [number, number]; // in a video, when the token's first frame begins and its last one ends; left out if the frame rate is not known
+  seconds?: [number, number]; // in a video, when the token's first frame begins and its last frame ends; left out if the frame rate is not known
 }
 
 /** A time span of a recording. */
 export interface Frame {
-  start: number; // in seconds from the beginning of the recording; so is `end`
+  start: number; // `start` and `end` are in seconds from the beginning of the recording
   end: number;
 }
 
@@ -89,7 +89,7 @@ export interface Kind {
   layers: Layer[];
 }
 
-/** A token that the model generated, by its position in the target; `alternatives`: the most probable tokens there and their probabilities. */
+/** A token that the model generated. `position`: its position in the target; `alternatives`: the most probable tokens at this position and their probabilities. */
 export interface Written {
   position: number;
   probability: number;
@@ -199,9 +199,9 @@ export interface Trace {
   worked?: Worked; // present if the trace is a worked example; the page then shows only the steps
   alignment?: Alignment | null; // word alignments; null if the model is no translator
   second?: SecondTrace; // in a comparison of two traces, the other trace
-  effects?: HeadEffect[]; // the indirect effects of the heads that were tried; this trace is then of the clean run, and `second` of the corrupted run
+  effects?: HeadEffect[]; // the indirect effects of the tested heads; this trace is then the clean run, and `second` the corrupted run
   map?: WeightMap; // for a long text: the layers store no weights, and the page requests them from the server
-  movement?: Record<string, Movement> | null; // one for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
+  movement?: Record<string, Movement> | null; // a `Movement` for each kind of self-attention; null = the trace has no hidden vectors, or too many for a page
   blocks: Record<string, string>; // the arrays of the trace, by name; each is compressed (deflate) and written in base64
   numbers?: Record<string, Float32Array>; // only from a web worker, in place of `blocks`: the arrays of floats, by name
   masks?: Record<string, Uint8Array>; // only from a web worker, in place of `blocks`: the arrays of bits [masks queries keys] (see `Layer.mask`), by name
@@ -218,7 +218,7 @@ export interface Going {
   logits: Float32Array | string; // [vocabulary], for the next token; from a server, float32 in base64
 }
 
-/** A change to heads: "cut" = they do not attend from a query (null = from every query) to a key; "silence" = a head attends to nothing; "sharpen" = a head's temperature is multiplied. */
+/** A change to heads: "cut" = the heads do not attend from a query (null = from every query) to a key; "silence" = the head attends to no key; "sharpen" = the head's temperature is multiplied by `temperature`. */
 export type Change =
   | { kind: "cut"; query: number | null; key: number; heads: string[] }
   | { kind: "silence"; head: string }
@@ -227,7 +227,7 @@ export type Change =
 /** How changes to heads alter a run of the model. `before`, `after`: the most probable next tokens, without and with the changes. */
 export interface Effect {
   output: number | null; // the largest absolute difference between the outputs with and without the changes; null = the model has no output
-  heads: { head: string; token: string; moved: number }[]; // `moved`: the share of the attention of the query `token` that the changes move to other keys
+  heads: { head: string; token: string; moved: number }[]; // `moved`: how much of the attention of the query `token` (0 to 1) the changes move to other keys
   before: [string, number][];
   after: [string, number][];
 }

@@ -11,7 +11,7 @@ import { sampleToken, logitsOf, nucleusOf, probabilities } from "../trace/next-t
 import { words } from "../words";
 
 const HUE = 150;
-const COLDEST = -3; // the slider sets the temperature to 2 to the power of its value; at a value below this, the temperature is 0
+const COLDEST = -3; // the slider's value is log2(temperature); any value below this stands for temperature 0
 const STEP = 0.1;
 
 export function Generation() {
@@ -23,7 +23,7 @@ export function Generation() {
   );
 }
 
-/** The tokens that were generated or chosen, as buttons. A click on one chooses the query that predicted it. */
+/** The tokens that were generated or chosen, as buttons. A click on a token chooses the query that predicted the token. */
 function Written() {
   const say = words();
   const { written, going } = trace.value;
@@ -71,7 +71,7 @@ function Written() {
   );
 }
 
-/** The most probable next tokens. If a server or a web worker runs the model, a click on one of them appends it to the text. */
+/** The most probable next tokens. If a server or a web worker runs the model, a click on a token appends it to the text. */
 function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;

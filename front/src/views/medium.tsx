@@ -79,7 +79,7 @@ function Others({ weights }: { weights: Float64Array | null }) {
 
 const isRelative = () => colourScale.value === "row";
 
-/** Whether the token stands for a part of the picture or sound that is coloured. If `withoutBorder` is true, the parts at the border are not. */
+/** Whether the token stands for a coloured part of the picture or sound. If `withoutBorder` is true, parts at the border are not coloured. */
 const isColoured = ({ place }: Token): boolean => place !== undefined && !(withoutBorder.value && isAtBorder(place));
 
 function isAtBorder(place: Patch | Frame): boolean {

@@ -21,7 +21,7 @@ export function Strongest() {
   void progress.value;
   const from = queryItem.value;
   const pairs = listedPairs();
-  // The weight whose bar is as long as the list is wide: on the relative colour scale the largest one, else 1
+  // The weight with a bar of full length: on the relative colour scale the largest weight, else 1
   const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1;
   return (
     <Panel view="strongest" changed title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>

@@ -11,7 +11,7 @@ export interface Unit {
   text: string;
   title: string; // the tooltip: the pieces of the word as they are in the vocabulary ("▁snake"), one on each line
   joined: boolean; // whether this piece follows the one before it without a space; false for a word
-  special: boolean; // whether this is the end-of-sentence token
+  special: boolean; // whether this piece is the end-of-sentence token; false for a word
   pieces: number[]; // the indices of a word's pieces among all pieces of the source or the translation; a piece has only its own index
 }
 

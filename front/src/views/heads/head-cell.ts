@@ -17,7 +17,7 @@ export interface Cell {
   to: Item | null; // the other word on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
   weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
-  parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not
+  parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not differ
   effect?: number; // the head's indirect effect (see `HeadEffect`); undefined = it was not measured
 }
 
@@ -26,7 +26,7 @@ export const DIFFERENCE_HUE = 320;
 /** The hues of heads with a positive and with a negative indirect effect. */
 export const [RESTORES, OPPOSES] = [LESS, MORE];
 
-/** The strength (0 to 1) and the hue of a cell; null = what it shows is not known, or not computed yet. */
+/** The strength (0 to 1) and the hue of a cell; null = what the cell shows is not known, or not computed yet. */
 export function colourOf({ layer, head, weight, parted, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
   if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (largestEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
   if (shows === "difference") return { shown: parted ? parted.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };

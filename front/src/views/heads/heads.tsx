@@ -45,7 +45,7 @@ function measureOf({ weight, summary, effect }: Cell): number | undefined {
 }
 
 function sorted(all: Cell[]): Cell[] {
-  const sign = order.value === "entropy" ? 1 : -1; // the lowest entropy comes first; of all other numbers, the highest
+  const sign = order.value === "entropy" ? 1 : -1; // the lowest entropy comes first; in an order by another number, the highest
   const place = new Map(all.map((cell) => [cell, measureOf(cell)]));
   return [...all].sort((a, b) => {
     const [one, other] = [place.get(a), place.get(b)];

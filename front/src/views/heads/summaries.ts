@@ -20,9 +20,9 @@ export interface Summary {
   rows: number;
   columns: number;
   entropy: number; // the mean entropy of a query's weights, in nats
-  distance: number; // the mean distance of a query to the keys, in tokens, weighted by its weights
+  distance: number; // the mean distance of a query to the keys, in tokens, weighted by the query's weights
   strongest: number; // the largest weight of any word on another word
-  roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on its keys, NaN without such keys; null in cross-attention
+  roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on the role's keys, NaN if the text has no such keys; null in cross-attention
 }
 
 export const headsDone = signal(0); // rises when a summary or a largest weight of a head has been computed; views that read this signal are then drawn again

@@ -1,4 +1,4 @@
-// The map: all weights of a head for a long text, down to single weights, which the server sends in tiles
+// The map: all weights of a head for a long text. The reader can enlarge it down to single weights; the server sends it in square parts (tiles).
 
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -158,7 +158,7 @@ function draw(canvas: HTMLCanvasElement, canvasWidth: number, tiles: Tiles, view
   drawLabels(context, view, chosen, shownPlace(view.keys, key.value), true);
 }
 
-/** The tiles to load, in this order: the tiles in view, those of the same part two levels coarser, and those around the tiles in view. */
+/** The tiles to load, in this order: the tiles in view, coarser tiles (two levels higher) of the part in view, and the tiles around the tiles in view. */
 const tilesToLoad = (view: View, level: number, side: number): TilePlace[] => [...tilesInView(view, level, side), ...tilesInView(view, level + 2, side), ...tilesInView(view, level, side, 1)];
 
 /** The index, among visible tokens, of the token at a position of the text or, if it is hidden, of the next visible token. */

@@ -30,7 +30,7 @@ const AT_ONCE = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: TilePlace) => `${level} ${row} ${column}`;
 
-/** The tiles of one head: those in memory, and the requests for others. `side`: the cells along a side of a tile; `load` requests one tile. */
+/** The tiles of one head: the tiles in memory, and the requests for other tiles. `side`: the cells along a side of a tile; `load` requests one tile. */
 export class Tiles {
   readonly arrived = signal(0); // rises whenever a tile has been loaded
   readonly failure = signal<Failure | null>(null);
@@ -60,7 +60,7 @@ export class Tiles {
     return found?.numbers[(row % this.side) * found.columns + (column % this.side)];
   }
 
-  /** Load these tiles in their order, and cancel the requests for others. */
+  /** Load these tiles in their order, and cancel the requests for all other tiles. */
   want(places: TilePlace[]): void {
     this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
     const names = new Set(this.wanted.map(nameOf));

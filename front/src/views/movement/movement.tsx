@@ -76,7 +76,7 @@ function OtherKinds() {
   );
 }
 
-/** The name of what is neither attention nor feed-forward: norms and, in the decoder of an encoder-decoder, cross-attention. */
+/** The name of the arrow `rest` (see `Move`): layer norms and, in the decoder of an encoder-decoder, cross-attention. */
 const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross ? words().byCrossAndRest : words().byRest);
 
 /** The arrows whose sum is the layer's change of the token's vector. The reader chooses whether attention is one arrow, an arrow for each head, or an arrow for each source token. */

@@ -11,7 +11,7 @@ export type Point = [number, number];
 
 /** A vector that is added to the token's vector: its two coordinates in the plane (`reach`), and its length in all dimensions. */
 export interface Arrow {
-  index: number; // the head, or the position of the source token, that adds the vector; -1 = all others together
+  index: number; // the head, or the position of the source token, that adds the vector; -1 = all other heads or tokens together
   reach: Point;
   length: number;
   angle: number; // the angle between this vector and the layer's whole change of the token's vector, in degrees

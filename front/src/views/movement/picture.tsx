@@ -101,7 +101,7 @@ function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; widt
   );
 }
 
-/** Points for the vectors of the other tokens after the layer, with names as far as there is room, the nearest tokens first. */
+/** Points for the vectors of the other tokens after the layer. A point has a name if there is room for it; the nearest tokens get names first. */
 function OtherTokens({ move, plane: { toPixels, take, place }, width }: { move: Move; plane: Plane; width: number }) {
   const near = new Set(move.nearest.map(([token]) => token));
   const isInView = ([x, y]: Point) => x > 4 && y > 4 && x < width - 4 && y < HEIGHT - 4;

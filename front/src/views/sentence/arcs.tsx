@@ -138,7 +138,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
   );
 }
 
-/** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only its arcs are drawn, opaque. */
+/** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only the arcs to this key are drawn, and they are opaque. */
 function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
   void progress.value; // because this signal is read, the arcs are drawn again when more weights are computed
   if (!grid || !isComplete(grid)) return null;

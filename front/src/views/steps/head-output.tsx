@@ -10,10 +10,10 @@ import type { ShownSteps } from "./stages";
 import { Dimensions, inSum, type VectorColumn } from "./vectors";
 import { productSum } from "./worked-example";
 
-const MOST_HEADS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are
+const MOST_HEADS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are written
 const LISTED = 16; // the most heads in the table of the lengths of the vectors that heads add
 
-/** The sentence that explains the step "output". It tells the length of the vector that the head adds, unless the reader has changed the head. */
+/** The sentence that explains the step "output". It tells the length of the vector that the head adds, if the reader has not changed the head. */
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);

@@ -37,7 +37,7 @@ export function outputsOf(layer: Decoded, shown: number, query: number): HeadOut
   };
 }
 
-/** The number of W_O at `column` (only the first columns are stored) and at `row`, counted from the head's first row. */
+/** The element [row, column] of one head's part of W_O; only the first columns are stored. */
 export function projectionAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
   return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];

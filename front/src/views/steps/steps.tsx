@@ -32,7 +32,7 @@ export function StepByStep() {
   const now = shown.value;
   const at = currentStage();
   const available = availableStages();
-  const firstNumber = available[0] === PROJECT ? 0 : 1; // so "query · key" has the number 1 on every page
+  const firstNumber = available[0] === PROJECT ? 0 : 1; // so that the stage "query · key" has the number 1 on every page
   if (!now) {
     const isDecoded = decoded.value.has(layer.value);
     const reason = query.value === null && head.value !== null ? say.stepsToken : isDecoded && say.stepsNone;

@@ -22,7 +22,7 @@ export function productText(layer: Decoded, head: number, query: number, key: nu
   return sumText(q.length, (i) => `${inSum(q[i])} · ${inSum(k[i])}`);
 }
 
-/** A number as a term of a sum: a negative one is in parentheses. */
+/** A number as a term of a sum: a negative number is in parentheses. */
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
 /** A table of the query, and of the key and the value of token `to`; the tooltip of each number is the sum that gives it. */
@@ -73,7 +73,7 @@ export function Context({ now, to }: { now: ShownSteps; to: number }) {
   );
 }
 
-/** One number of the context, as the sum over the keys of weight · value; of a long sum, the products with the largest weights. */
+/** One number of the context, as the sum over the keys of weight · value; a long sum shows only the products with the largest weights. */
 function contextText({ layer, head, stages: { weights } }: ShownSteps, place: number): string {
   const keys = [...weights.keys()];
   if (keys.length > MOST_TERMS) keys.sort((a, b) => weights[b] - weights[a]);
@@ -81,7 +81,7 @@ function contextText({ layer, head, stages: { weights } }: ShownSteps, place: nu
   return sumText(keys.length, (i) => product(keys[i]));
 }
 
-/** A table of the output of the query: the contexts of all heads, one after the other, times W_o. */
+/** A table of the output of the query: the concatenated contexts of all heads, times W_o. */
 export function Output({ now }: { now: ShownSteps }) {
   const say = words();
   const sums = outputOf(now.layer, now.query);

@@ -27,7 +27,7 @@ effect(() => {
 export const isProjected = () => Boolean(given.value.W_q);
 export const hasOutput = () => Boolean(given.value.W_o);
 
-/** The query, key or value of a token in a head: x (or, for keys and values of cross-attention, `memory`) · W + b, each number with its sum. */
+/** The query, key or value of a token in a head: x (or, for keys and values of cross-attention, `memory`) · W + b. Each number has the sum that gives it, as text. */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
   const letter = vector[0];
   const source = vector !== "query" && given.value.memory ? "memory" : "x";
@@ -37,7 +37,7 @@ export function projected(layer: Decoded, vector: "query" | "key" | "value", hea
   return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
 }
 
-/** The output for a query: the contexts of all heads, one after the other, · W_o, each number with its sum. */
+/** The output for a query: the concatenated contexts of all heads, times W_o. Each number has the sum that gives it, as text. */
 export function outputOf(layer: Decoded, query: number): Sum[] {
   const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
   const matrix = given.value.W_o;
