@@ -172,7 +172,7 @@ def train_on(run: Run, state: TrainingState) -> TrainingState:
             run.watcher.stepped(step, training.max_steps)
             state = replace(state, position=position, elapsed_seconds=totals.elapsed_seconds)
             save_is_due = totals.elapsed_seconds - saved_seconds > 60 * evaluation.save_minutes
-            time_is_over = run.processes.is_main and is_out_of_time(run, state)  # others do not decide: clocks differ
+            time_is_over = run.processes.is_main and is_out_of_time(run, state)  # only one decides: clocks differ
             stop, save_is_due, time_is_over = any_process(run, step, handler.requested, save_is_due, time_is_over)
             evaluation_is_due = time_is_over or step >= training.max_steps or step % evaluation.every_steps == 0
             if not (stop or save_is_due or evaluation_is_due or step % evaluation.log_steps == 0):
@@ -278,7 +278,7 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
         entry = evaluation.entry(state)
         run.log.add(entry)
         run.watcher.evaluated(entry)
-    return replace(state, since_best=run.processes.from_main(state.since_best))  # every process needs it to end
+    return replace(state, since_best=run.processes.from_main(state.since_best))  # all processes compare it to patience
 
 
 def save(run: Run, state: TrainingState) -> None:
@@ -289,7 +289,7 @@ def save(run: Run, state: TrainingState) -> None:
     }
     if run.processes.is_main:
         checkpoints = run.folder / "checkpoints"
-        vocabularies = sorted((run.folder / "data").glob("*.spm"))  # the embeddings are indexed by their ids
+        vocabularies = sorted((run.folder / "data").glob("*.spm"))  # row i of an embedding matrix is for piece i
         needed_files = [*vocabularies, *(run.snapshots / name for name in state.snapshots)]
         save_checkpoint(checkpoints, state.position.step, tensors, asdict(state), needed_files)
         keep_latest(checkpoints, N_CHECKPOINTS, state.position.step)

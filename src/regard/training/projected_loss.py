@@ -6,13 +6,13 @@ The logits of a whole batch would be the largest tensor of training.
     q(k) = (1 - ε) [k = label] + ε / K          the smoothed label; ε: smoothing, K: size of the vocabulary
     ∂loss / ∂logits = softmax(logits) - q
 
-With R-Drop each token has two predicted distributions p and p′, with the logits z and z′ (D is defined in loss.py):
+With R-Drop each token has two predicted distributions p and p′, with the logits z and z′. D is their divergence, as
+defined in loss.py:
 
     ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          ∂D / ∂z′: the same with p and p′ exchanged
 
-The forward pass processes a few tokens at a time: it computes their logits, loss and gradients, and then discards the
-logits. On a CPU the tokens are so few that their logits stay in the cache. The backward pass only multiplies the stored
-gradients by a scalar.
+The forward pass processes a few tokens at a time: it computes their logits, loss and gradients, and keeps no logits. On
+a CPU the tokens are so few that their logits stay in the cache. Backward multiplies these gradients by a scalar.
 
 PyTorch's `linear_cross_entropy` (from 2.13 on) stores all logits if labels are smoothed, and has no R-Drop.
 """
@@ -66,7 +66,7 @@ class ProjectedLoss(torch.autograd.Function):
         n_predictions, n_tokens, _ = x.shape
         rows_at_once = max(LEAST_ROWS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight))
         tokens_at_once = ceil(rows_at_once / n_predictions)
-        if torch.compiler.is_compiling():  # one graph for batches of all sizes
+        if torch.compiler.is_compiling():  # without a loop over parts, one graph serves all sizes of batches
             tokens_at_once = n_tokens
         with torch.autocast(device, enabled=False):
             x, weight, bias = (tensor.to(dtype) for tensor in inputs)

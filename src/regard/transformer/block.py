@@ -128,7 +128,7 @@ class DecoderBlock(Block):
         cross = None
         if self.cross_attention is not None and memory is not None:
             y = self.norm_before(self.cross_attention_norm, x)
-            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # one row a source: all its targets
+            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # a row has the queries of one source's targets
             cross = self.cross_attention(queries, memory, mask=memory_mask)
             x = self.norm_after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
         y = self.feed_forward(self.norm_before(self.feed_forward_norm, x))

@@ -2,8 +2,8 @@
 
     weight[o, i] ≈ scale[o] · integer[o, i]      scale[o] = max |weight[o]| / 127
 
-When the kernels compute a layer, they quantise each of its input vectors in the same way, with one scale. They add up
-products of integers exactly, in 32 bits; a sum times the two scales, plus the bias, is a float32.
+When the kernels compute a linear layer, they quantise each of its input vectors in the same way, with one scale. They
+add up products of integers exactly, in 32 bits. An output, a float32, is this sum times the two scales, plus the bias.
 Norms, softmax, activation functions, embeddings, and attention over keys and values are computed in float32.
 """
 

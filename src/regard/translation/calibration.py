@@ -2,10 +2,10 @@
 
     expected chrF = f(mean log-probability of the translation's pieces)
 
-f is fitted by isotonic regression to dev texts: of all functions that never decrease, f has the smallest squared
-distance to the chrF of the dev translations. That function is constant on groups of neighbouring dev texts. Here a
-group has at least `FEWEST_IN_GROUP` texts; f is a straight line between the centres (the means) of two groups, and
-constant beyond the outermost centres. When training ends, the centres are stored in the translator's folder.
+f is fitted to dev texts. Isotonic regression divides the texts, in the order of their scores, into groups whose mean
+chrF rises from group to group; then groups of fewer than `FEWEST_IN_GROUP` texts are joined with neighbours. f connects
+the centres of the groups (mean score, mean chrF) by straight lines, and is constant beyond the outermost centres. When
+training ends, the centres are stored in the translator's folder.
 
 Source: Ayer et al. 1955, "An empirical distribution function for sampling with incomplete information" (pool adjacent
 violators); Zadrozny & Elkan 2002, "Transforming classifier scores into accurate multiclass probability estimates".

@@ -130,7 +130,7 @@ def indices_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int
             continue
         if not remaining:
             index = min(index + 1, len(words) - 1)
-            remaining = words[index]  # the rest of words[index] in which the next words of the parts are sought
+            remaining = words[index]  # what follows the words found in words[index]
         indices.append(index)
         remaining = remaining.removeprefix(word) if remaining.startswith(word) else ""
     return indices

@@ -95,7 +95,7 @@ class Split:
 
     def pairs_to_translate(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Return at most n random dev pairs, the same in every run, whose sources have at most `max_tokens` tokens."""
-        other_seed = self.seed + 1  # all dev pairs have low ranks with `seed`, by which they were chosen
+        other_seed = self.seed + 1  # `seed` has chosen the dev pairs with the lowest ranks
         in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], other_seed))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 

@@ -199,7 +199,7 @@ class Processes:
         groups, share = self.total(numbers).tolist(), ALONE
         for number in sorted(set(groups) - {0}):
             ranks = [rank for rank, other in enumerate(groups) if other == number]
-            members = distributed.new_group(ranks, timeout=TIMEOUT)  # all processes must call it, not only members
+            members = distributed.new_group(ranks, timeout=TIMEOUT)  # all processes must call new_group
             if number == group:
                 share = Share(ranks.index(self.rank), len(ranks), partial(exchange_parts, members))
         return share

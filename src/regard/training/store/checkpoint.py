@@ -126,7 +126,7 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
 def remove_folder(folder: Path) -> None:
     """Rename the folder of a checkpoint, then remove it: a half-removed folder is never read as a checkpoint."""
     if folder.exists():
-        removed = folder.with_name(f".{folder.name}.going.writing")  # `keep_latest` removes what a kill leaves of it
+        removed = folder.with_name(f".{folder.name}.going.writing")  # if a kill leaves it, `keep_latest` removes it
         shutil.rmtree(removed, ignore_errors=True)
         folder.replace(removed)
         shutil.rmtree(removed)
