@@ -139,16 +139,16 @@ class Vocabulary:
 
     @cached_property
     def unused(self) -> dict[str, int]:
-        """A dict {text: id} of the unused pieces: in a vocabulary of Marian, the pieces of the other language.
+        """A dict {text: id} of the pieces that are marked as unused. A vocabulary made from a Marian model has some.
 
-        SentencePiece never uses these pieces: it returns UNK for letters that no other piece has. If these letters are
-        exactly an unused piece, `encode` returns the id of this piece in place of UNK.
+        SentencePiece does not use these pieces: it returns UNK for letters that no other piece has. If these letters
+        are exactly an unused piece, `encode` returns the id of the piece instead.
         """
         unused = filter(self.processor.IsUnused, range(len(self)))
         return {self.processor.IdToPiece(token): token for token in unused}
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
-        """Return the ids of a cleaned text; an UNK whose letters are an unused piece becomes the id of this piece."""
+        """Return the ids of a cleaned text; if the letters of an UNK are a piece in `unused`, return its id instead."""
         surfaces = self.processor.Encode(clean, out_type=str)
         return [
             self.unused.get(surface, UNK) if token == UNK else token

@@ -62,8 +62,8 @@ class Comparison:
     def first(self) -> tuple[str, str] | None:
         """The head and the query token where the two traces first differ, such as ("L3H1", "it").
 
-        The layer is the first that has a head with a total variation above `at_most` (None = no layer has one); the
-        head is the one with the largest total variation in this layer.
+        The layer is the first that has a head with a total variation above `at_most`; the head is the one with the
+        largest total variation in this layer. None = no layer has such a head.
         """
         for row, distances in enumerate(self.heads.nan_to_num(0.0)):
             if float(distances.max()) > self.at_most:

@@ -76,7 +76,7 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the largest salience (see `focus.py`) of a weight in some heads of a layer, and its head and query.
+    """Return the most salient weight (large, on a distant key) in heads of a layer: its salience, head and query.
 
     If no word has a weight above 0 on another word, return -inf, the first head, and `query` or the first word.
     `query` is the only query to consider; None = consider all queries.
@@ -110,7 +110,7 @@ def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
     """Return, for each token, whether it is a whole word, so that a view may show it first.
 
     A byte such as ‹EB› is no whole word, nor is a single ASCII letter joined to the token before, such as the "s" of
-    "he's". If no token is a whole word, the result is that of `is_word`.
+    "he's". If there is no whole word, every token with a letter or digit counts.
     """
     words = is_word(tokens)
     fragments = [

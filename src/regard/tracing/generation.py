@@ -65,7 +65,7 @@ def generate_text(
     The ids of an encoder-decoder are those of the target alone, from the decoder's start token on. `new_tokens` None =
     as many as `config` says; `config` None = the model's own generation_config.
     """
-    # PaliGemma is not causal (it reads the prompt in both directions), but it can write: token types mark its answer
+    # PaliGemma reads its prompt in both directions, but can generate: token_type_ids tell the answer from the prompt
     marks_answer = "pixel_values" in inputs and "token_type_ids" in inputs
     reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model) and not marks_answer
     if reads_both_sides or not model.can_generate():

@@ -1,4 +1,4 @@
-"""The indirect effect of every head: how much of the difference between two runs its output restores.
+"""The indirect effect of each head: how much of the difference between two runs the head alone removes.
 
 A model reads a clean text and a corrupted one, such as the same sentence about another animal. For each head, the model
 reads the corrupted text again, with the output of this head from the clean run (see `Interchange`):
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Metric = Callable[[Tensor], float]
-"""A function from the output of a model [1 tokens numbers] (see `Trace.output`) to the number that is compared."""
+"""A function from the output of a model [1 tokens numbers] (see `Trace.output`) to one number, such as a logit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LogitDifference:
     other: int | str
 
     def __call__(self, output: Float[Tensor, "1 tokens vocabulary"]) -> float:
-        """Return the logit of `token` minus the logit of `other`; both must be ids (see `with_ids`)."""
+        """Return the logit of `token` minus that of `other` at the last position; both must be ids (see `with_ids`)."""
         return float(output[0, -1, int(self.token)] - output[0, -1, int(self.other)])
 
     def with_ids(self, tokenizer: Any) -> "LogitDifference":
@@ -94,7 +94,7 @@ class OutputDistance:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IndirectEffects:
-    """How much each head restores of the output for a clean (original) text, when the model reads a corrupted text.
+    """How far each head alone restores the output for a clean (original) text, when the model reads a corrupted text.
 
     Attributes:
         traces: the trace of the clean text, and the trace of the corrupted text before an output is replaced.
@@ -175,7 +175,7 @@ def indirect_effects(
     tokens: int | str | Collection[int | str] | Mapping[int | str, int | str] | None = None,
     metric: Metric | None = None,
 ) -> IndirectEffects:
-    """Return how much each head restores of the output for a clean text, when the model reads a corrupted text.
+    """Return how far each head alone restores the output for a clean text, when the model reads a corrupted text.
 
     The model reads the corrupted text once for each head, with the output of the head from the clean run; progress is
     shown after two seconds. This is activation patching of each head, also called causal tracing.

@@ -50,9 +50,9 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where a token of the query's group may attend to a token of the key's group.
+        """Return True where any token of a group of queries may attend to any token of a group of keys.
 
-        If `averages_heads`, it is enough that one head allows it.
+        If `averages_heads`, return True where this is so in at least one head.
         """
         group_index, source_tile = self.source_tile(tile)
         keep = self.source.keep(source_tile)
@@ -64,9 +64,10 @@ class MergedWeights(Score):
         return self.sum_by_group(allowed, group_index, tile) > 0
 
     def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
-        """Return the block of weights of `source` (tokens × all keys) from which the weights in `tile` are computed.
+        """Return which weights of `source` are needed to compute the weights in `tile` (a block of queries × keys).
 
-        The first result has the group of each token of the block, as an index of `tile.queries`.
+        The second result is a block of `source`: some tokens × all keys. The first is, for each of these tokens, the
+        index in `tile` of the query to which the token belongs.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)

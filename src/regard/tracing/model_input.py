@@ -70,8 +70,8 @@ def read_text(
 ) -> ModelInput:
     """Return the input of a model that reads a text and, if it is an encoder-decoder, a target.
 
-    The arguments are those of `regard.trace`; `writes`: whether the model is to generate text, so that no target is
-    needed.
+    `truncate`: whether to cut a text that is too long. `writes`: whether the model will generate text; an
+    encoder-decoder then needs no `target`.
     """
     is_encoder_decoder = bool(model.config.is_encoder_decoder)
     if is_encoder_decoder and target is None and not writes:
@@ -97,9 +97,9 @@ def missing_target_error(model: "PreTrainedModel") -> InputError:
 def read_medium(
     model: "PreTrainedModel", medium: Media, target: str | None, tokenizer: Any, writes: bool, changes: Sequence[Change]
 ) -> ModelInput:
-    """Return the input of a model that reads a picture, a video or a recording; the arguments are those of `read_text`.
+    """Return the input of a model that reads a picture, a video or a recording.
 
-    `ModelInput.source` is empty, since the number of tokens of the encoder is known only after the model has run.
+    `ModelInput.source`, the encoder's tokens, is empty: their number is known only after the model has run.
     """
     if any(map(named_tokens, changes)) and not medium.target:
         raise InputError(
@@ -196,12 +196,12 @@ def with_positions(
         query = None if change.query is None else token_position(change.query, queries)
         return replace(change, query=query, key=token_position(change.key, keys))
     others = getattr(change.other, sides[0])
-    pairs = [(token_position(here, queries), position_there(there, others)) for here, there in change.token_pairs or ()]
-    return replace(change, tokens=dict(pairs))
+    pairs = change.token_pairs or ()
+    positions = {token_position(here, queries): position_in_other_run(there, others) for here, there in pairs}
+    return replace(change, tokens=positions)
 
 
-def position_there(token: TokenReference, others: Sequence[Token]) -> int:
-    """Return the position of a token among `others`, the tokens of the other run of an `Interchange`."""
+def position_in_other_run(token: TokenReference, others: Sequence[Token]) -> int:
     try:
         return token_position(token, others)
     except InputError as error:

@@ -27,7 +27,7 @@ class Roles:
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """The columns of the table, for pandas or pyarrow: a dict from "head" and each role to a list of values."""
+        """The table as {column: values}, for pandas or pyarrow; the columns are "head" and roles such as "previous"."""
         return {"head": list(self.heads)} | {role: self[role].tolist() for role in ROLES}
 
     def __getitem__(self, role: str) -> Float[Tensor, " heads"]:

@@ -89,16 +89,16 @@ def trace(
         ask: for long texts, store these statistics of every layer instead of queries, keys and values: the trace then
             has the statistics that `ask` requests, but no single weights, and the model's outputs may differ by
             rounding. None = store queries, keys and values.
-        new_tokens: let the model generate up to this many tokens after the text (in an encoder-decoder: the target),
-            and record the attention of the whole text; `trace.written` has the generated tokens with their
-            probabilities. None = generate nothing.
+        new_tokens: let the model generate up to this many tokens: they continue the text, or are the target of an
+            encoder-decoder. The attention over the whole text is recorded; `trace.written` has the generated tokens
+            with their probabilities. None = generate nothing.
         generation: how the model generates, a GenerationConfig of transformers; None = the model's own
             generation_config.
         images: a picture that the model reads, or a list of pictures, alone or beside the text; the tokens of the trace
             have the positions of their patches. In models for pictures and text, the kind "encoder" is the attention
             among patches, and "decoder" the attention of text and pictures together.
         video: a list of the frames of a video that the model reads, as pictures of the same size.
-        fps: how many of these frames the video has per second; the tokens of the trace then have the times of their
+        fps: how many frames per second the video has; the tokens of the trace then have the times of their
             frames too, and a model that reads times, such as Qwen2.5-VL, gets them. None = not known.
         audio: the waveform of a recording that the model reads, numbers from -1 to 1, or the path of a WAV file; the
             tokens of the trace have the times of their frames.
@@ -191,7 +191,7 @@ def trace(
 def loaded_for_text(
     model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
 ) -> LoadedModel:
-    """Return the model that reads (or `writes`) a text, with its tokenizer; the arguments are as in `trace`."""
+    """Return a model that reads text, or `writes` it, with its tokenizer; load both if `model` is a name or folder."""
     if isinstance(model, str | Path):
         loaded = load(str(model), writes=writes)
         return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
@@ -242,7 +242,7 @@ def encoder_of_medium(
     The sequences that the encoder reads, such as windows or tiles of a picture, are joined to one sequence.
 
     Args:
-        windows: for each layer that divides pictures into windows, its path and these windows.
+        windows: the windows of each layer that divides pictures into windows, by the layer's path.
         steps: all attention calls of the encoder, by layer number.
         kept: the attention calls that the trace stores (see `layers` of `regard.trace`), by kind and layer number.
 
@@ -271,7 +271,7 @@ def encoder_of_medium(
 def evaluating(model: "PreTrainedModel") -> Iterator[None]:
     """Put a model into evaluation mode, and disable gradients, inside a `with` block; afterwards restore the mode.
 
-    Inside the block, attention that `regard.watching` cannot record is computed through regard, if that is possible.
+    `regard.install` is in effect inside the block if it is necessary to record the model's attention.
     """
     with RUNNING:
         modes = [(module, module.training) for module in model.modules()]

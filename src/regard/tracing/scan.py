@@ -58,7 +58,7 @@ class Scan:
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
-        """Run the model on one text, cut if it is too long, and add its numbers to the fields of this scan."""
+        """Run the model on one text (or its beginning, if it is too long), and add its sums and counts to this scan."""
         try:
             traced = trace(loaded.model, text, tokenizer=loaded.tokenizer)
         except TooLongError:

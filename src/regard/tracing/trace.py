@@ -65,10 +65,10 @@ class Trace:
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
         images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
-        joined: if `words()` or `without_padding()` made this trace: the trace of tokens from which it was made, and the
-            tokens of each word; else None.
-        sources: the tokens of each encoder layer, in a model that merges patches from stage to stage, such as Swin. In
-            a model with cross-attention, `source` has the tokens that it reads, else those of the last encoder layer.
+        joined: if `words()` or `without_padding()` made this trace: the original trace, and the positions of its tokens
+            in each word; else None.
+        sources: the tokens of each encoder layer, in a model such as Swin, whose layers have different tokens; `source`
+            then has the tokens that cross-attention reads, or else those of the last encoder layer in the trace.
             None = the tokens of each encoder layer are `source`.
     """
 
@@ -202,9 +202,9 @@ class Trace:
 
         Args:
             kind: "encoder" or "decoder"; not "cross", whose queries and keys are different tokens.
-            flow: how to compute the fractions in one layer. `HeadMean()`: one half for the token itself, the other half
-                by the mean weights of the heads. `VectorLengths()`: by the norms of the vectors that the tokens add;
-                the trace must have been made with keep=("hidden",).
+            flow: how to compute the fractions in one layer. `HeadMean()`: one half comes from the token itself,
+                the other half from its keys, by the mean weights of the heads. `VectorLengths()`: the fractions are
+                proportional to the norms of the vectors that come from each token; needs keep=("hidden",).
 
         Source: Abnar & Zuidema 2020, section 3.
         """
@@ -224,7 +224,7 @@ class Trace:
         return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
-        """Return the names of all heads, and the sums of which `roles` returns the means; the kind is not "cross"."""
+        """Return the heads' names, and the sums of their weights on roles such as the first token; not for "cross"."""
         kind = kind or self._only_kind()
         if kind == "cross":
             raise InputError("roles compare a query with the tokens of its own text; give 'encoder' or 'decoder'.")
@@ -291,7 +291,10 @@ class Trace:
     def html(
         self, path: str | Path, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False
     ) -> Path:
-        """Write the trace to one HTML file that works offline; `show` explains the other arguments."""
+        """Write the trace to one HTML file that works offline; it shows the query `token` in the head `head` first.
+
+        `token`, `head` None = a large weight on a distant token. `padding`: show silence after a recording in full.
+        """
         from regard.views.page import write_page
 
         return write_page(self._shown(head, padding), Path(path), token=token, head=head)
@@ -301,7 +304,7 @@ class Trace:
     ) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
-        `show` explains `token`, `head` and `padding`.
+        `token`, `head` None = a large weight on a distant token. `padding`: show silence after a recording in full.
         """
         from regard.views.picture.trace import write_figure
 
@@ -312,8 +315,8 @@ class Trace:
     ) -> Path:
         """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
 
-        `layer` None = the heads of all layers; `kind` None = the last kind that the trace has; `padding` is as in
-        `show`.
+        `layer` None = the heads of all layers; `kind` None = the last kind that the trace has; `padding`: show silence
+        after a recording in full.
         """
         from regard.views.picture.heads import write_heads
 
@@ -323,8 +326,8 @@ class Trace:
     def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
-        The arguments are those of `html`. InputError is also raised if the trace is too large, or anywidget is not
-        installed.
+        `padding`: show silence after a recording in full. InputError is raised if the trace is too large, or anywidget
+        is not installed.
         """
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget

@@ -51,7 +51,7 @@ class Counts:
         over_long: lines that are too long for the translator.
         cut: lines whose translation was ended at the largest number of pieces.
         unknown: lines whose translation contains the unknown token.
-        unlike: lines that are unlike the translator's training texts; they are also counted above.
+        unlike: lines that are unlike the translator's training texts; each is also counted in `pairs` or another field.
     """
 
     lines: int = 0
@@ -65,7 +65,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """The progress of a back-translation: the counts of the lines so far, and the bytes in each file of pairs."""
+    """The progress of a back-translation: the counts of the lines so far, and the bytes in its two files of text."""
 
     counts: Counts = field(default_factory=Counts)
     bytes: tuple[int, int] = (0, 0)

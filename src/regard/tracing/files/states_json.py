@@ -32,7 +32,7 @@ def states_from_json(
 ) -> dict[str, dict[int, LayerStates]] | None:
     """Return the vectors of all tokens in each layer from the JSON of `states_to_json`; None if `document` is None.
 
-    `attended` has the attention call of each layer, whose sizes the vectors must fit.
+    Raise ValueError if the shapes of the vectors do not fit the attention calls in `attended`.
     """
     if document is None:
         return None
@@ -43,7 +43,7 @@ def states_from_json(
 
 
 def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the vectors of all tokens in one layer; raise ValueError unless they fit the attention call `step`."""
+    """Return the vectors of all tokens in one layer; raise ValueError if they do not fit the attention call `step`."""
     weight = tensors[document["weight"]]
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}

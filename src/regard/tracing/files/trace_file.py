@@ -126,9 +126,9 @@ def attended_from_json(
     tokens: Mapping[str, tuple[Token, ...]],
     sources: Mapping[int, tuple[Token, ...]],
 ) -> dict[str, dict[int, Attended]]:
-    """Return the attention calls by kind and layer; raise an exception unless their shapes fit the tokens.
+    """Return the attention calls by kind and layer; raise an exception if their sizes do not fit the tokens.
 
-    `sources` has the tokens of each encoder layer, if the layers have different tokens; else it is empty.
+    `sources` has the tokens of each encoder layer, if the layers have different tokens (as in Swin); else it is empty.
     """
     attended = {
         kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
@@ -170,7 +170,7 @@ def sources_from_json(document: Json) -> dict[int, tuple[Token, ...]] | None:
 
 
 def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: Sequence[Token]) -> tuple[Tensor, ...]:
-    """Return the pictures that the model read; raise an exception unless every patch in `tokens` is in one of them."""
+    """Return the pictures that the model read; raise an exception if a patch in `tokens` is in none of them."""
     read = [checked_numbers(from_json(part, tensors), "image") for part in document]
     images = tuple(image for image in read if image is not None)
     if len(images) < len(read):
@@ -223,7 +223,7 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
-    """Raise ValueError unless a patch is in one of `n_images` images; its row and column must be below `n_tokens`."""
+    """Raise ValueError if a patch is in none of `n_images` pictures, or its row or column is not below `n_tokens`."""
     if not 0 <= patch.image < n_images:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0

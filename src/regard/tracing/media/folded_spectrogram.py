@@ -5,7 +5,7 @@ and puts them below each other. They form a square, which is divided into patche
 
     row of the square = part · (rows of patches in a part) + row in the part, the lowest bands first
 
-In the trace, the picture is the whole spectrogram, the highest bands at the top; a patch has its row and column there.
+In the trace, the picture is the whole spectrogram, the highest bands at the top; rows are counted from the top.
 
 Source: Chen et al. 2022, "HTS-AT: a hierarchical token-semantic audio transformer", section 3.1.
 """

@@ -51,8 +51,8 @@ def frames_of(
 ) -> Float[Tensor, "frames 3 height width"]:
     """Return the frames of a video, or a picture, put together from the patches that the processor returned.
 
-    `rows` counts squares of merge × merge patches. `n_times` is the number of patches that follow one another in time;
-    1 for a picture.
+    The patches come in squares of merge × merge; `rows` is the number of rows of squares. `n_times` is the number of
+    patches along the time axis; 1 for a picture.
     """
     return rearrange(
         pixels,
@@ -64,7 +64,8 @@ def frames_of(
 def patch_order(rows: int, columns: int, merge: int, window_side: int | None) -> list[tuple[int, int]]:
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
-    `rows`, `columns` and `window_side` count squares of merge × merge patches; `window_side` None = no windows.
+    The model reads square by square; a square has merge × merge patches. `rows`, `columns` and `window_side` are
+    numbers of squares; `window_side` None = no windows.
     """
     squares = [(row, column) for row in range(rows) for column in range(columns)]
     if window_side is not None:

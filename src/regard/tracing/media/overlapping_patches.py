@@ -1,6 +1,6 @@
 """The patches of the Audio Spectrogram Transformer (AST): squares of the spectrogram that overlap their neighbours.
 
-In the trace, the picture is the whole spectrogram, the highest bands at the top; a patch has its row and column there.
+In the trace, the picture is the whole spectrogram, the highest bands at the top; rows are counted from the top.
 
 Source: Gong, Chung & Glass 2021, "AST: audio spectrogram transformer", section 2.1.
 """

@@ -27,8 +27,8 @@ class PictureLayout:
 
     Attributes:
         images: the pictures; the range of their numbers depends on the processor.
-        encoder: for each sequence that the vision model reads (a picture, a tile, or all pictures), the patches of its
-            tokens; for a token without a patch, the token's text, such as "[PADDING]".
+        encoder: for each sequence that the vision model reads (a picture, a part of one, or all pictures), the patch of
+            each token; for a token without a patch, the token's text, such as "[PADDING]".
         text: for each image token of the text, its patch; "[NEWLINE]" for a token that ends a row of patches.
     """
 

@@ -36,7 +36,7 @@ class TiledPicture:
     patch_size: int
 
     def grid(self, merge: int = 1) -> PatchGrid:
-        """Return the grid of patches of the whole picture; merge × merge patches of a tile count as one patch."""
+        """Return the grid of the whole picture; each cell is one patch, or a square of merge × merge patches."""
         cells = self.side // self.patch_size // merge
         return PatchGrid(
             image=self.image, rows=self.rows * cells, columns=self.columns * cells,
@@ -44,7 +44,7 @@ class TiledPicture:
         )  # fmt: skip
 
     def tiles(self, merge: int = 1) -> list[tuple[Patch, ...]]:
-        """Return the patches of each tile; merge × merge patches of a tile count as one patch."""
+        """Return, for each tile of the picture, its patches or its squares of merge × merge patches, row by row."""
         cells, grid = self.side // self.patch_size // merge, self.grid(merge)
         return [
             tuple(grid.patches(range(row * cells, (row + 1) * cells), range(column * cells, (column + 1) * cells)))
@@ -53,7 +53,7 @@ class TiledPicture:
         ]
 
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
-        """Return the patches of the thumbnail, which is one tile; merge × merge of its patches count as one patch.
+        """Return the patches, or squares of merge × merge patches, of the thumbnail: a copy of the picture in one tile.
 
         `margin` is the height of the margins above and below the picture, and the width of the margins beside it, in
         pixels.
@@ -66,7 +66,7 @@ class TiledPicture:
         return tuple(grid.patches())
 
     def joined(self, tiles: Tiles) -> Float[Tensor, "3 all_rows all_columns"]:
-        """Return the picture that consists of these tiles, given row by row."""
+        """Return the whole picture, put together from its tiles; `tiles` has them row by row."""
         return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
 
 
@@ -139,13 +139,13 @@ def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]
 
 
 def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> PictureLayout:
-    """Return the `PictureLayout` for LLaVA-NeXT: a thumbnail, then rows of patches across all tiles of the picture.
+    """Return the `PictureLayout` for LLaVA-NeXT: the patches of a small copy of the picture, then those of the picture.
 
-    Each row is followed by a token that ends the row. A picture keeps its proportions: it lies in the middle of its
-    tiles, between two margins. The patches of the margins have no tokens in the text.
+    The model cuts the picture into tiles (equal squares). The picture keeps its proportions: it lies in the middle of
+    the tiles, between two margins. Patches of the margins have no tokens in the text. A token ends each row of patches.
 
-    This is also the layout of LLaVA-OneVision, with two differences. If it reads several pictures, each is one tile. If
-    a picture has more patches than its `vision_aspect_ratio` allows, they are interpolated to fewer tokens.
+    LLaVA-OneVision has the same layout, with two differences: if there are several pictures, each becomes one tile. If
+    a picture has more patches than config.vision_aspect_ratio allows, they are interpolated to fewer tokens.
     """
     from transformers.image_processing_utils import select_best_resolution
 
@@ -179,10 +179,10 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
 
 
 def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], patch_size: int) -> PictureLayout:
-    """Return the `PictureLayout` for MLlama, whose vision model reads all tiles of a picture as one sequence.
+    """Return the `PictureLayout` for MLlama, which reads all tiles (equal squares) of a picture as one sequence.
 
-    A picture with fewer tiles than the model has room for is followed by empty tiles. Each tile begins with a class
-    token, and ends with padding to a multiple of 8 tokens.
+    Empty tiles follow, until the sequence has the model's largest number of tiles. Each tile begins with a class token,
+    and ends with padding to a multiple of 8 tokens.
     """
     images, encoder = list[Tensor](), list[tuple[Patch | str, ...]]()
     for number, (tiles, ratio_id) in enumerate(

@@ -1,1 +1,1 @@
-"""The tokens of a trace: their letters, words and places, and how a text is encoded."""
+"""The tokens of a trace: their text, words, and parts of a picture or recording; and how a text is encoded."""

@@ -12,8 +12,8 @@ class Patch:
         row, column: the row and the column of the patch in the grid of patches, counted from the top left.
         height, width: the size of the patch, in pixels of the picture that the model reads.
         n_images: the number of successive frames that the token stands for; 1 for pictures.
-        thumbnail: whether the patch is one of a small copy of the whole picture, which the model reads besides the
-            tiles of the picture. The patch's size is that of the part of the picture that it shows.
+        thumbnail: whether the patch is in a small copy of the whole picture, which the model reads besides the picture
+            itself. `height` and `width` are then the size of the part of the picture that the patch shows.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are above 0 if the picture has margins that the grid does not cover.
         row_step, column_step: the distances in pixels from the top of a patch to that of the patch below it, and from
@@ -47,7 +47,7 @@ class Patch:
 
     @property
     def cell(self) -> tuple[float, float, float, float]:
-        """Top, left, height and width of what a view colours: the patch, or only its middle if patches overlap."""
+        """(top, left, height, width) of the area to colour for the patch: all, or its middle if patches overlap."""
         height, width = self.row_step or self.height, self.column_step or self.width
         return self.top + (self.height - height) / 2, self.left + (self.width - width) / 2, height, width
 

@@ -53,7 +53,7 @@ def reference_of(position: int, tokens: Sequence[Token]) -> str:
 
 
 def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
-    """Return the positions of the tokens that a text names, by the first criterion below that a token meets.
+    """Return the positions of the tokens that match a text: exactly, or else as a piece, as [UNK:…], or ignoring case.
 
     "[UNK:🙂]" is a token that stands for the letters 🙂, which the vocabulary lacks.
     """

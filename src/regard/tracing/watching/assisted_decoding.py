@@ -34,7 +34,7 @@ def divide_patterns_by_token() -> None:
 
 
 class Divisible:
-    """Wraps a pattern: indexing by [..., queries, keys], as transformers does, then gives a pattern, not weights."""
+    """Wraps a pattern so that the index [..., queries, keys], which transformers uses, gives a pattern, not weights."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern, self.shape = pattern, pattern.shape
@@ -44,9 +44,9 @@ class Divisible:
 
 
 def part_of(pattern: Pattern, queries: slice, keys: slice) -> Pattern | Tensor:
-    """Return `pattern[..., queries, keys]` as a pattern, or as weights if a query may attend to keys outside of `keys`.
+    """Return `pattern[..., queries, keys]` as a pattern if possible; `keys` starts at 0.
 
-    `keys` starts at 0.
+    Return weights if a query may also attend to later keys: a pattern without these keys would have larger weights.
     """
     call, grid = pattern.call, pattern.grid
     rows, columns = range(grid.queries)[queries], range(grid.keys)[keys]

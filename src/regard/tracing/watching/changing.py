@@ -95,7 +95,7 @@ class AttentionChanger(TorchFunctionMode):
     Attributes:
         kind_of: returns the kind of attention ("encoder", "decoder" or "cross") of the module at a path.
         applied: the changes that were applied to an attention call so far.
-        layers: for each kind of attention, the numbers of the layers that have called attention so far.
+        layers: for each kind of attention, the numbers of the layers that have computed attention so far.
         called: the kind and number of each layer whose attention was changed in the current forward pass.
         first_query: the position in the text of the first query of the latest self-attention call; the queries of
             cross-attention have the same positions.
@@ -127,7 +127,7 @@ class AttentionChanger(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def attend_changed(self, call: Call, dropout: float, ask: Ask | None) -> Attended | None:
-        """Compute a call with the changes applied, and return the result; None if no change names the calling layer."""
+        """Compute an attention call with the changes for its layer; None if no change is for this layer."""
         path = self.running.path
         kind, layer = self.kind_of(path), layer_of(path) or 0  # a module whose path has no number counts as layer 0
         self.layers.setdefault(kind, set()).add(layer)
@@ -158,7 +158,7 @@ class AttentionChanger(TorchFunctionMode):
         return interchanged(attended, interchanges, kind, layer, self.first_query)
 
     def enter(self, n_running: int) -> None:
-        """When a forward pass starts (the model itself is the only running module), forget the layers in `called`."""
+        """Clear `called` when a forward pass starts: then, the model itself is the only running module."""
         if n_running == 1:
             self.called.clear()
 

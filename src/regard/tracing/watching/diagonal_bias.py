@@ -38,10 +38,10 @@ class DiagonalBias(EqualFields, Bias):
         return entries_at(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
-        """Raise ValueError unless this bias fits an attention call of the sizes in `grid`.
+        """Raise ValueError if this bias does not fit an attention call of the sizes in `grid`.
 
-        The call must have one sequence with as many queries as keys. Each position in each item must belong to exactly
-        one token of the sequence.
+        The call must have one sequence with as many queries as keys. Each pair of an item (such as a window) and a
+        position in it must belong to exactly one token.
         """
         n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys

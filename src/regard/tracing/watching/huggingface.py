@@ -70,7 +70,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def use_regard(model: "PreTrainedModel") -> None:
-    """Make a model compute its attention through regard, as `install` does, but without warnings."""
+    """Make a model compute its attention by regard's attention functions, without the warnings of `install`."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask, sdpa_mask
 
@@ -147,11 +147,11 @@ def allowing_attentions(config_class: type[Any]) -> type[Any]:
 
 
 COUNTER = SimpleNamespace(calls=0)
-"""Counts, in its attribute `calls`, the attention calls that have passed through regard."""
+"""Counts, in its attribute `calls`, the calls of `attention_forward`."""
 
 
 def warn_of_unseen_attention(model: nn.Module) -> None:
-    """Warn at the first call of a module that is named like attention if its attention does not pass through regard.
+    """Warn after the first call of a module that is named like attention, if it did not call `attention_forward`.
 
     There is one warning for each class of modules.
     """
@@ -254,7 +254,7 @@ def attention_forward(
     Args:
         attention_mask: a boolean mask, True = may attend; or floats that are added to the scores.
         scaling: the number by which the dot products are multiplied; None = 1 / √d_key.
-        is_causal: see `mask_and_bias`.
+        is_causal: whether the attention is causal, if there is no `attention_mask`; None = as module.is_causal.
         position_bias: a bias that is added to the scores (T5).
         softcap: scores become softcap · tanh(scores / softcap), as in Gemma 2; None = they are not changed.
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
@@ -277,7 +277,7 @@ def attention_forward(
         only_chosen = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
         mask = only_chosen if mask is None else mask & only_chosen
     score = ScaledDot(scale=scaling, softcap=softcap, bias=bias)
-    # [:] makes a view: if the model is moved to another device, the pattern's sinks stay on the device of its keys
+    # [:] makes a view: model.to(device) moves `s_aux` itself, but the view stays on the device of the keys
     normalise = Softmax(sinks=None if s_aux is None else s_aux[:])
     attended = attend(query, key, value, score=score, mask=mask, normalise=normalise, dropout=dropout)
     attended = SHARING.setdefault(module, Sharing()).shared(attended)

@@ -104,10 +104,10 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
 
 
 def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
-    """Join the statistics of all items of several batches to those of one sequence.
+    """Join the statistics of all items (such as windows) of several batches to the statistics of one sequence.
 
-    A pooled map keeps its numbers of rows and columns, so that each of its entries covers more queries and keys than
-    before. If sums over groups of keys were requested, group g of the sequence has the keys of group g of every item.
+    A pooled map (one number for each block of weights) keeps its numbers of rows and columns; its blocks become larger.
+    In sums over groups of keys, group g of the sequence has the keys of group g of every item.
     """
     stored = [pattern.stored_statistics for pattern in patterns]
     calls = [call for pattern in patterns if isinstance(call := pattern.call, ForgottenCall)]
@@ -154,10 +154,9 @@ def map_of_one_sequence(
 ) -> Float[Tensor, "1 heads rows columns"]:
     """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
-    A pooled map has one number for each block of weights (queries × keys). The maps of all n items are written below
-    each other, and each n successive rows become one row, so that the result has as many rows as the map of one item.
-    The columns are joined in the same way. No number is approximated: the blocks of the result are the same as those
-    of a map that is computed from the sequence. `grid` has the sizes of one item.
+    A pooled map has one number for each block of weights (queries × keys). The maps of all n items are placed on the
+    diagonal of a larger map; weights between items are 0. Then each block of n × n numbers is reduced to one number:
+    the result has the size of one item's map, and is exact. `grid` has the sizes of one item.
     """
     n_items, n_heads, rows, columns = pooled.shape
 

@@ -44,8 +44,8 @@ class LayerCall:
     """One forward call of a layer.
 
     Its input `before` and its output `after` are None if they were not found, or if the layer is still running.
-    `outputs` has, by path, the output of each linear layer inside the layer, if the output has the shape of `before`;
-    the latest is the last.
+    `outputs` maps the path of each linear layer in it to the output of the linear layer, in the order of the calls.
+    Outputs that do not have the shape of `before` are left out.
     """
 
     before: Tensor | None = None
@@ -60,8 +60,8 @@ class StateRecorder:
     Attributes:
         watched: the attention calls recorded so far, the latest last.
         running: the forward calls of the layers that are running, the innermost last.
-        projected: by id(Attended) of each attention call: the path, the module and the output of its output projection,
-            and the forward call of the layer around it.
+        projected: maps id(Attended) of each attention call to the path of its output projection, the projection module,
+            the output of the module, and the forward call of the Transformer layer.
     """
 
     watched: Watched
@@ -75,10 +75,10 @@ class StateRecorder:
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Store the output of a linear layer; if its input is the latest context, it is the output projection.
+        """Store the output of a linear layer, in `projected` if its input is the latest attention context.
 
-        The output of any other linear layer is stored if it has the shape of the input of the Transformer layer: this
-        linear layer may be the last of the feed-forward network.
+        Other outputs are stored if they have the shape of the input of the Transformer layer: the linear layer may be
+        the last of the feed-forward network.
         """
         if not args or not isinstance(output, Tensor):
             return
@@ -116,7 +116,7 @@ class StateRecorder:
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network in the layer of a call; "" = none."""
+        """Return the path of the last linear layer of the feed-forward network after an attention call; "" = none."""
         *_, layer = self.projected[id(step.attended)]
         others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return others[-1] if others else ""
@@ -154,7 +154,7 @@ def layer_output(output: Any) -> Tensor | None:
 def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecorder]:
     """Record the vectors of each layer of a model inside a `with` block.
 
-    `watched` is the record of a `regard.watching` block of the same model; this block must be active.
+    Call this inside a `regard.watching` block of the same model; `watched` is what `regard.watching` yields.
     """
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:

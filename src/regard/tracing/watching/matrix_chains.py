@@ -26,10 +26,10 @@ class MatrixChains:
         """For each result of left * right, of which `sum` makes a product: whether a factor is in `from_products`."""
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """Return whether a torch call multiplies a stored tensor (a product, or made from a product) by another tensor.
+        """Return whether a torch call is the end of a chain: it multiplies a tensor in `from_products` by another.
 
-        Otherwise, the result is stored if it is a product of two tensors, or made from a stored tensor. A product with
-        a parameter of the model does not count.
+        If not, add the result to `from_products` if it is a product of two tensors, or computed from a tensor in
+        `from_products`. A product with a parameter of the model does not count.
         """
         name = getattr(func, "__name__", "").strip("_")
         is_product, multiplies = name in PRODUCTS, name in MULTIPLICATIONS

@@ -27,7 +27,7 @@ class Named:
     axes: Axes
 
     def arranged(self, wanted: Sequence[Axis]) -> Tensor | None:
-        """Return the tensor with its axes in the order `wanted`; a wanted axis that it does not have has size 1.
+        """Return the tensor with its axes in the order `wanted`; a wanted axis that is missing gets size 1.
 
         Return None if the tensor has an axis that is not wanted and whose size is not 1.
 
@@ -46,7 +46,7 @@ class Named:
     def regrouped(self, regrouping: "Regrouping", limit: int) -> "Named | None":
         """Return the tensor after its axes `regrouping.old` are joined or split to the axes `regrouping.new`.
 
-        The tensor is expanded along the old axes that it lacks; None if it would get more than `limit` numbers.
+        If the tensor lacks an old axis, it is expanded first; None if it would then have more than `limit` numbers.
         """
         old, new = regrouping.old, regrouping.new
         if not any(axis in self.axes for axis in old):

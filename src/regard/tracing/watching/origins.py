@@ -36,12 +36,12 @@ class ScoreOrigin:
 
     @property
     def features(self) -> frozenset[Axis]:
-        """The axes of each factor (`left`, `right`) that is a parameter of the model."""
+        """The axes of `left`, if it is a parameter of the model, and the axes of `right`, if it is a parameter."""
         parts = [part for part in (self.left, self.right) if is_parameter(part.tensor)]
         return frozenset(axis for part in parts for axis in part.axes)
 
     def after(self, change: AxesChange, limit: int) -> "ScoreOrigin | None":
-        """Return the origin after a change of axes; None if it would expand a tensor to more than `limit` numbers."""
+        """Return the `ScoreOrigin` after a change of axes; None if a tensor would have more than `limit` numbers."""
         parts: dict[str, Any] = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
         for regrouping in change.regroupings:
             parts = {name: part and part.regrouped(regrouping, limit) for name, part in parts.items()}
@@ -53,7 +53,7 @@ class ScoreOrigin:
         return replace(self, bias=self.combined(self.bias, bias, Tensor.add))
 
     def masked(self, keep: Tensor, *, is_finite: bool) -> "ScoreOrigin":
-        """Return the origin of the scores masked where `keep` is False: with -∞, or (`is_finite`) with a number."""
+        """Return the `ScoreOrigin` after a mask: where `keep` is False, scores are -∞, or finite if `is_finite`."""
         return replace(
             self, keep=self.combined(self.keep, keep, Tensor.logical_and), is_finite=is_finite or self.is_finite
         )
@@ -70,7 +70,8 @@ class ScoreOrigin:
 class FeatureOrigin:
     """The output of a layer with parameters (such as nn.Linear), or a tensor of the same shape made from the output.
 
-    `features` are the axes that come from the parameters: a softmax over one of them gives no attention weights.
+    `features` are the axes of features, not of tokens, such as the last axis of the output of an nn.Linear: a softmax
+    over such an axis gives no attention weights.
     """
 
     axes: Axes
@@ -86,13 +87,12 @@ class WeightOrigin:
     """How attention weights were computed: as the softmax of `scores` over the axis `keys`.
 
     Attributes:
-        scores: the input of the softmax. Sinks (extra scores in the softmax's denominator) are one more column; once
-            `product` is known, this column is the last.
-        product: how the scores were computed. None = this is unknown, or the weights still have a column for sinks.
-        with_sinks: how the scores were computed, if the weights still have a column for sinks. It becomes `product`
-            when this column is cut off. None = the weights have no such column.
-        of_parameters: whether the axis `keys` comes from parameters of the model, as in the gate of a mixture of
-            experts, in a classifier, and in attention whose scores do not depend on the keys.
+        scores: the input of the softmax. Sinks (extra scores in the softmax's denominator) are its last column, or its
+            first if `with_sinks.sinks_first`.
+        product: how the scores were computed. None = this is unknown, or `with_sinks` tells it.
+        with_sinks: how the scores were computed, if the weights still have a column for sinks; else None.
+        of_parameters: whether the softmax is over outputs of a layer, not over tokens. Examples: the gate of a mixture
+            of experts, a classifier, attention whose scores do not depend on the keys.
     """
 
     axes: Axes
@@ -103,7 +103,7 @@ class WeightOrigin:
     of_parameters: bool = False
 
     def after(self, change: AxesChange, limit: int) -> "WeightOrigin | None":
-        """Return the origin after a change of axes; None if the change joins or splits the axis of the keys."""
+        """Return the `WeightOrigin` after a change of axes; None if the axis of the keys was joined or split."""
         scores: Named | None = self.scores
         for regrouping in change.regroupings:
             if self.keys in regrouping.old or scores is None:
@@ -119,7 +119,7 @@ class WeightOrigin:
 class WeightedValues:
     """The elementwise product weights * values, of which the sum over the keys is the attention context.
 
-    An axis along which `weights` or `value` is only repeated has the name None there.
+    In `weights.axes` and `value.axes`, None is an axis along which the tensor is broadcast.
     """
 
     axes: Axes
@@ -151,8 +151,8 @@ class WeightedSum:
         scores: [... queries keys]; sinks are one more column, the last.
         value: [... keys width]. context: [... queries width].
         product: how the scores were computed; None = this is unknown.
-        of_parameters: whether the axis of the keys comes from parameters of the model (see `WeightOrigin`).
-        one_query: whether the weights have no axis of queries; each item of the batch then has one query.
+        of_parameters: whether the softmax is over outputs of a layer, as in a classifier, not over tokens.
+        one_query: whether the weights have no axis of queries; the axis `queries` here then has size 1.
     """
 
     scores: Tensor

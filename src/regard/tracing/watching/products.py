@@ -21,7 +21,7 @@ class Operation:
 
     Attributes:
         operands: the tensors among its arguments.
-        origins: by the `id` of each operand: how the operand was computed, as known before the call.
+        origins: how each operand was computed, as known before the call; the keys of the dict are id(operand).
     """
 
     func: Any
@@ -75,21 +75,21 @@ def spell_out(axes: str, n_axes: int) -> str:
 
 
 def multiplied(op: Operation, left: Any, right: Any) -> WeightedValues | None:
-    """Return which factor of left * right is attention weights, and how they were computed; None if neither is."""
+    """Return a `WeightedValues` if one factor is attention weights and the other is a tensor of values; else None."""
     weights, value = (left, right) if isinstance(op.origin_of(left), WeightOrigin) else (right, left)
     origin = op.origin_of(weights)
     if not isinstance(origin, WeightOrigin) or not isinstance(value, Tensor) or value.numel() == 1:
         return None
     axes = tuple([new_axis() for _ in op.result.shape])
     of_weights, of_value = (factor_axes(part.shape, axes, op.result.shape) for part in (weights, value))
-    # An axis that was added after the softmax only repeats the weights: it has no name if the values have it, too.
+    # along an axis that was added after the softmax, the weights are only broadcast: if `value` has the axis, use None
     both = zip(of_weights, origin.axes, strict=True)
     of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in both])
     return WeightedValues(axes, origin, Named(weights, of_weights), Named(value, of_value))
 
 
 def factor_axes(shape: torch.Size, axes: Axes, product_shape: torch.Size) -> Axes:
-    """Return the axes of a factor, given the axes and the shape of the product; None = the factor is repeated there."""
+    """Return the axes of a factor, given those of the product; None for an axis along which the factor is broadcast."""
     n = len(shape)
     sizes = zip(axes[-n:], shape, product_shape[-n:], strict=True)
     return tuple([axis if size == product_size else None for axis, size, product_size in sizes])
@@ -106,9 +106,9 @@ def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = Fal
 
 
 def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> Found:
-    """Return a `WeightedSum` if the product is weights @ value; else a `ScoreOrigin`, since it may be scores.
+    """Return a `WeightedSum` if the product is weights @ value; else a `ScoreOrigin`: it may be scores.
 
-    Return None if the product does not sum over exactly one axis of both factors. `axes` are the axes of the product.
+    `axes` are the axes of the product. It must sum over one axis, which both factors have; otherwise, return None.
     """
     if any(len({*letters}) < len(letters) for letters in (left.axes, right.axes, axes)):
         return None
@@ -125,9 +125,9 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> F
 
 
 def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
-    """Return how a product of weights and values was computed; None if it does not sum over the keys alone.
+    """Return how a product of weights and values was computed; None if its sum is not over the keys.
 
-    `axes` are the axes of the product; its factors use the same names. None = an axis of size 1.
+    `axes` are the names of the product's axes, None = an axis of size 1; `weights` and `value` use the same names.
     """
     name_of = {letter: name for letter, name in zip(weights.axes, origin.axes, strict=True) if letter is not None}
     size_of = {letter: size for letter, size in zip(axes, op.result.shape, strict=True) if letter is not None}
@@ -143,7 +143,7 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
     values = value.arranged([*lead, *summed, *width])
     contexts = Named(op.result, axes).arranged([*lead, query, *width])
     lead_sizes, n_queries = [size_of[letter] for letter in lead], 1 if query is None else size_of[query]
-    # With a single key, another axis of size 1 may have the name of the keys: it gets a new name.
+    # with one key, an axis of size 1 that is not summed may have the name of the axis of the keys: rename it
     name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
     lead_names, query_name = [name_of[letter] for letter in lead], new_axis() if query is None else name_of[query]
     scores = origin.scores.arranged([*lead_names, query_name, origin.keys])
@@ -166,8 +166,8 @@ def score_inputs(
 ) -> ScoreInputs | None:
     """Return the inputs of the scores, with `lead` (axes of the sizes `lead_sizes`, such as batch and heads) in front.
 
-    Return None if a tensor has any other axis, or if large negative numbers mask all keys of a query: the softmax still
-    gives these keys weights.
+    Return None if a tensor has other axes. Also return None if a finite number masks all keys of a query: the model
+    gives these keys weights above 0, but the mask `keep` would give them 0.
     """
     query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)
     query_numbers, key_numbers = (

@@ -81,9 +81,9 @@ class Recorder(TorchFunctionMode):
 
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
-        windows: by path of a layer that divides pictures into windows (as in Swin): these windows.
+        windows: the windows of each layer that divides pictures into windows (as in Swin), by the layer's path.
         n_calls: for each path, how many attention calls the module has made.
-        doubtful: by path of a module that may have computed attention: why its attention was not recorded.
+        doubtful: why attention was not recorded, by the path of each module that may have computed attention.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
         at_start: for each running module, the innermost last: how many calls had been made and recorded at its start.
     """
@@ -134,8 +134,8 @@ class Recorder(TorchFunctionMode):
     def with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
         """Compute context and statistics of an attention call together, by regard's kernels.
 
-        Return None if these kernels do not support the call, or if the call itself requests statistics. Return None for
-        a layer with windows, too: `record` joins the windows before it computes statistics.
+        Return None if the kernels do not support the call, or if the call has its own argument `ask`. Also return None
+        in a layer that divides pictures into windows: the windows are joined before statistics are computed.
         """
         if windows_around(self.windows, self.running.path) is not None:
             return None
@@ -148,7 +148,7 @@ class Recorder(TorchFunctionMode):
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):
-            # after None, the caller runs `func`, and `attended` raises this error again: the call is listed as unseen
+            # the caller then runs `func`, gets this error again from `attended`, and lists the module as unseen
             return None
         self.check_ask(call.grid)
         if usable_engine(call, dropout, self.ask) is None:
@@ -210,7 +210,7 @@ class Recorder(TorchFunctionMode):
             self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
     def before_change(self, tensor: Tensor) -> None:
-        """Before `tensor` is changed in place, copy the latest recorded context if both share memory."""
+        """Copy the latest attention context if it shares memory with `tensor`, which is to be changed in place."""
         if not self.watched.steps:
             return
         latest = self.watched.steps[-1]
@@ -231,7 +231,7 @@ class Recorder(TorchFunctionMode):
         self.at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
-        """When a module ends, list it as unseen if its class is named like attention and it called no attention.
+        """When a module ends, list it as unseen if its class is named like attention and it made no attention call.
 
         A module without output, which raised an error, is not listed. If attention was recorded in a module that is
         named like attention, its submodules are removed from the list: the output projection, for example, may also be
@@ -257,10 +257,10 @@ class Recorder(TorchFunctionMode):
         return SEVERAL_AXES if found.one_query and len(lead) > 1 and lead[-1] != heads else None
 
     def list_doubtful(self) -> None:
-        """If no attention call was recorded, list as unseen all modules that computed what may be attention.
+        """If no attention call was recorded, add the modules in `doubtful` to `watched.unseen`.
 
-        If other attention was recorded, these modules are not listed, because state-space models and mixtures of
-        experts compute the same (see `matrix_chains.py` and `doubt`).
+        If attention was recorded, they are not added: state-space models and mixtures of experts compute similar
+        products in addition to attention (see `matrix_chains.py` and `doubt`).
         """
         if self.n_recorded == 0:
             for path, reason in sorted(self.doubtful.items()):

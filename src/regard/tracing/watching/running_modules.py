@@ -30,7 +30,7 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Return the numbers in the attributes of a module, or else in its config, which several layers may share."""
+        """Return the numbers of heads in the attributes of a module; for grouped queries, also those in its config."""
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)

@@ -14,7 +14,7 @@ from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.running_modules import HeadCounts
 
 CHANGED: Any = WeakTensorKeyDictionary()
-"""Maps the context that a call under `regard.changed` returned to the `Attended` that `regard.watching` records."""
+"""The `Attended` of each attention call that `regard.changed` changed, by the context tensor of the call."""
 
 
 def sdpa_call(
@@ -33,9 +33,9 @@ def sdpa_call(
     A boolean `attn_mask` is a mask, True = may attend; a floating-point `attn_mask` is added to the scores. If
     `is_causal`, query 0 is at the position of key 0.
 
-    `heads` are the numbers of heads of the calling module. They tell how to split an axis that joins batch and heads.
-    They also show if transformers passed query heads as queries, [batch key_heads group width] in place of
-    [batch query_heads 1 width], as it does for one query token, grouped queries and a mask.
+    `heads`, the numbers of heads of the calling module, tell how to split an axis that joins batch and heads. They also
+    show a special form of `query`: for one query token, grouped queries and a mask, transformers passes
+    [batch key_heads group width] in place of [batch query_heads 1 width].
     """
     n_heads = heads.query_heads
     has_key_heads = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads

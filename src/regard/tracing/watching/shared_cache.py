@@ -57,7 +57,7 @@ Cache = tuple[GrowingTensor, GrowingTensor]
 """The keys and the values of one attention module, stored once for all decoding steps of a generated text."""
 
 CACHE_OF: Any = WeakTensorKeyDictionary()
-"""Maps each recorded tensor of keys to the `Cache` of which it is a view; this frees a cache after its last tensor."""
+"""Maps each recorded tensor of keys to the `Cache` of which it is a view; the entry ends when the tensor is freed."""
 
 
 def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -82,10 +82,10 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def shared(self, attended: Attended) -> Attended:
-        """Return a copy of `attended` whose keys and values share memory with those of the previous call if possible.
+        """Return a copy of `attended`; if possible, its keys and values share memory with those of the previous call.
 
-        Memory is shared if the keys and values begin with all keys and values of the previous call, a pattern of that
-        call is still referenced, and autograd is disabled.
+        There are three conditions: the keys and values begin with those of the previous call; the tensors of the
+        previous call still exist; and autograd is disabled.
         """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self.latest = None

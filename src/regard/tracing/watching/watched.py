@@ -1,4 +1,4 @@
-"""The record of the attention calls that a model made, and the check of recorded patterns against contexts."""
+"""The record of a model's attention calls, and a check that weights @ value gives the contexts of the model."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -52,8 +52,8 @@ class Watched:
 
     Attributes:
         layers: the numbers of the layers whose calls are recorded; None = all layers.
-        unseen: by the path of each module whose attention could not be recorded, the reason; the watched module itself
-            is "(the model itself)".
+        unseen: why attention could not be recorded, by the path of the module that computes it; the path of the whole
+            model is "(the model itself)".
         steps: the recorded attention calls, in order.
     """
 

@@ -63,7 +63,7 @@ def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: As
 def recording(
     model: nn.Module, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]
 ) -> Iterator[Watched]:
-    """Record the attention calls of a module as `watching` does; in layers with windows, statistics join the windows.
+    """Record the attention calls of a module as `watching` does; statistics are of whole pictures, not of windows.
 
     `windows` has the windows of each layer that divides pictures, by the layer's path (see `recording_windows`).
     """

@@ -8,10 +8,10 @@
     weights = softmax(scores)                   over the axis of the keys, whichever it is
     context = dropout(weights) @ value          any product that sums over the axis of the keys; or multiply and sum
 
-Between these lines, scores and weights may be viewed, transposed and expanded in any way that leaves the weights of a
-query together. For each tensor that results from one of these lines, `WrittenOut` stores how it was computed and the
-names of its axes (see `named_axes.py`). A softmax that is followed by a product with values is taken as attention. If
-its scores were not computed as above, the scores themselves are recorded, without queries and keys.
+Between these lines, scores and weights may be viewed, transposed and expanded; but the axis of the keys must not be
+split, or joined with another axis. For the result of each line, `WrittenOut` stores how it was computed and the names
+of its axes (see `named_axes.py`). A softmax that is followed by a product with values is taken as attention. If its
+scores were not computed as above, the scores themselves are recorded, without queries and keys.
 """
 
 import math
@@ -40,7 +40,7 @@ OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "
 
 
 class WrittenOut:
-    """Stores how each tensor that is a step of attention was computed, and the tensor's `version` at that time."""
+    """Stores how scores, weights and similar tensors were computed, and the in-place version of each tensor."""
 
     def __init__(self) -> None:
         self.origins: Any = WeakTensorKeyDictionary()
@@ -78,7 +78,6 @@ class WrittenOut:
 
 
 def tensors_in(arguments: list[Any]) -> list[Tensor]:
-    """Return all tensors among the arguments of an operation, also those inside lists and tuples."""
     flat = [part for argument in arguments for part in (argument if isinstance(argument, list | tuple) else [argument])]
     return [part for part in flat if isinstance(part, Tensor)]
 
@@ -93,7 +92,7 @@ def version(tensor: Tensor) -> int:
 
 
 def linear_origin(op: Operation, *_: Any, **__: Any) -> FeatureOrigin:
-    """Return the origin of the output of a linear layer: the last axis comes from the layer's parameters."""
+    """Return a `FeatureOrigin` for the output of a linear layer; its feature axis is the last axis."""
     axes = tuple([new_axis() for _ in op.result.shape])
     return FeatureOrigin(axes, frozenset(axes[-1:]))
 
@@ -108,7 +107,7 @@ def inherited_features(op: Operation) -> FeatureOrigin | None:
 
 
 def scores_of(op: Operation, operand: Any) -> ScoreOrigin | None:
-    """Return how the scores `operand` were computed, expanded to the shape of the result; None if it is not scores."""
+    """Return the `ScoreOrigin` of `operand`, broadcast to the shape of the result; None if `operand` has none."""
     product = op.origin_of(operand)
     if not isinstance(product, ScoreOrigin) or op.result.shape == operand.shape:
         return product if isinstance(product, ScoreOrigin) else None
@@ -117,7 +116,6 @@ def scores_of(op: Operation, operand: Any) -> ScoreOrigin | None:
 
 
 def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
-    """Return how scores * number, or weights * values, was computed."""
     scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
     product = op.origin_of(scores)
     if not isinstance(product, ScoreOrigin) or not is_number(number) or product.keep is not None:
@@ -140,7 +138,6 @@ def is_number(value: Any) -> bool:
 
 
 def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
-    """Return how scores + bias was computed."""
     scores, bias = (left, right) if isinstance(op.origin_of(left), ScoreOrigin) else (right, left)
     product = scores_of(op, scores)
     if alpha != 1 or product is None:
@@ -151,9 +148,9 @@ def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) 
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
-    """Return how scores.masked_fill(mask, value) was computed; None if `value` is above -10,000 and so masks no key.
+    """Return how scores.masked_fill(mask, value) was computed; None if `value` > -10,000: this masks no key.
 
-    `scores` may also be attention weights: if masked_fill changes none of them, the result has the same origin.
+    If `scores` are attention weights, and masked_fill changes no number, return how these weights were computed.
     """
     origin = op.origin_of(scores)
     if isinstance(origin, WeightOrigin):
@@ -165,9 +162,9 @@ def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) 
 
 
 def where_origin(op: Operation, first: Any, second: Any = None, third: Any = None) -> Origin | None:
-    """Return how the result of a torch.where that masks scores was computed (see `masked_fill_origin`).
+    """Return how scores that torch.where masks were computed; None if the call has none of these forms:
 
-    Recognised are torch.where(keep, scores, number), scores.where(keep, number) and torch.where(mask, number, scores).
+    torch.where(keep, scores, number), scores.where(keep, number), or torch.where(mask, number, scores).
     """
     condition, taken, other = (first, second, third) if op.origin_of(first) is None else (second, first, third)
     if op.origin_of(taken) is not None:
@@ -204,13 +201,13 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
 
 
 def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
-    """Return the origin of `scores` for scores - number: one number for each query does not change the softmax."""
+    """Return how `scores` was computed if one number is subtracted for each query: the softmax stays the same."""
     one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
     return scores_of(op, scores) if one_each else None
 
 
 def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
-    """Return how tensor[index] was computed, if the index selects the whole tensor, or all weights but the sinks'."""
+    """Return how tensor[index] was computed; None if the index omits more than the column of attention sinks."""
     parts = index if isinstance(index, tuple) else (index,)
     if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
         return None
@@ -229,9 +226,9 @@ def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
 
 
 def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], AxesChange | None]) -> Origin | None:
-    """Return the origin of a result that is `tensor` with changed axes, such as a transpose.
+    """Return how the result was computed, if it is `tensor` with changed axes, such as a transpose.
 
-    Return None if the origin of `tensor` is unknown, or if `change_of`, which computes the change, returns None.
+    Return None if it is unknown how `tensor` was computed, or if `change_of`, which finds the change, returns None.
     """
     origin = op.origin_of(tensor)
     if origin is None or (op.result is tensor and len(origin.axes) != tensor.ndim):
@@ -241,7 +238,7 @@ def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], Ax
 
 
 def view_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how a view, copy, conversion or dropout of `tensor` was computed: all keep the order of the numbers."""
+    """Return how a view, copy, conversion or dropout of `tensor` was computed; None if the size has changed."""
     same = op.result.numel() == tensor.numel()
     return origin_after(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape)) if same else None
 
@@ -252,7 +249,6 @@ def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) ->
 
 
 def expansion_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
-    """Return how the result of expanding `tensor` was computed: as `tensor` was, in the shape of the result."""
     return origin_after(op, tensor, lambda origin: expansion(origin.axes, tensor.shape, op.result.shape))
 
 
