@@ -219,7 +219,7 @@ def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float
 
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the numbers of layers left of the patterns, and of heads above them; not all, if there is no space."""
+    """Write the numbers of layers left of the patterns, and of heads above them; only some if space is short."""
     rows, columns = mosaic.size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places

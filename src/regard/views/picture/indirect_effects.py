@@ -1,7 +1,7 @@
 """The indirect effects of heads as a picture: a grid of layers × heads.
 
-The model reads a corrupted text, each time with the output of one head from its run on a clean text. The cell of the
-head shows how much of the difference between the two runs this output restores.
+The model reads a clean and a corrupted text. For each head, it reads the corrupted text again, with the head's output
+from the clean text. The cell of the head shows how much of the difference between clean and corrupted this undoes.
 """
 
 from pathlib import Path

@@ -191,8 +191,8 @@ class Drawing:
 def lay_out_pattern(focus: Focus, fonts: Fonts, width: float) -> Drawing:
     """Return the drawing of the pattern of the head in `focus`, as large as fits into `width` × TALLEST inches.
 
-    Cells are square if queries and keys are both labelled, or neither. If only the queries (or the keys) are few enough
-    to be labelled, their rows (or columns) are stretched to give the labels space.
+    Cells are square if both queries and keys have labels, or if neither have labels. If only the queries have labels,
+    the rows are stretched to give the labels space; if only the keys have labels, the columns are stretched.
     """
     cells = pattern_cells(focus.head.pattern, [focus.head.number])
     rows, columns = cells.weights.shape[1:]

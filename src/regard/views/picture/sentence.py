@@ -221,7 +221,7 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
 def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
     """Return the positions of the tokens to show of a long text, in rising order; -1 = here tokens are left out.
 
-    `reaches` has, for each position around which tokens are shown, the number of tokens on each side.
+    For each position in `reaches`, the token at this position and `reaches[position]` tokens on each side are shown.
 
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]

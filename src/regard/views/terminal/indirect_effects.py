@@ -1,6 +1,7 @@
 """Print the indirect effects of heads: the heads with the largest effects, and a grid of all heads.
 
-The indirect effect of a head is the change of the model's output when only this head's output comes from another run.
+The model reads a clean and a corrupted text. The indirect effect of a head is how much of the difference disappears if
+the model reads the corrupted text with this head's output from the clean text.
 """
 
 import math
@@ -20,7 +21,7 @@ N_LISTED = 6
 """The number of heads in the list of the heads with the largest effects."""
 
 BELOW_ZERO = "rgb(217,72,1)"
-"""The colour of an effect below 0: the head's output from the clean run moves the metric away from the clean run."""
+"""The colour of an effect below 0: the head's output from the clean text moves the metric away from its clean value."""
 
 
 def show(effects: IndirectEffects, console: Console | None = None) -> None:

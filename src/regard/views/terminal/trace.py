@@ -37,7 +37,7 @@ TIME_CELLS = 60
 """The largest width of the row of weights on the frames of a recording, in terminal cells."""
 
 MOST_BLOCKS = 38
-"""The largest number of blocks, each of two terminal cells, in a row of the weights on the patches of a picture."""
+"""The largest number of blocks (two block characters each) in a line that shows weights on a row of image patches."""
 
 N_LISTED = 6
 """The number of keys in the list of keys, and of heads in the list of heads."""
