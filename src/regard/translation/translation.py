@@ -84,7 +84,7 @@ class Translation:
 
     @property
     def mean_log_probability(self) -> float:
-        """The mean of log P(token | source, tokens before) over all tokens, in nats. Each of the `parts` ends with EOS."""
+        """The mean of log P(token | source, tokens before) over all tokens, in nats. Each part ends with an EOS."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
 
     @property
