@@ -340,8 +340,8 @@ class Translator:
     ) -> Translation | None:
         """Translate a text sentence by sentence, or clause by clause where a sentence is too long for the model.
 
-        If a clause is too long, the result has the untranslated text after the mark ⁇. None = the text is one sentence
-        that the model can read.
+        If a clause is too long, the result has the untranslated text after the mark ⁇. None = the text
+        is one sentence that the model can read undivided.
 
         Args:
             prefix: the beginning of the first sentence's translation.

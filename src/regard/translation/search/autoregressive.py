@@ -17,8 +17,8 @@ ChooseTokens = Callable[[Decoding, Sequence[int], int, Sequence[int]], ChosenTok
 
 - the hypotheses, as a `Decoding` with the logits of their next tokens;
 - for each hypothesis, the index of its source in the batch;
-- the number of tokens of a hypothesis, which is the same for all hypotheses;
-- for each hypothesis, the largest number of tokens it may have, EOS not counted.
+- the number of tokens of each hypothesis (all have the same number);
+- for each hypothesis, the largest number of tokens that it may have, EOS not counted.
 """
 
 

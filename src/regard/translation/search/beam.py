@@ -141,7 +141,7 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Fill the slots with the best extensions: add finished extensions to `finished`, return the unfinished ones.
+        """Fill the free slots of the beam with the best extensions; add finished ones to `finished`, return the others.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first; an extension by EOS is finished.
