@@ -76,15 +76,15 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the most salient weight (large, on a distant key) in heads of a layer: its salience, head and query.
+    """Return the most salient weight (large, on a distant key) in successive heads of a layer: salience, head, query.
 
     If no word has a weight above 0 on another word, return -inf, the first head, and `query` or the first word.
     `query` is the only query to consider; None = consider all queries.
     """
     pattern, device = heads[0].pattern, heads[0].pattern.device
     _, _, n_queries, n_keys = pattern.shape
-    numbers = [head.number for head in heads]
-    mean_weight = pattern.received()[0][numbers] / n_queries
+    numbers = slice(heads[0].number, heads[-1].number + 1)
+    mean_weight = pattern.received()[0, numbers] / n_queries
     query_is_word, key_is_word = is_whole(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
@@ -92,7 +92,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     queries, keys = torch.arange(n_queries, device=device), torch.arange(n_keys, device=device)
     candidates = queries if query is None else queries[[query]]
     for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * n_keys))):
-        weights = torch.stack([pattern[0, number, chunk.tolist()] for number in numbers])
+        weights = pattern[0, numbers, chunk.tolist()]
         eligible = query_is_word[chunk, None] & key_is_word
         if heads[0].kind != "cross":
             eligible &= chunk[:, None] != keys
