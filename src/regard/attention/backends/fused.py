@@ -219,8 +219,8 @@ def added_to_scores(
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
     """Return the mask and the bias of a tile as one tensor to be added to the scores; None if there is neither.
 
-    A masked key has -∞. The tensor is never boolean, because for a boolean mask cuDNN adds -65504 in place of -∞, so
-    that a query whose keys are all masked would attend to every key.
+    A masked key has -∞. The tensor is never boolean, because cuDNN adds only -65504 for each False. With it, a query
+    that may attend to no key would attend to every key.
     """
     numbers = None if bias is None else bias(tile).to(query)
     if mask is None:

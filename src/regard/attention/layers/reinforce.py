@@ -31,8 +31,8 @@ def reinforce(
 
     Args:
         log_weights: the log-probabilities of the keys that were drawn, from `log_weights_of_choice`.
-        reward: the reward of each draw, e.g. the log-likelihood of the target. The loss gives the reward no gradient,
-            so parameters from which the reward is computed need another loss.
+        reward: the reward of each draw, e.g. the log-likelihood of the target. The loss gives the reward no gradient:
+            the parameters that compute the reward need another loss.
         baseline: a number near the mean reward, which lowers the variance of the gradient without changing its mean. It
             must not be computed from these draws. E.g. 0.9 · previous baseline + 0.1 · previous mean reward.
 

@@ -22,8 +22,8 @@ class Softmax(EqualFields, Normaliser):
     Args:
         temperature: the divisor of the scores. 0 = all weight on the largest score, divided equally if several scores
             are the largest; large = nearly uniform weights.
-        sinks: one extra score for each head, which takes part in the softmax but belongs to no key, so that the weights
-            of a query on the keys sum to less than 1; learned if it is an nn.Parameter. None = no sinks.
+        sinks: one extra score for each head. It takes part in the softmax but belongs to no key, so the weights of a
+            query on the keys sum to less than 1. It is learned if it is an nn.Parameter. None = no sinks.
 
     Raises:
         ValueError: temperature is negative, infinite, or so small that scores divided by it overflow float32; or,

@@ -21,8 +21,8 @@ class Distance(Described, Score):
 
         scores = -scale · ‖query - key‖²
 
-    The squared distance is computed in float64 as ‖query‖² + ‖key‖² - 2 query · key, or, where this would lose too many
-    digits, as the sum of squared differences, which takes five times as long.
+    The squared distance is computed in float64 as ‖query‖² + ‖key‖² - 2 query · key. Where that loses too many digits,
+    it is computed as the sum of squared differences, which takes five times as long.
 
     Args:
         scale: the number by which the squared distance is multiplied.

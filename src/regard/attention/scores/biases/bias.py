@@ -1,7 +1,7 @@
 """The base class of biases: rules that compute numbers to be added to the scores, for one tile (block) at a time.
 
-As for masks, the queries are the *last* tokens: query i is at position i + keys - queries, unless `offset` is given as
-the position of the first query.
+As for masks, the queries are the *last* tokens: query i is at position i + keys - queries. With the argument `offset`,
+query i is at position i + offset.
 """
 
 from abc import ABC, abstractmethod

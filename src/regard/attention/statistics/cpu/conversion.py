@@ -1,7 +1,7 @@
 """Queries, keys and values in the form that the C kernel reads fastest: float32, tokens of a head adjacent in memory.
 
-The kernel also reads heads whose tokens are not adjacent in memory, as in the tensors of most models, but at almost
-half the speed, as fewer tokens fit into the processor's cache.
+The tokens of a head are not adjacent in the tensors of most models. The kernel can read them too, but at almost half
+the speed, because fewer tokens fit into the processor's cache.
 """
 
 from collections.abc import Iterator

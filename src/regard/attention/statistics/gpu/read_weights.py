@@ -25,7 +25,7 @@ from regard.attention.statistics.gpu.schedule import along_queries
 from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
 
 UNITS = tl.constexpr(2.0**40)
-"""A number times this factor is in units of 2^-40. An int64 of such units holds sums over keys of up to 2^23."""
+"""A number times this factor is the number in units of 2^-40; in these units, int64 holds numbers of up to 2^23."""
 
 
 class WeightSums(NamedTuple):
