@@ -82,7 +82,7 @@ def unmasked_score(call: Call) -> str | None:
 class AnsweredPattern(Pattern):
     """A `Pattern` that stores statistics of its weights in place of queries and keys.
 
-    Its methods return the statistics that were requested before the run; those that need weights raise InputError.
+    Its methods return the statistics that were requested before the run; methods that need weights raise InputError.
     """
 
     @property
@@ -91,7 +91,7 @@ class AnsweredPattern(Pattern):
         return self.statistics
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests, all of which must be stored; `report` is never called."""
+        """Return the statistics that `ask` requests; they must be stored. `report` is not used: nothing is computed."""
         ask.check(self.grid)
         stored = self.stored_statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}

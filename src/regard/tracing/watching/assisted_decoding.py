@@ -20,7 +20,7 @@ from regard.attention.scores.dot import ScaledDot
 
 @cache
 def divide_patterns_by_token() -> None:
-    """Extend transformers' _split_model_outputs, which divides attention tensors by token: it divides patterns, too."""
+    """Make transformers' _split_model_outputs, which divides attention tensors by token, divide patterns, too."""
     from transformers.generation import utils
 
     divide = utils._split_model_outputs

@@ -1,8 +1,8 @@
 """Changes the attention of a model while it runs: `regard.changed`, and the argument `changes` of `regard.trace`.
 
-A `TorchFunctionMode` receives every call of `regard.attend` and of F.scaled_dot_product_attention. If a change names
-the calling layer, `regard.attend` computes the call with a changed score and mask, and outputs of heads are replaced in
-the result. Other calls are unchanged.
+A `TorchFunctionMode` receives every call of `regard.attend` and of F.scaled_dot_product_attention. In the layers of a
+change, `regard.attend` computes the call with a changed score and mask; an `Interchange` then replaces outputs of
+heads. Other layers are unchanged.
 """
 
 from collections.abc import Callable, Iterator, Sequence

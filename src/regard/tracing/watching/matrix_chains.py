@@ -23,7 +23,7 @@ class MatrixChains:
     def __init__(self) -> None:
         self.from_products: Any = WeakTensorKeyDictionary()
         self.factors: Any = WeakTensorKeyDictionary()
-        """For each result of left * right, of which `sum` makes a product: whether a factor is in `from_products`."""
+        """Maps each result of left * right, which may become a product by `sum`, to: is a factor in `from_products`."""
 
     def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
         """Return whether a torch call is the end of a chain: it multiplies a tensor in `from_products` by another.

@@ -85,7 +85,7 @@ class Recorder(TorchFunctionMode):
         n_calls: for each path, how many attention calls the module has made.
         doubtful: why attention was not recorded, by the path of each module that may have computed attention.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
-        at_start: for each running module, the innermost last: how many calls had been made and recorded at its start.
+        at_start: (all calls so far, `n_recorded`) at the start of each running module, the innermost module last.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]) -> None:

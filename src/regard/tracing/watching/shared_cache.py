@@ -73,7 +73,7 @@ def append(cache: Cache, query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 class Sharing:
-    """Stores the keys and values of one module once for all its attention calls in successive decoding steps.
+    """Lets the attention calls of one module in successive decoding steps share the memory of keys and values.
 
     `latest` has weak references to the query, key and value of the latest call; None before the first call.
     """

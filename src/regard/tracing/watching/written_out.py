@@ -279,4 +279,4 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     **dict.fromkeys(PERMUTATIONS, permutation_origin),
     **dict.fromkeys(EXPANSIONS, expansion_origin),
 }
-"""For each operation, by its name without underscores: the function that returns how its result was computed."""
+"""Maps the name of each operation (without underscores) to the function that returns how the result was computed."""
