@@ -6,7 +6,7 @@ same circle: the first time, its tiles are loaded; the second time is measured.
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from statistics import median
@@ -30,7 +30,7 @@ LONG, QUICK_LONG = 131_072, 5_000
 WIDTH = 64
 BROWSERS = "chromium", "chromium-browser", "google-chrome"
 FRAMES, QUICK_FRAMES = 240, 20
-ZOOMS = 0, 3, 6, 9, 12
+ZOOMS, QUICK_ZOOMS = (0, 3, 6, 9, 12), (0, 12)
 """How often the cells are made twice as large, from the whole map to single weights."""
 
 # Drags the canvas along a circle, a step in each frame. Returns the times at which the frames began, in milliseconds.
@@ -71,13 +71,13 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
         ),
         command=command_of(__file__),
         machine=machine("playwright"),
-        rows=[row for n in lengths for row in rows_of(n, QUICK_FRAMES if quick else FRAMES)],
+        rows=[row for n in lengths for row in rows_of(n, *((QUICK_FRAMES, QUICK_ZOOMS) if quick else (FRAMES, ZOOMS)))],
         picture=Picture(x="weights a cell", y=["frames a second"], each=["tokens"], label="frames a second"),
     )
     publish(table, out, quick)
 
 
-def rows_of(n_tokens: int, frames: int) -> list[Row]:
+def rows_of(n_tokens: int, frames: int, zooms: Sequence[int]) -> list[Row]:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     with explorer(Session(None, random_trace(n_tokens))) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
@@ -85,7 +85,7 @@ def rows_of(n_tokens: int, frames: int) -> list[Row]:
         page.goto(address)
         page.locator("canvas[data-level]").wait_for()
         page.locator(".turns").wait_for(state="detached", timeout=600_000)  # all levels are computed
-        rows = [row_at(page, n_tokens, zoom, frames) for zoom in ZOOMS]
+        rows = [row_at(page, n_tokens, zoom, frames) for zoom in zooms]
         browser.close()
     return list({row["weights a cell"]: row for row in rows}.values())
 
