@@ -11,7 +11,7 @@ enum { RELU, GELU, GELU_TANH, SWISH, MISH, SQUARED_RELU, TANH, SIGMOID, IDENTITY
 typedef struct {
   const float *vectors; /* [vocabulary, d_model] */
   int64_t vocabulary;
-  float scale;            /* the factor of the vectors, before positions are added */
+  float scale;            /* multiplies a token's vector, before a vector of `positions` is added */
   const float *positions; /* [n_positions, d_model]; null: no positions are added */
   int64_t n_positions;
 } Embedding;
@@ -170,7 +170,7 @@ static void attend(int64_t d, const float *query, TokenVectors key, TokenVectors
   }
   for (; t < tokens.count; t++) scores[t] = dot(query, token_vector(keys, key, tokens, t), d) * scale;
   float inverse = exp_scores(scores, tokens.count);
-  for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums, for the processor's pipeline */
+  for (int64_t i = 0; i < d; i += 2 * WIDE) { /* two independent sums run faster than one */
     int64_t second = i + WIDE < d ? WIDE : 0; /* if only WIDE numbers are left, b repeats a */
     wide a = broadcast(0), b = a;
     for (t = 0; t < tokens.count; t++) {

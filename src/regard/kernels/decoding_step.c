@@ -22,7 +22,7 @@ typedef struct {
   int64_t source_tokens;                      /* the number of tokens in the longest source */
   const int64_t *lengths;                     /* [sources]: the tokens of each source; null: each has source_tokens */
   const float *cosines, *sines;               /* [most_tokens, pairs]: rotary angles; null: no rotation */
-  int64_t pairs, pair_stride;                 /* how many pairs of floats a head rotates; floats from pair to pair */
+  int64_t pairs, pair_stride;                 /* how many pairs of numbers a head rotates; floats from one pair to the next */
   int64_t pair_distance;                      /* floats between the two numbers of a pair */
 
   float *x;       /* [rows, d_model]: output, the hidden states of the newest tokens */
@@ -34,12 +34,13 @@ typedef struct {
   int64_t threads;      /* counter: the threads that have begun */
 } StepArguments;
 
-/* Return the address of row `row` in one of the two `tables`: the table that a step writes if a row has `tokens` tokens. */
+/* Return the address of a row in the table that step number `tokens` writes. The steps write the two tables in turn. */
 static int64_t *table_row(const StepArguments *step, int64_t tokens, int64_t row) {
   return step->tables + (tokens % 2 * step->most_rows + row) * (1 + step->most_tokens);
 }
 
-/* Write the embedding of a row's newest token to x. Copy the row's entry in `tables` from its parent, and add the token. */
+/* Write the embedding of a row's newest token to x. Write the row's list in `tables`: a copy of the list of its parent (the
+   row of the previous step that it continues), and then the newest token's row of `buffer`. */
 static void begin(const StepArguments *step, int64_t row) {
   int64_t d = step->stack.d_model, *to = table_row(step, step->tokens, row);
   const int64_t *from = table_row(step, step->tokens - 1, step->parents[row]);

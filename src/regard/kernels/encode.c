@@ -21,7 +21,7 @@ typedef struct {
 
 static void self_attention(const Stack *stack, int64_t tokens, Scratch scratch) {
   int64_t d = stack->d_head, row = 0;
-  Tokens attended = {&row, 0, tokens}; /* stride 0: all tokens are in row 0, as the scratch memory has one source */
+  Tokens attended = {&row, 0, tokens}; /* stride 0: all tokens are in row 0, the thread's only source */
   TokenVectors key = {scratch.key, 0, d, stack->key_heads * d}, value = {scratch.value, 0, d, stack->key_heads * d};
   for (int64_t t = 0; t < tokens; t++)
     for (int64_t h = 0; h < stack->heads; h++)

@@ -51,8 +51,8 @@ static float quantise(const float *x, int64_t n, uint8_t *bytes) {
     bits &= 0x7fffffff;
     largest.bits = bits > largest.bits ? bits : largest.bits;
   }
-  if (largest.number < 1e-30f || largest.bits >= 0x7f800000) { /* zeros: 127 / max |x| overflows, or max |x| is not finite */
-    memset(bytes, 128, n);
+  if (largest.number < 1e-30f || largest.bits >= 0x7f800000) {
+    memset(bytes, 128, n); /* write n zeros, because 127 / max |x| may overflow, or max |x| is not finite */
     return largest.number * 0;
   }
   float inverse = 127 / largest.number;

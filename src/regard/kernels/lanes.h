@@ -1,4 +1,4 @@
-/* Vector registers of WIDE float32 numbers. WIDE is never more than fit into a register of the processor, because wider
+/* Vector registers of WIDE float32 numbers. A register of the processor has room for WIDE numbers or more, because wider
    types compile to very slow code. */
 
 #pragma once
@@ -53,17 +53,14 @@ static inline wide select_lanes(lanes where, wide yes, wide no) {
 #define KEEP_IN_REGISTER(numbers)
 #endif
 
-/* Return lanes of which the first n have all bits set, and the others no bit. They select the last numbers of a row that
-   ends within a register. The whole register is loaded and stored, and the numbers past the end of the row are stored
-   unchanged, so no other thread may write to these numbers. */
+/* Return a mask: all bits are set in the first n lanes, and no bit in the other lanes. The mask selects the last numbers of
+   a row that ends within a register. The whole register is loaded and stored, and the numbers past the end of the row are
+   stored unchanged, so no other thread may write to these numbers. */
 static inline lanes first_lanes(int n) {
   static const int32_t lane_numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return *(const unaligned_lanes *)lane_numbers < n;
 }
 
-/* SHUFFLE(a, b, i, j, k, l) returns four of the eight numbers in the registers a and b: those with the indices i, j, k, l.
-   SHUFFLE_FOURS(a, b, i, j, k, l) takes wide registers and returns, for each group of four lanes: number i of the group in
-   a, number j in a, number k in b, number l in b. */
 #define GROUP(n, i, j, k, l) n + i, n + j, WIDE + n + k, WIDE + n + l
 #if WIDE == 16
 #define GROUPS(...) GROUP(0, __VA_ARGS__), GROUP(4, __VA_ARGS__), GROUP(8, __VA_ARGS__), GROUP(12, __VA_ARGS__)
@@ -72,6 +69,9 @@ static inline lanes first_lanes(int n) {
 #else
 #define GROUPS(...) GROUP(0, __VA_ARGS__)
 #endif
+/* SHUFFLE(a, b, i, j, k, l) returns four of the eight numbers in the registers a and b: those with the indices i, j, k, l.
+   SHUFFLE_FOURS(a, b, i, j, k, l) takes wide registers and returns, for each group of four lanes: number i of the group in
+   a, number j in a, number k in b, number l in b. */
 #ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #define SHUFFLE_FOURS(a, b, ...) __builtin_shufflevector(a, b, GROUPS(__VA_ARGS__))
@@ -163,7 +163,7 @@ static inline wide tanh_of(wide x) {
   p = p * square + 1.33314422036e-1f;
   p = p * square - 3.33332819422e-1f;
   p = p * square * x + x;
-  /* the polynomial p is for |x| <= 0.625; for larger |x|, tanh |x| = 1 - 2 / (exp(2 |x|) + 1) */
+  /* tanh |x| for |x| above 0.625: 1 - 2 / (exp(2 |x|) + 1); for smaller |x|, the polynomial p is used */
   wide beyond = 1.0f - 2.0f / (exp_of(select_lanes(absolute > 20.0f, broadcast(40.0f), absolute + absolute)) + 1.0f);
   return select_lanes(absolute > 0.625f, select_lanes(x < 0.0f, -beyond, beyond), p);
 }

@@ -10,7 +10,7 @@ typedef struct {
   int64_t n_in, n_out;        /* multiples of 16 */
   const int8_t *integers;     /* weights in blocks of 16 outputs and 4 inputs: [n_out / 16, n_in / 4, 16, 4] */
   const float *scales;        /* [n_out] */
-  const int32_t *corrections; /* [n_out]: -128 times the sum of an output's integers, since 128 is added to the inputs */
+  const int32_t *corrections; /* [n_out]: -128 * (sum of an output's integers), to undo the 128 added to each input */
 } Linear;
 
 /* The number of rows that are multiplied by the weights of 4 outputs at once, limited by the number of registers. */
@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void integer_tile(int rows, const L
   int64_t n_in = layer->n_in;
   for (int part = 0; part < 16; part += WIDE) {
     const int8_t *weight = layer->integers + first * n_in + 4 * part;
-    lanes sums[6][4], w[4]; /* four independent sums, for the processor's pipeline */
+    lanes sums[6][4], w[4]; /* four independent sums run faster than one */
     for (int r = 0; r < rows; r++)
       for (int s = 0; s < 4; s++) sums[r][s] = (lanes){0};
     for (int64_t i = 0; i < n_in; i += 16) {
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void integer_tile(int rows, const L
     for (int r = 0; r < rows; r++) {
       lanes sum = sums[r][0] + sums[r][1] + sums[r][2] + sums[r][3] + *(const unaligned_lanes *)(layer->corrections + o);
       wide product = __builtin_convertvector(sum, wide) * (load(layer->scales + o) * x.scales[r]);
-      KEEP_IN_REGISTER(product); /* rounds the product before the bias is added, as without fused multiply-add */
+      KEEP_IN_REGISTER(product); /* prevents a fused multiply-add, so that all processors give the same bits */
       store_first(out + r * row_stride + part, product + load(layer->bias + o), layer->n_out - o);
     }
   }

@@ -5,9 +5,9 @@
 
 #include "lanes.h"
 
-/* A tile of the result has ROWS rows and REGISTERS registers of columns. REGISTERS + 1 more registers hold the factors: a
-   row of the right matrix, and one number of the left matrix. */
-#define ROWS 6 /* 6 x REGISTERS sums and REGISTERS + 1 factors use almost all of the 16 or 32 registers */
+/* A tile (block of the result) has ROWS rows of REGISTERS * WIDE numbers. The sums of a tile take ROWS * REGISTERS of the
+   processor's registers, a row of the right matrix takes REGISTERS, and a number of the left matrix takes one. */
+#define ROWS 6 /* with 6 rows, 15 of the 16 registers of AVX are in use, or 29 of the 32 of AVX-512 */
 #define REGISTERS (WIDE == 16 ? 4 : 2)
 #define PANEL (REGISTERS * WIDE)
 
@@ -48,8 +48,8 @@ static inline __attribute__((always_inline)) void multiply(int rows, int registe
   }
 }
 
-/* Write out = scale * left @ panel. A sum that overflows becomes NaN, not infinity: infinity would hide the error, because
-   it stays infinite whatever finite number is added, and may have the wrong sign. */
+/* Write out = scale * left @ panel. A sum that overflows becomes NaN, not infinity, because an infinity may be wrong: the
+   exact sum may be finite, or have the other sign. */
 static inline __attribute__((always_inline)) void scaled_product(int rows, const float *left, int64_t left_step,
                                                                  const float *panel, int64_t depth, float scale,
                                                                  float *out, int64_t out_step, int columns) {

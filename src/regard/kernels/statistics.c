@@ -45,36 +45,36 @@ static float row_maximum(const float *row, int keys) {
   return maximum_of_lanes(select_lanes(b > a, b, a));
 }
 
-/* Return a number that at least `top` scores of a row reach: the top-th largest maximum of a class (class_maxima divides
-   a row into classes), or -infinity if there are fewer classes. */
+/* Return a number that at least `top` scores of a row reach: the top-th largest of the 2 WIDE maxima that class_maxima
+   finds, or -infinity if `top` is above 2 WIDE. */
 static float score_reached_by(const float *row, int keys, int top) {
   wide a, b, reached = broadcast(INFINITY);
   if (top > 2 * WIDE) return -INFINITY;
   class_maxima(row, keys, &a, &b);
-  /* for each class maximum, count the larger class maxima; the counts are negative, as a true comparison gives -1 */
+  /* above_a[i]: minus the number of maxima (in a and b) that are larger than a[i], since a true comparison gives -1 */
   lanes above_a = {}, above_b = {};
   for (int i = 0; i < WIDE; i++) {
     above_a += (lanes)(a < a[i]) + (lanes)(a < b[i]);
     above_b += (lanes)(b < a[i]) + (lanes)(b < b[i]);
   }
-  /* the top-th largest class maximum is the smallest one with a count above -top */
+  /* the top-th largest maximum is the smallest maximum for which fewer than `top` maxima are larger */
   reached = select_lanes(above_a > -top, a, reached);
   reached = select_lanes((b < reached) & (above_b > -top), b, reached);
   return -maximum_of_lanes(-reached);
 }
 
-/* Update `scores`, the `top` largest scores of a query so far (the largest first), and `top_keys`, the indices of their
-   keys (-1: no key), with the scores in `row`: those of the next keys of the query. */
+/* Read the scores of a query's next keys (`row`), and update `scores` (the `top` largest scores so far, in descending
+   order) and `top_keys` (the indices of their keys; -1: no key). */
 static void update_top_keys(Row row, int top, int is_first_part, float *scores, int64_t *top_keys) {
   if (is_first_part) {
     float reached = score_reached_by(row.weights, row.keys, top);
-    /* start below `reached`, so that a score of `reached` counts, even if the processor replaces subnormal numbers by 0 */
+    /* a score equal to `reached` must be above `below`; the processor may take a step of less than FLT_MIN as 0 */
     float below = fminf(nextafterf(reached, -INFINITY), reached - FLT_MIN);
     for (int i = 0; i < top; i++) scores[i] = below, top_keys[i] = -1;
   }
   int j = 0;
   while (j < row.keys) {
-    if (j + WIDE <= row.keys) { /* skip the next WIDE scores if none is above the smallest of the top scores */
+    if (j + WIDE <= row.keys) { /* WIDE scores are left: skip them if none is above scores[top - 1] */
       lanes above = load(row.weights + j) > scores[top - 1];
       int64_t any = 0;
       for (int i = 0; i < WIDE / 2; i++) any |= ((int64_t __attribute__((vector_size(4 * WIDE))))above)[i];
@@ -151,8 +151,8 @@ static inline double sum_in(const float *numbers, int n) {
 
 static inline int column_of(const Statistics *s, int64_t key) { return (int)(key * s->map_columns / s->keys_of_head); }
 
-/* Add column_sums (for each key, the sum of the weights of the queries in one row of the pooled map) to the cells of this
-   row, and to key_sums (the same sums over all queries of the block). Then set column_sums to 0. */
+/* Add column_sums to row map_row of the pooled map (a small matrix of sums) and to key_sums. Then set column_sums to 0.
+   column_sums: for each key, the sum of the weights of the queries that belong to this row of the map. */
 static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -169,8 +169,8 @@ static void add_columns_to_cells(const QueryBlock *b, int part, int map_row) {
 
 static inline double maximum_or_nan(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* In row map_row of the pooled map, replace each cell by the query's largest weight on a key of the cell, if this is larger
-   or NaN. The query's weights are row.weights * factor. */
+/* In row map_row of the pooled map (a small matrix of maxima), raise each cell to the query's largest weight on the cell's
+   keys; NaN replaces any number. The query's weights are row.weights * factor. */
 static void raise_cells(const QueryBlock *b, int map_row, Row row, float factor) {
   const Statistics *s = b->statistics;
   float *cells = b->cells + (int64_t)map_row * s->map_columns;
@@ -194,13 +194,13 @@ static void add_to_sum(CompensatedSum sum, int64_t at, const float *numbers, int
   }
 }
 
-/* Replace n maxima, stored in sum.rounded from index `at` on, by the numbers in `cells` that are larger or NaN. */
+/* Replace each of the n maxima from sum.rounded[at] on by its number in `cells`, if this number is larger or NaN. */
 static void raise_maxima(CompensatedSum sum, int64_t at, const float *cells, int64_t n) {
   for (int64_t j = 0; j < n; j++) sum.rounded[at + j] = maximum_or_nan(cells[j], sum.rounded[at + j]);
 }
 
-/* Add a block's results to those of all threads, under a spin lock. Add key_sums, of one part of the keys, to `received`.
-   If has_cells is 1 (in the last call for a block), combine the cells with `pooled`, too. */
+/* Under a spin lock, add key_sums (for each key of one part, the sum of the block's weights) to `received`. If has_cells
+   is 1 (in the last call for a block), combine the block's cells of the pooled map with `pooled`, too. */
 static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
   Statistics *s = b->statistics;
   if (!s->received.rounded && !has_cells) return;
@@ -218,8 +218,8 @@ static void add_block_to_sums(const QueryBlock *b, int part, int has_cells) {
 /* Return the index of query i of a block in a statistic with the axes [batch heads queries]. */
 static inline int64_t index_of(const QueryBlock *b, int i) { return b->head * b->statistics->queries + b->first_query + i; }
 
-/* Return the number by which e = exp(s - m) is multiplied to give the softmax weights of query i on one part (range) of the
-   keys. The last part must be computed before: its running maximum m is used in place of the m of this part. */
+/* Return the factor from e = exp(s - m) to the softmax weights of query i, for one part (range) of the keys; m is the
+   largest score up to this part. All parts must be computed before: the factor depends on the largest of all scores. */
 static inline float factor_of(const QueryBlock *b, int part, int i) {
   float m = b->maximum[part * b->rows + i], row_m = b->maximum[(b->parts - 1) * b->rows + i];
   float inverse = b->statistics->inverse[index_of(b, i)];
@@ -284,8 +284,8 @@ static inline void finish_row(const QueryBlock *b, int i) {
   if (s->previous) s->previous[at] = weight_on(b, i, position - 1);
 }
 
-/* Add the weights of query i on one part (range) of the keys to three statistics: the sum of the weights on each key
-   (`received`), the cells of the pooled map (`pooled`), and the query's mean distance to its keys (`distance`). */
+/* Add the weights of query i on one part (range) of the keys to three statistics: `received` (the sum of the weights on
+   each key), `pooled` (a small matrix of sums or maxima) and `distance` (the query's mean distance to its keys). */
 static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row row) {
   const Statistics *s = b->statistics;
   const int32_t *map_row_of = s->map_columns ? s->map_row_of_query + b->first_query : 0;
@@ -294,9 +294,9 @@ static inline void add_row_to_columns(const QueryBlock *b, int part, int i, Row 
   int64_t start = row.first_key - first_key_of(b, part);
   if (s->distance) {
     int64_t at = index_of(b, i);
-    float weights = b->sink == -INFINITY ? 1.0f : b->total[i] * s->inverse[at]; /* the sum of the row's weights */
+    float sum_of_weights = b->sink == -INFINITY ? 1.0f : b->total[i] * s->inverse[at];
     float sum = distance_sum(row, s->offset + b->first_query + i) * factor;
-    s->distance[at] += weights == 0.0f ? 0.0f : sum / weights;
+    s->distance[at] += sum_of_weights == 0.0f ? 0.0f : sum / sum_of_weights;
   }
   if (s->map_columns && !s->reduce_max) {
     add_row(b->column_sums + start, row.weights, row.keys, factor);

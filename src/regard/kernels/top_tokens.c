@@ -1,5 +1,5 @@
-/* The most probable next tokens of a few rows of logits, with their log-probabilities under the softmax over the whole
-   vocabulary, forbidden tokens included. Each thread takes one row after the other. */
+/* The most probable next tokens of a few rows of logits, and their log-probabilities. Forbidden tokens are never chosen,
+   but the softmax includes them. Each thread takes one row after the other. */
 
 #include "lanes.h"
 
@@ -71,7 +71,7 @@ static void top_tokens_of_row(const TopTokensArguments *arguments, const float *
   for (int64_t i = 0; i < arguments->n; i++) chosen[i] -= total;
 }
 
-/* Choose the tokens of rows that no other thread has taken, until none is left. */
+/* Take rows that no other thread has taken, and choose their tokens, until all rows are taken. */
 void regard_top_tokens(TopTokensArguments *arguments) {
   int64_t row, n = arguments->n;
   while ((row = __atomic_fetch_add(&arguments->next_row, 1, __ATOMIC_RELAXED)) < arguments->rows)
