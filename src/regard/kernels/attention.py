@@ -25,10 +25,10 @@ class Vectors(ctypes.Structure):
 
         Args:
             tensor: the vectors of some batch items and heads, or of all; the last axis has stride 1.
-            batch, head: the indices of tensor[0, 0] among all batch items and heads. The pointer is moved back to where
-                batch item 0 and head 0 would be, so that the C function can use the indices among all.
+            batch, head: the indices of tensor[0, 0] among all batch items and heads. The struct points to where batch
+                item 0 and head 0 would be, because the C function counts from them.
         """
-        # without `strides`, which takes longer: this runs several times in every call of the kernel
+        # the function `strides` would take longer, and every call of the kernel runs this code several times
         (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
         by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride
         first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)

@@ -32,14 +32,14 @@ V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "fma")
 V4 = (*V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 V4_VNNI = (*V4, "avx512vnni")
-"""The instruction sets that the kernels use at the levels of x86-64, as the compiler names them."""
+"""The instruction sets that the kernels use at the four levels of x86-64 (V2 to V4_VNNI), by the compiler's names."""
 
 LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4, "x86-64-v4-vnni": V4_VNNI},
 }
 """For each architecture that has levels, the instruction sets that the kernels use at each level, lowest level first.
 
-`processor.c` tests whether the processor has them. On any other architecture, there is one level: the compiler's
+`processor.c` tests whether the processor has these sets. On any other architecture, there is one level: the compiler's
 default.
 """
 

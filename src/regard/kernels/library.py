@@ -64,7 +64,7 @@ def processor_level() -> str | None:
     if not (FOLDER / MANIFEST).exists():
         return None
     library = load(library_name(names[0]))
-    # the C function returns the number of supported levels
+    # the C function returns how many of the levels, from the lowest on, the processor supports
     return names[0] if len(names) == 1 else [None, *names][library.regard_processor_level()]
 
 

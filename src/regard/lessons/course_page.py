@@ -49,9 +49,9 @@ def course_data(
 
 
 def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
-    """Return what identifies the attention that a lesson shows; None if the lesson shows none.
+    """Return a key for the attention that a lesson shows; None if the lesson shows no attention.
 
-    The page contains the attention of several lessons with the same result only once.
+    Lessons with the same key show the same attention, which the page contains only once.
     """
     if lesson.example is None and lesson.sentence is None and lesson.page is None:
         return None

@@ -59,9 +59,9 @@ class Lesson:
     page: str | None = None
     """The file in the folder `texts` with the attention of a model that regard does not include; None = no file."""
     head: str | None = None
-    """The head that is shown first, such as "L3H1"; None = the head with the most salient weight (see `focus_on`)."""
+    """The head that is shown first, such as "L3H1"; None = the head with a large weight on a distant key."""
     token: str | None = None
-    """The text of the query token that is shown first; None = the query of the most salient weight (see `focus_on`)."""
+    """The text of the query token that is shown first; None = a query with a large weight on a distant key."""
     terminal: str | None = None
     """What the terminal prints: "column sums", "temperatures", "heads" or "cut" (see `terminal.py`). None = all
     matrices of a worked example, or the largest weights of a sentence."""

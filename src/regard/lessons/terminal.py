@@ -31,8 +31,8 @@ def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
 def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
     """Return a worked example with the matrices that a lesson prints.
 
-    If `terminal` is "column sums": the scores, and the weights with the sum of each column. If it is "temperatures":
-    the scores, and the weights at each of TEMPERATURES. With any other value: all matrices.
+    If `terminal` is "column sums", keep the scores, and the weights with the sum of each column. If it is
+    "temperatures", keep the scores, and the weights at each of TEMPERATURES. Otherwise, keep all matrices.
     """
     worked = worked_example(example)
     if terminal == "column sums":
@@ -51,8 +51,8 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
 def show_sentence(traced: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
-    If `lesson.terminal` is "heads": the query's largest weight in every head. If it is "cut": the query's weights
-    before and after the key with the largest weight is masked. With any other value: the query's largest weights.
+    If `lesson.terminal` is "heads", print the largest weight of the lesson's query in every head. If it is "cut", print
+    the query's weights before and after the most attended key is masked. Otherwise, print the query's largest weights.
     """
     from regard.tracing.focus import focus_on
     from regard.views.shared_text import CAUTION

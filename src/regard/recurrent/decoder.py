@@ -139,9 +139,9 @@ class Decoder(nn.Module):
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State
     ) -> tuple[Float[Tensor, "batch target d_model"], State, Pattern]:
-        """Return the vectors s̃ of all tokens after dropout, the state after the last token, and the attention weights.
+        """Return the vectors s̃ (context vector and state, combined) after dropout, the last state, and the attention.
 
-        `forward` has the same arguments, and returns the output projection of s̃.
+        `forward` has the same arguments; its logits are the output projection of s̃.
         """
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
@@ -156,7 +156,7 @@ class Decoder(nn.Module):
         return self.dropout(outputs), state, self.reader.pattern(queries, state.memory, first=first, previous=previous)
 
     def step(self, embedded: Float[Tensor, "batch 1 d_model"], state: State) -> DecoderStep:
-        """Read one token of each batch item, given the embeddings e(y_{t-1}) of the tokens (equations of this file)."""
+        """Read one token of each batch item; `embedded` has the embeddings e(y_{t-1}) of these tokens."""
         if self.form == "bahdanau":
             query = state.hidden[0][-1][:, None]  # s_{t-1} of the last layer
             context, weights = self.attend(query, state)
@@ -185,7 +185,7 @@ class Decoder(nn.Module):
         return weights @ state.memory.states, weights[:, 0]
 
     def attention_vector(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
-        """Return s̃ = tanh(W_c v + b_c); v joins the context vector, s and, in Bahdanau's form, the embedding."""
+        """Return s̃ = tanh(W_c v + b_c); v joins context vector, state s and, in Bahdanau's form, embedding."""
         v = [context, s, embedded] if self.form == "bahdanau" else [context, s]
         return torch.tanh(self.combine(torch.cat(v, dim=2)))
 
@@ -208,8 +208,8 @@ class Decoder(nn.Module):
 
             hidden = tanh(W last + b)
 
-        `last` is the encoder's final state in a layer. Each layer has its own W and b; in an LSTM, the state and the
-        memory cell each have their own.
+        `last` is the encoder's final state in a layer. Each layer has its own W and b. In an LSTM, the memory cell
+        has a second W and b.
 
         Args:
             lengths: the number of tokens of each source before its padding.

@@ -60,7 +60,7 @@ class Service:
 
 
 def application(batching: Batching, hosts: Collection[str] = (), token: str | None = None) -> Guard:
-    """Return the translation service as an ASGI application; `hosts` and `token` are those of `Guard`."""
+    """Return the translation service as an ASGI application; `Guard` checks the host and the token of each request."""
     service = Service(batching, token)
     routes = [
         Route("/", service.page),

@@ -4,7 +4,7 @@ PARTS = "query", "key", "value"
 """The names of the vectors from which the page computes a layer's attention."""
 
 WEIGHTS = "weights"
-"""The name of the weights of a layer, if the page does not compute them from queries and keys."""
+"""The name of the attention weights of a layer. The page needs them if it cannot compute them from queries and keys."""
 
 HIDDEN = "before", "attention", "feed_forward", "after"
 """The names of a layer's hidden vectors: the fields of `LayerStates` (in effects/movement.py)."""

@@ -34,7 +34,7 @@ JAVASCRIPT_PATTERNS = {
         )
     ),
 }
-"""The two patterns in JavaScript's syntax; {L}, {N} and {S} stand for letters, numbers and white space."""
+"""The patterns of GPT-2 and Llama 3 in JavaScript; {L}, {N} and {S} stand for letters, numbers and white space."""
 
 CHARACTERS_AT_ONCE = 2**16
 
@@ -136,5 +136,5 @@ def split_off(splitter: Any, filler: str) -> Iterator[int]:
     for start in range(0, len(codes), CHARACTERS_AT_ONCE):
         chunk = codes[start : start + CHARACTERS_AT_ONCE]
         parts = splitter.pre_tokenize_str("".join(filler + chr(code) for code in chunk))
-        # the text is filler, code point, filler, code point, …: a part that starts at an odd index is a code point
+        # code points have odd indices in the text: a part that starts at one was split off from the filler before it
         yield from (chunk[first // 2] for _, (first, _) in parts if first % 2)

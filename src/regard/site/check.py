@@ -1,4 +1,4 @@
-"""Compare an exported model with the original: weights, vectors and output, with and without changes to its heads."""
+"""Compare an exported model with the original: weights, vectors and output, before and after heads are changed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from regard.tracing.run import trace
 from regard.tracing.trace import Trace
 
 TOLERANCE = 1e-4
-"""The largest difference that is accepted as rounding in float32."""
+"""The largest difference between the two models that is accepted as rounding in float32."""
 
 TEXTS = (
     "The snake is very dangerous because it has a venom.",
@@ -155,8 +155,8 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
 
     Args:
         outputs: the tensors by name: by `block_name`, and "output".
-        weights: whether to compare attention weights; False if heads are changed, because the weights are computed here
-            from queries and keys, without the changes.
+        weights: whether to compare attention weights. They are computed here from queries and keys, so they are wrong
+            if a key was cut or a temperature was changed.
     """
     others = [] if exact.output is None else [relative_difference(outputs["output"], exact.output)]
     weight_differences = [0.0]

@@ -83,8 +83,8 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
 def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a model, without the numbers of its queries, keys and values.
 
-    The page gets these numbers, unrounded, from the web worker that runs the model; from a recurrent translator, it
-    gets weights instead. `kind` is "encoder", "decoder" or "cross"; `layer` counts from 0.
+    The page gets these numbers, unrounded, from the web worker that runs the model. Of a recurrent translator,
+    the worker sends the weights instead. `kind` is "encoder", "decoder" or "cross"; `layer` counts from 0.
     """
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):

@@ -18,7 +18,7 @@ A causal model has further inputs:
                "encoder layer 0 query", … key, value     [1 heads tokens width], for each layer; for a causal model
                             "decoder layer 0 query", …, whose keys and values may have fewer heads than its queries
                "encoder layer 0 before", … attention, feed_forward, after     [1 1 tokens d_model], for each layer: its
-               input, what attention and feed-forward add, its output; missing if the layers' modules were not found
+               input, the vectors that attention and feed-forward add, its output; missing if no modules were found
 
 While the graph is made, transformers calls `recorded_attention` as the attention function of every layer.
 """
@@ -50,7 +50,7 @@ MASKED = -1e30
 """The score of a query on a key that it may not attend to; finite, since a row of -inf alone would give NaN."""
 
 PAST = "past "
-"""The prefix of the names of inputs that hold the keys or values of the tokens before `ids`."""
+"""The inputs with the cached keys and values of earlier tokens have names that begin with this word."""
 
 EXAMPLE_TOKENS, EXAMPLE_PAST = 7, 3
 """The numbers of tokens, and of cached tokens before them, with which the exporter traces a model."""
@@ -182,7 +182,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
 
     Args:
         kind: "encoder", or "decoder" for a causal language model.
-        layers: each layer's attention to any text, from which only shapes are taken, in the order of computation.
+        layers: {layer: its attention to any text} in the order of computation; only the shapes are used.
         max_tokens: the largest number of tokens of a text.
     """
     n_tokens = min(EXAMPLE_TOKENS, max_tokens)

@@ -33,8 +33,8 @@ Layer = tuple[str, int]
 def layer_paths(model: "PreTrainedModel", kind: str, ids: Int[Tensor, "1 tokens"]) -> dict[Layer, LayerPaths]:
     """Return, for each layer of a text model, the paths of its modules, such as "encoder.layer.3".
 
-    The dict is empty if any of the modules is not found. `kind` is "encoder", or "decoder" for a causal model; the
-    model reads `ids`, the tokens of any text, once.
+    To find the modules, the model reads `ids` (any text) once; the dict is empty if a module is not found. `kind` is
+    "encoder", or "decoder" for a causal model.
     """
     with torch.no_grad(), watching(model) as watched, recording_states(model, watched) as recorder:
         model(input_ids=ids)
@@ -57,7 +57,7 @@ def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
 def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Iterator[dict[str, Tensor]]:
     """Within the with-block, record the hidden vectors of each run of a model in the yielded dict.
 
-    The names are those of `hidden_names`; each tensor has the axes [batch 1 tokens d_model].
+    The keys of the dict are names such as "encoder layer 0 before"; each tensor has the axes [batch 1 tokens d_model].
     """
     recorded: dict[str, Tensor] = {}
 
@@ -88,5 +88,5 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
 
 
 def hidden_names(paths: Mapping[Layer, LayerPaths]) -> list[str]:
-    """Return names such as "encoder layer 0 before" for the parts in `HIDDEN` of all layers."""
+    """Return the names of the hidden vectors (`HIDDEN`) of all layers, such as "encoder layer 0 before"."""
     return [block_name(*layer, part) for layer in paths for part in HIDDEN]

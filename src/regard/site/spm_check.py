@@ -7,8 +7,8 @@ NORMALISER, DENORMALISER, TRAINING = 3, 5, 2
 """The numbers of the protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
 ALGORITHM, SUFFIX, LETTERS, ESCAPES = 3, 24, 2, 5
-"""The numbers of protobuf fields: in TRAINING, the algorithm, and whether ▁ is written after a word instead of before;
-in DENORMALISER, the letters that are replaced; in NORMALISER, whether a space is written as ▁."""
+"""The numbers of protobuf fields. ALGORITHM and SUFFIX (▁ stands after a word, not before it) are fields of TRAINING;
+LETTERS (the letters to replace) is a field of DENORMALISER; ESCAPES (a space is written as ▁) is one of NORMALISER."""
 
 UNIGRAM, BPE = 1, 2
 """The values of the field `ALGORITHM` for the kinds of SentencePiece models that a site supports."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FILES = {"model": "model.onnx", "tokenizer": "tokenizer.json", "outputs": "model.outputs"}
 
 MOST_TOKENS = 512
-"""The most tokens of a text, unless the model allows fewer."""
+"""The most tokens of a text; a model may allow fewer."""
 
 MOST_BYTES = 2**31 - 2**24
 """The most bytes of a model's parameters in float32: an ONNX file is smaller than 2 GiB."""
@@ -49,7 +49,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
     most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
-    # a second check, of the longest text: sliding-window attention, which a site lacks, masks keys only in long texts
+    # check the longest text, too: a sliding window, which a site does not support, masks keys only in long texts
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]

@@ -7,7 +7,7 @@ The additional outputs of a Transformer's graphs, by name (… stands for the sa
     both       "encoder layer 0 before", "decoder layer 0 before", … attention, feed_forward, after
                [batch 1 tokens d_model], for each layer; see hidden_vectors.py
 
-The additional output of a recurrent translator, whose score may be another than a dot product:
+The additional output of a recurrent translator, because the page computes attention weights only from dot products:
 
     decoder    "cross layer 0 weights"     [batch 1 1 source]
 

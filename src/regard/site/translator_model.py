@@ -93,8 +93,8 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
 def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders: Placeholders | None) -> None:
     """Add the settings of beam search and word alignment to config.json, for the page's own search.
 
-    The code points that Python's version of Unicode does not define are added too. Python leaves them unchanged when it
-    composes letters (NFC), and the page must do the same, even in a newer browser that defines them.
+    The code points that Python's version of Unicode does not define are added, too. Python does not compose them (NFC).
+    The page must not compose them either, although a newer browser may define them.
     """
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {

@@ -50,9 +50,8 @@ def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, A
 def letter_tables(normalise: Any) -> dict[str, Any]:
     """Return what the function `normalise` does with each letter of a text.
 
-    The keys of the result: "dropped", the letters that it removes; "spaced", those that it puts between spaces;
-    "letters", the replacement of each letter that it replaces; "decomposes", whether it decomposes the syllables of
-    Hangul.
+    The result has the letters that `normalise` removes ("dropped") or puts between spaces ("spaced"), the replacements
+    of other letters ("letters"), and whether `normalise` decomposes the syllables of Hangul ("decomposes").
     """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
@@ -71,7 +70,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 def split_tables(split: Any) -> dict[str, list[Range]]:
     """Return the letters at which `split` divides a text; `split` takes a text and returns pairs (word, (start, end)).
 
-    The keys of the result: "blank", the letters that are left out, such as spaces; "apart", those that become words.
+    The result has the letters that `split` leaves out, such as spaces ("blank"), and those that become words ("apart").
     """
     blank, apart = [], []
     codes = list(all_code_points())

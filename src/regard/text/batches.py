@@ -125,7 +125,7 @@ class Batches:
 
 
 def padded(ids: Integer[np.ndarray, " ids"], lengths: Int[np.ndarray, " batch"]) -> Int[Tensor, "batch tokens"]:
-    """Return a tensor with a text in each row, then EOS and padding; `ids` are those of all texts."""
+    """Return a tensor with a text in each row, then EOS and padding; `ids` has the ids of all texts, concatenated."""
     rows = np.full((len(lengths), int(lengths.max()) + 1), PAD, dtype=np.int64)
     column = np.arange(rows.shape[1])
     rows[column < lengths[:, None]] = ids

@@ -33,8 +33,7 @@ class BPEDropout:
     Args:
         vocabulary: the vocabulary of the language, made by BPE.
         probability: the probability that a merge of two symbols (letters or pieces) into a piece is skipped.
-        max_tokens: the largest number of pieces in a text; a text that would have more keeps its pieces without
-            dropout.
+        max_tokens: the largest number of pieces in a text; a text stays as it is if dropout would give it more.
 
     >>> vocabulary = Vocabulary.train(["the cat sat", "the mat"] * 9, n_tokens=20)
     >>> ids = np.array(vocabulary.encode("the cat"), np.uint16)
@@ -88,7 +87,7 @@ class BPEDropout:
         ranks = self.ranks(symbols, word, first_letter)
         for _ in range(n_letters):
             word_starts = np.flatnonzero(np.diff(word, prepend=-1))
-            # the lowest rank in each word, and its leftmost index, from the minimum of rank * n_letters + index
+            # in each word, the smallest rank * n_letters + index has the lowest rank and, of these, the leftmost index
             lowest = np.minimum.reduceat(ranks * n_letters + np.arange(len(symbols)), word_starts)
             rank, left = np.divmod(lowest[lowest < NEVER * n_letters], n_letters)
             if not len(left):
@@ -137,8 +136,8 @@ class Merges:
             if piece[:cut] in id_of and piece[cut:] in id_of
         )
         self.n_pieces = len(pieces)
-        # A pair of symbols is stored as one number: left * n_pieces + right. The first entry, -1, is no pair. With it,
-        # the search in `ranks` finds an index even for a number that is smaller than those of all pairs.
+        # A pair of symbols is stored as one number: left * n_pieces + right. The number -1 (no pair) comes
+        # first, so that the search in `ranks` always finds a number that is not larger.
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
@@ -149,9 +148,9 @@ class Merges:
 
 
 def letters_of_pieces(pieces: Sequence[str]) -> Side:
-    """Return the letters of every piece of a vocabulary, as ids: text n of the result is the piece with id n.
+    """Return, for each piece of a vocabulary in the order of ids, the ids of its letters.
 
-    A special piece, or a piece with a letter that has no id, is not divided: its only "letter" is its own id.
+    A special piece, or a piece with a letter that has no id, is not divided; in place of letters, it has its own id.
     """
     id_of = ids_of(pieces)
     letters_of_piece = [

@@ -135,7 +135,7 @@ def write_corpus(
         max_tokens: the largest number of pieces in a text, EOS not counted.
         max_ratio: the largest ratio of the longer text of a pair to the shorter one, in pieces.
         purpose: the use of the pairs, for the message "no pair is left to learn from".
-        report: the number of pairs kept, and the number of pairs left out for each reason, are added to its counts.
+        report: its counts grow by the number of pairs kept, and by the number of pairs left out for each reason.
         progress: called after each chunk of pairs with the number of pairs in it.
         share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
             other processes, which call this function with the same pairs; each process writes the whole corpus.
@@ -195,7 +195,7 @@ def encode_pairs(
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:
-    """Return whether a pair is kept; `report` counts pairs not kept by reason, and kept pairs with an unknown piece."""
+    """Return whether a pair is kept; count it in `report` if it is left out (by reason) or has an unknown piece."""
     shorter, longer = sorted((len(source), len(target)))
     if shorter == 0:
         report.empty += 1

@@ -70,8 +70,8 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     """Return a vocabulary with the pieces of a SentencePiece model, and the ids of a table of pieces, as in Marian.
 
     Marian has a SentencePiece model for each language, and one table of ids for the pieces of both languages. A text is
-    divided only into pieces of its own language, with one exception: letters that its model does not know get the id
-    of a piece of the other language if together they are this piece. A language code such as >>fra<< is one piece.
+    divided into pieces of its own language. Exception: letters that the model does not know get the id of a piece of
+    the other language, if this piece has exactly these letters. A language code such as >>fra<< is one piece.
 
     Departure: in Marian, a piece that is not in the table becomes the unknown piece. Here SentencePiece divides the
     text into pieces that are in the table; only a letter without a piece becomes the unknown piece. A BPE model without

@@ -67,7 +67,7 @@ class JoinedCorpus:
         return pairs[permutation(len(pairs), seed, epoch)]
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Integers:
-        """Return the indices of the pairs of an epoch, in the order of the corpora."""
+        """Return the indices of an epoch's pairs: those of the first corpus, then those of the second, and so on."""
         parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))

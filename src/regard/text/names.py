@@ -46,26 +46,26 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
     counts = Counter(word for text, _ in texts for word in WITHIN_SENTENCE.findall(text) if word.istitle())
     lower_case_words = {word for text, _ in texts for word in WORD.findall(text) if word.islower()}
     names = [name for name, n in counts.most_common() if n >= LEAST_PAIRS and name.lower() not in lower_case_words]
-    other_texts = [other for _, other in texts]
+    translations = [other for _, other in texts]
     found = dict[str, str]()
     for name in names[:MOST_NAMES]:
         with_name = [other for text, other in texts if name in WORD.findall(text)]
-        counterpart, similarity = most_similar(with_name, other_texts)
+        counterpart, similarity = most_similar(with_name, translations)
         if similarity >= LEAST_SIMILARITY:
             found |= {name: counterpart} if capitals == 0 else {counterpart: name}
     return found
 
 
-def most_similar(with_name: list[str], other_texts: list[str]) -> tuple[str, float]:
-    """Return the substring (the longest, if there are several) that is most similar to a name, and the similarity.
+def most_similar(with_name: list[str], translations: list[str]) -> tuple[str, float]:
+    """Return the part of a word that is most similar to a name (the longest, if several are), and its similarity.
 
     Args:
         with_name: the translations of the texts that contain the name.
-        other_texts: the translations of all texts.
+        translations: the translations of all texts.
     """
     counts = Counter(part for text in with_name for part in substrings(text))
     scored = [
-        (2 * n / (len(with_name) + sum(part in text for text in other_texts)), len(part), part)
+        (2 * n / (len(with_name) + sum(part in text for text in translations)), len(part), part)
         for part, n in counts.most_common(MOST_CANDIDATES)
     ]
     similarity, _, part = max(scored, default=(0.0, 0, ""))

@@ -59,7 +59,7 @@ class Report:
     named: int = 0
 
     def table(self) -> str:
-        """Return the counts as text, one on each line. Only "pairs read" and "pairs to learn from" may have count 0."""
+        """Return a line of text for each count above 0, and always for "pairs read" and "pairs to learn from"."""
         rows = {
             "pairs read": self.read,
             "files with a byte order mark, removed": self.byte_order_marks,

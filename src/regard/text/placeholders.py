@@ -20,18 +20,17 @@ from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with
 from regard.text.vocabulary import UNK, Vocabulary
 
 SIGNS = "⟐⟡⟢"
-"""The signs that replace up to three items (names, numbers, addresses) of a text. Each sign is a piece of a vocabulary.
+"""The signs that replace up to three items (names, numbers, addresses) of a text; a sign is one piece of a vocabulary.
 
-If a user's text contains a sign, this sign counts as an item, so that the translation keeps it, too.
+A sign in a user's text counts as an item, so that the translation keeps the sign.
 """
 
-LATIN = "[A-Za-zÀ-ɏḀ-ỿ]"
-NOT_LATIN = r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
+LATIN, NOT_LATIN = "[A-Za-zÀ-ɏḀ-ỿ]", r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 """Regular expressions for a Latin letter and for any other letter."""
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""Regular expressions for where a name, number or address may begin and end: not within a number or a Latin word."""
+"""A regular expression for where a name, number or address may end: not within a number or a Latin word."""
 
 SPACED_LETTER = r"[^\W\d_\x00-ɏḀ-ỿ\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 """A regular expression for a letter that is not Latin, in a script with spaces between words, such as Hangul."""
@@ -40,7 +39,7 @@ PARTICLE = "(?:[은는이가을를의로와과도만]|(?:으로|에서?|까지|�
 """A regular expression for a Korean particle: it follows a URL without a space."""
 
 URL_WORD = rf"(?:(?<=[/=&?#_.:+-])(?!{PARTICLE}(?!{SPACED_LETTER})){SPACED_LETTER}++|{SPACED_LETTER}++(?=[/=&?#_-]))"
-"""A regular expression for letters such as Hangul in a URL, after or before a sign such as /, but not a particle."""
+"""A regular expression for a word such as 뱀 in a URL: before a sign such as /, or after one and no particle."""
 
 ADDRESS = rf"(?:(?:https?://|www\.)(?:[!-~À-ɏḀ-ỿ]|{URL_WORD})+(?<=[\w/])|(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+))"
 """A regular expression for a URL or an e-mail address; a Korean particle after it is not matched."""
@@ -109,7 +108,7 @@ class Placeholders:
     def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
         """Return a training pair; signs replace at most three names, numbers and addresses that stand in both texts.
 
-        A hash of the source decides which sign replaces the first of them, so that a model learns all signs.
+        A hash of the source decides which sign comes first in the source, so that a model learns all signs.
 
         Args:
             names: names in the source language and their translations. If a name occurs exactly once in the source, and
@@ -120,7 +119,7 @@ class Placeholders:
         >>> Placeholders(latin=False).signed_pair("톰은 갔다.", "Tom left.", {"톰": "Tom"})
         ('⟐은 갔다.', '⟐ left.')
         """
-        # {part of the source: part of the target}; one sign replaces both parts
+        # {item in the source: item in the target}; one sign replaces both
         common = {item: item for item in ITEMS[self.latin].findall(source) if item_pattern(item).search(target)}
         for name, translated in (names or {}).items():
             in_both = name in source and translated in target  # a fast check first: False for most names

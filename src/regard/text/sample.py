@@ -71,9 +71,8 @@ def namer(language: str) -> Callable[[int], str]:
 def random_numbers(n: int, below: int, seed: int) -> list[int]:
     """Return n different numbers below `below` in random order, except that the numbers below 10 come first.
 
-    There are equally many numbers of 1, 2, 3, … digits; if too few numbers of a length exist, all of them are taken.
-    Numbers below 10 come first, so that they are in the training split, because their names cannot be composed from the
-    names of other numbers.
+    There are equally many numbers of 1, 2, 3, … digits; if too few numbers with so many digits exist, all are taken.
+    Numbers below 10 come first, so that they are in the training split: a model cannot derive their names from others.
 
     >>> counts = [len(str(number)) for number in random_numbers(999, 10_000, seed=1)]
     >>> [counts.count(length) for length in (1, 2, 3, 4)]
