@@ -19,7 +19,7 @@ from regard.tracing.tokens.readable_tokens import Token
 
 PROJECTED = ("x", "W_q", "W_k", "W_v")
 OPTIONAL = ("memory", "b_q", "b_k", "b_v")
-"""The matrices from which Q, K and V are computed: those that must be given, and those that may be left out."""
+"""The matrices from which Q, K and V are computed: REQUIRED ones must be given, OPTIONAL ones may be left out."""
 
 DIRECT = ("Q", "K", "V")
 

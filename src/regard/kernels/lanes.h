@@ -42,7 +42,7 @@ static inline wide select_lanes(lanes where, wide yes, wide no) {
   return (wide)(((lanes)yes & where) | ((lanes)no & ~where));
 }
 
-/* Keep numbers in a register. Without this macro, compilers load the numbers from memory again for every product. */
+/* KEEP_IN_REGISTER(numbers): else compilers load the numbers from memory again for every product. */
 #if defined(__AVX512F__)
 #define KEEP_IN_REGISTER(numbers) __asm__("" : "+v"(numbers))
 #elif defined(__AVX__) && WIDE <= 8

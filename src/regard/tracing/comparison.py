@@ -71,7 +71,7 @@ class Comparison:
         return None
 
     def head_and_query(self, row: int, head: int) -> tuple[str, str]:
-        """Return a head's name, and the query token at which the head's patterns in the two traces differ most.
+        """Return a head's name, and the query token whose weights differ most between the two compared traces.
 
         The head is number `head` of the layer `layers[row]`.
         """

@@ -293,7 +293,7 @@ class Trace:
     ) -> Path:
         """Write the trace to one HTML file that works offline; it shows the query `token` in the head `head` first.
 
-        `token`, `head` None = a large weight on a distant token. `padding`: show silence after a recording in full.
+        None = query and head of a large weight on a distant token. `padding`: also show the silence after a recording.
         """
         from regard.views.page import write_page
 
@@ -304,7 +304,7 @@ class Trace:
     ) -> Path:
         """Write a picture of the weights of one query token in one head to a file; `path` ends in .png, .svg or .pdf.
 
-        `token`, `head` None = a large weight on a distant token. `padding`: show silence after a recording in full.
+        None = query and head of a large weight on a distant token. `padding`: also show the silence after a recording.
         """
         from regard.views.picture.trace import write_figure
 

@@ -82,7 +82,7 @@ class Evaluator:
     Attributes:
         model: a second model, so that the model in training does not change; after `evaluate` it has the parameters
             that were evaluated.
-        training_texts: the lengths and scripts of the training pairs; None = not known.
+        training_texts: the lengths and writing systems of the training pairs; None = not known.
         smoothing: the ε of label smoothing in the training loss.
     """
 

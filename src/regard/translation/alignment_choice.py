@@ -143,7 +143,9 @@ def erasure_weights(
 
 
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
-    """Return {target piece: source word that it needs most}, as indices; needs below `CLEAR_NEED` nats do not count.
+    """Return {target piece: source word whose absence lowers the piece's log-probability most}, as indices.
+
+    A piece is left out if it loses less than `CLEAR_NEED` nats without any word.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

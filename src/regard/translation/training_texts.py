@@ -56,7 +56,7 @@ class TrainingTexts:
 
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
-        """Measure the texts of at most MOST_PAIRS training pairs; `source` is the vocabulary of the source texts."""
+        """Measure the lengths and scripts of at most MOST_PAIRS training pairs; `source` is the source vocabulary."""
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)
         ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)

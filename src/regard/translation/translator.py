@@ -260,7 +260,7 @@ class Translator:
         return replace(self, alignment_rule=choose_rule(self.model, scored, self.device))
 
     def calibrated(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
-        """Return this translator with a calibration of its scores, and with the limits of usual texts.
+        """Return this translator with a calibration of its scores, and with the usual lengths and characters of texts.
 
         The calibration estimates the chrF of a translation from its mean log-probability. A text or a translation
         beyond the limits (`UsualLimits`) is unusual. Calibration and limits are measured on translations by `Beam()`;

@@ -38,5 +38,5 @@ def size_label(heads: "Sequence[Head]") -> str:
 
 
 def decoder_note(trace: "Trace", kind: str) -> str:
-    """Return the note on the weights of an encoder-decoder model's decoder; for other weights, an empty text."""
+    """Return a note if `kind` is the attention of an encoder-decoder model's decoder, else an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

@@ -24,7 +24,7 @@ function wordsOf(letter: string): string {
 /** The sign (⟐, ⟡ or ⟢) that replaces each item (name, number or address) of a text; null = the translator uses no signs. */
 export type Signs = Map<string, string> | null;
 
-/** Choose signs (⟐, ⟡, ⟢) for up to three names, numbers and addresses of a cleaned source text. `latin`: whether its language has Latin letters. */
+/** Choose which names, numbers and addresses of a source text are replaced by signs (⟐, ⟡, ⟢): at most three in all. `latin`: whether its language has Latin letters. */
 export function signsOf(text: string, latin: boolean | null): Signs {
   if (latin === null) return null;
   const item = new RegExp(`${BEGIN}(?:[${SIGNS.join("")}]|${ADDRESS}|${wordsOf(latin ? NOT_LATIN : LATIN)}|${NUMBER})${END}`, "gu");

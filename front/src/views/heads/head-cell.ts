@@ -14,7 +14,7 @@ export type CellShows = "token" | "patterns" | "difference" | "effect";
 export interface Cell {
   layer: Layer;
   head: number;
-  to: Item | null; // the other word on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
+  to: Item | null; // the word, other than itself, on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
   weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
   parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not differ

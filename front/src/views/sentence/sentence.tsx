@@ -16,7 +16,7 @@ const drawnAs = linkedChoice("sentence", "arcs", "columns");
 
 export function Sentence() {
   const say = words();
-  const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid); // without a query, a compared head has nothing to draw
+  const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid); // if no query is chosen, only the shown head is drawn, not the heads compared with it
   const all = shown.flat();
   const chosen = (shownTexts.value[0].query ?? shownTexts.value[1]?.query)?.label;
   const unknown = knownTokens();

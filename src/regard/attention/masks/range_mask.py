@@ -81,7 +81,10 @@ class RangeMask(Mask):
             )
 
     def _tile_limits(self, tile: Tile, device: torch.device) -> tuple[Number | None, Number | None]:
-        """Return (start, stop) of each query's key range in a tile; tensors broadcast to [batch heads queries 1]."""
+        """Return (start, stop) of each query's key range; None = the range has no start, or no stop.
+
+        The tensors have shapes that broadcast to [batch heads queries 1].
+        """
         position: Number = tile.query_positions(device, self.offset) if self.per_query else 0
         length: Number = self.item_lengths
         if isinstance(length, Tensor):

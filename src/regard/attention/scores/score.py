@@ -29,7 +29,7 @@ class Score(ABC):
         return None
 
     def check(self, grid: Grid) -> None:  # noqa: B027 (empty, not abstract: most scores fit every grid)
-        """Raise ValueError if the score does not fit the numbers of heads, queries and keys in `grid`."""
+        """Raise ValueError if this score cannot be used for the numbers of heads, queries and keys in `grid`."""
 
     def check_widths(self, d_query: int, d_key: int) -> None:
         """Raise ValueError if the score does not support queries of width `d_query` with keys of width `d_key`."""

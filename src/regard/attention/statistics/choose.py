@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 
 ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
-"""Modules that compute statistics by kernels; the first that supports a call computes its statistics."""
+"""Modules with kernels for the statistics of weights; the first module that supports a call of `attend` is used."""
 
 
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:

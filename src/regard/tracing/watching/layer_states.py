@@ -128,7 +128,7 @@ class StateRecorder:
         return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
 
     def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
-        """Return the vectors of every layer, by kind of attention and layer number; `kind_of` maps a path to a kind."""
+        """Return the vectors of every layer, by kind of attention and layer number; `kind_of(path)` is the kind."""
         states: dict[str, dict[int, LayerStates]] = {}
         for step in self.watched.steps:
             if step.layer is None:

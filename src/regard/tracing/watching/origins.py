@@ -151,7 +151,7 @@ class WeightedSum:
         scores: [... queries keys]; sinks are one more column, the last.
         value: [... keys width]. context: [... queries width].
         product: how the scores were computed; None = this is unknown.
-        of_parameters: whether the softmax is over outputs of a layer, as in a classifier, not over tokens.
+        of_parameters: whether the softmax is over a layer's outputs, such as a classifier's classes, not over keys.
         one_query: whether the weights have no axis of queries; the axis `queries` here then has size 1.
     """
 

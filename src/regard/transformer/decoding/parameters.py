@@ -152,7 +152,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        # Empty dicts are not compared: what is added to them later does not change the result of a supported module
+        # A later change of an empty dict is ignored: it does not change what a supported module computes
         self.dicts = attributes + list(filter(None, owned))
         self.parts, self.memory = list(self._parts()), self._memory()
 

@@ -280,7 +280,7 @@ def half_capital(size: float) -> float:
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:
-    """Return positions, given in rising order, moved so that neighbours are `distance` apart and none is above `end`.
+    """Return rising positions, moved so that neighbours are at least `distance` apart and none is above `end`.
 
     >>> spread([1.0, 1.5, 9.5], 2.0, 10.0)
     [1.0, 3.0, 9.5]

@@ -41,7 +41,7 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 SUMS_AT_ONCE = 2**26
-"""The most numbers in the tensor of sums of weights [heads, groups of queries, keys]: 256 MiB of float32.
+"""The most numbers in the tensor [heads groups keys], the sums of the weights over the queries of each group: 256 MiB.
 It limits how many heads are computed at one time. One head may exceed it.
 """
 
