@@ -12,7 +12,7 @@ from torch import Tensor
 OPERATORS = (
     "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
 )
-"""Names of operators, such as "add" for `__add__`; == is not one of them: it still tests for the same object."""
+"""Names of operators, such as "add" for `__add__`, without "eq": == tests whether two objects are the same object."""
 
 
 class ThroughDense:
@@ -60,7 +60,7 @@ class ThroughDense:
 
 
 def densified(value: Any) -> Any:
-    """Return `value` with each `ThroughDense` in it, also inside tuples, lists and dicts, replaced by its tensor."""
+    """Return `value` with each `ThroughDense` replaced by its tensor, also inside tuples, lists and dicts."""
     if isinstance(value, ThroughDense):
         return value.dense()
     if isinstance(value, tuple | list):

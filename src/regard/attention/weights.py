@@ -67,7 +67,7 @@ def scores_of_finite_keys(
 
 
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
-    """Return weights and mask (None = True everywhere) of some queries on all keys; `tile` must contain all keys."""
+    """Return the attention weights and the mask (None = True everywhere) of `tile`, a block of queries × all keys."""
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:

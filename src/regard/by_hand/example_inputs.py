@@ -17,9 +17,8 @@ from regard.attention.normalise.temperature import check_temperature
 from regard.errors import InputError, counted
 from regard.tracing.tokens.readable_tokens import Token
 
-PROJECTED = ("x", "W_q", "W_k", "W_v")
-OPTIONAL = ("memory", "b_q", "b_k", "b_v")
-"""The matrices from which Q, K and V are computed: REQUIRED ones must be given, OPTIONAL ones may be left out."""
+PROJECTED = ("x", "W_q", "W_k", "W_v")  # Q, K and V are computed from these matrices
+OPTIONAL = ("memory", "b_q", "b_k", "b_v")  # matrices that may be given with x, W_q, W_k and W_v
 
 DIRECT = ("Q", "K", "V")
 
@@ -189,7 +188,7 @@ def check_size(
     columns: int | None = None,
     why: str,
 ) -> None:
-    """Raise InputError unless the matrix `name` has as many rows and columns as `other` requires; None = any number."""
+    """Raise InputError unless the matrix `name` has these numbers of rows and columns (None = any), to fit `other`."""
     given = size[name]
     required = (given[0] if rows is None else rows, given[1] if columns is None else columns)
     if given != required:

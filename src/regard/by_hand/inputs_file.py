@@ -57,7 +57,7 @@ def built_in_inputs(name: str) -> ExampleInputs:
 
 
 def parse_inputs(text: str, file: str, title: str) -> ExampleInputs:
-    """Read TOML text; messages name `file`, and `title` is the title of an example whose text has none."""
+    """Read the TOML text of an example. Messages name it `file`; `title` is used if the text has no title."""
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
@@ -109,7 +109,7 @@ def named_mask(name: str) -> Literal["causal"]:
 def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[list[Any]]:
     """Return the rows of the matrix `name` in a TOML file, with each entry converted by `read`.
 
-    The second argument of `read` says where the entry is, for its message, such as "x, row 1, column 2".
+    `read` gets the entry, and a text for error messages that says where the entry is, such as "x, row 1, column 2".
     """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")

@@ -41,7 +41,7 @@ class QuerySteps:
 
 
 def query_steps(worked: WorkedAttention) -> QuerySteps:
-    """Return how the weights of the marked query are computed, key by key, in an example of one head.
+    """Return how the weights of the query `worked.query` are computed, key by key, in an example of one head.
 
     The temperature must be above 0.
     """

@@ -110,7 +110,7 @@ def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
 
 
 def projected_stages(inputs: ExampleInputs, projected: dict[str, Matrix], query: int | None) -> list[Stage]:
-    """Return Q, K and V with their formulas; no stage if Q, K and V are given."""
+    """Return Q, K and V with their formulas; an empty list if Q, K and V are given."""
     if "Q" in inputs.matrices:
         return []
     section, n_tokens = "Queries, keys and values", inputs.n_queries
@@ -171,7 +171,7 @@ class HeadStages:
         return [*stages, context]
 
     def head_columns(self) -> list[Stage]:
-        """Return the head's columns of Q, K and V; no stage if there is only one head, which has all columns."""
+        """Return the head's columns of Q, K and V; an empty list if there is only one head."""
         if self.head is None:
             return []
         parts = {"Q": self.steps.query, "K": self.steps.key, "V": self.steps.value}

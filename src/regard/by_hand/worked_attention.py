@@ -23,8 +23,8 @@ class Stage:
         section: the heading above the matrix.
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
-        rows, columns: the names of the rows and of the columns; empty = no names. `keys` says which of the two are
-            keys.
+        rows, columns: the names of the rows and of the columns; empty = no names.
+        keys: whether the rows or the columns are keys of the attention; None = neither.
         marked: the row of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
@@ -57,7 +57,7 @@ class Stage:
 class WorkedAttention:
     """A worked example of attention; worked["weights"] is the `Stage` of this name.
 
-    `stages` are in the order of the computation; `query` is the position of the marked query, None = no query.
+    `stages` are in the order of the computation; `query` is the position of the query shown in detail, None = no query.
     """
 
     inputs: ExampleInputs
@@ -94,9 +94,9 @@ class WorkedAttention:
 
     @property
     def strongest(self) -> tuple[int, ...]:
-        """The keys on which the marked query has the largest weights, summed over the heads, largest first.
+        """All keys, sorted by the weight of the query `self.query` on them (summed over the heads), largest first.
 
-        Empty if no query is marked.
+        Empty if `self.query` is None.
         """
         if self.query is None:
             return ()

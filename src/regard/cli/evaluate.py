@@ -126,7 +126,7 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, translator_options: dict[str, bool]
 ) -> None:
-    """Raise InputError unless there are either translations, or a translator and its source."""
+    """Raise InputError if both or none of `hypothesis` and `translator` are given, or `translator` without `source`."""
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")

@@ -1,4 +1,4 @@
-"""The names of arguments and of options' types in help texts: TEXT for Typer's `text`, <int> for <int range>."""
+"""Names in help texts that differ from Typer's: TEXT for the argument `text`, <int> for the option type <int range>."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ TYPE_NAMES = {
     "<list[str]>": "<str>",
     "<list[Path]>": "<path>",
 }
-"""Typer's names of option types, and the names in help texts: none for a flag, no list[…] for a repeated option."""
+"""The names of option types in help texts, by Typer's names. A flag has no name; <list[str]> becomes <str>."""
 
 
 class Verb(TyperCommand):

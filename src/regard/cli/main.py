@@ -41,11 +41,11 @@ VERBS = {
     "Learn how it works": (learn, demo, explain),
     "Translate": (sample, train, translate, evaluate, score, serve, back_translate, export),
 }
-"""The headings in `regard --help`, and for each the functions of its verbs."""
+"""The headings in `regard --help`, and the functions of the verbs (subcommands) below each heading."""
 
 
 def help_text(docstring: str) -> str:
-    r"""Return the docstring of a verb's function as help text: each paragraph on one line, which any terminal can wrap.
+    r"""Return the docstring of a subcommand as help text: each paragraph on one line, which any terminal can wrap.
 
     A paragraph whose first line is \b keeps its lines.
 
@@ -141,7 +141,7 @@ def run() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
             raise  # the error is not one of standard output, which has no file name
-        # At exit, Python writes the rest of the output; /dev/null takes it, because stdout would fail again.
+        # At exit, Python writes the rest of the output. It goes to /dev/null, because writing to stdout has failed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)

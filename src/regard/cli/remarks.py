@@ -1,4 +1,4 @@
-"""Remarks of the verbs, printed on the error stream."""
+"""Remarks for the user of a subcommand, such as "3 blank lines left out.", printed on the error stream."""
 
 import os
 import shlex
@@ -36,7 +36,7 @@ def remark_on_texts(*traces: "Trace") -> None:
 
 
 def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if `shown` lacks layers of the model, because they divide the picture into other patches."""
+    """Print a remark if some layers are not shown, because these layers divide the picture into other patches."""
     from regard.tracing.patterns_by_layer import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
@@ -47,7 +47,7 @@ def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
 
 
 def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if the silence after a recording, which the model reads too, is shown as one token."""
+    """Print a remark if the silence after a recording is shown as one token; the model reads the silence, too."""
     from regard.tracing.tokens.places import Frame
 
     frames, shown_frames = (

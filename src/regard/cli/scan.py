@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regard.tracing.scan import Scan
 
 SAVE_SECONDS = 20
-"""The number of seconds between two saves of a scan with --out; a stopped scan continues from the last save."""
+"""The seconds between two saves of unfinished results with --out; the same command continues from the last save."""
 
 
 def scan(
@@ -36,7 +36,8 @@ def scan(
 ) -> None:
     """Scan a file of texts: how much attention each head gives to the previous token, the first token, and so on.
 
-    Blank lines are left out. Of a text that is too long for the model, only the beginning is read. Both are counted.
+    Blank lines are left out. Of a text that is too long for the model, only the beginning is read. A remark says how
+    many lines are blank, and how many texts are too long.
 
     [bold]Examples[/bold]
 
@@ -81,7 +82,7 @@ def scan(
 
 
 def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
-    """Scan all lines; `progress` is the file from which a stopped scan continues, None = the scan is not saved."""
+    """Let the model read all lines; a stopped scan continues from the file `progress` (None = nothing is saved)."""
     from hashlib import sha256
 
     from regard.cli.progress import spinner
@@ -116,7 +117,7 @@ def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "S
 
 
 def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield the lines that are left of `total` lines, with a progress bar if the error stream is a terminal."""
+    """Yield the remaining lines of a file of `total` lines; show a progress bar if the error stream is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""The command line options of the search for a translation, which several verbs share."""
+"""The command line options of the search for a translation, which several subcommands share."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -32,7 +32,7 @@ def serve(
       regard serve en-ko
       curl http://127.0.0.1:8000/translate \\
           -H 'Content-Type: application/json' -d '{"texts": ["forty-two"]}'
-      regard serve en-ko --host 0.0.0.0 --greedy     prints a token
+      regard serve en-ko --host 0.0.0.0 --greedy     (prints TOKEN)
       curl http://server:8000/translate -H 'Authorization: Bearer TOKEN' …
     """
     if greedy and beam is not None:

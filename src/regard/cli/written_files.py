@@ -1,4 +1,4 @@
-"""The files that a verb writes: they are checked before the work begins, and their names are printed after the work."""
+"""Before a subcommand begins its work, check the files that it will write; after the work, print their names."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from regard.errors import InputError
 from regard.visible_text import escape_controls
 
 STDOUT = Path("-")
-"""The value of --json with which a verb writes JSON, and nothing else, to standard output."""
+"""The value of --json with which a subcommand writes JSON, and nothing else, to standard output."""
 
 NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 """The endings of pages, pictures and tables, which are never a part of a model."""
@@ -34,7 +34,7 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
     """Raise InputError unless every output can be written, is named once, and does not replace an input.
 
     Args:
-        inputs: the files that the verb reads, and the names or folders of models; None = an input that is not given.
+        inputs: the files that the subcommand reads, and names or folders of models; None = an input that is not given.
     """
     from regard.views.output_file import check_writable
 

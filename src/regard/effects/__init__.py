@@ -1,1 +1,1 @@
-"""The effects of attention: the vectors that it adds to each token, and a model whose attention is changed."""
+"""What attention adds to the vectors of the tokens, and changes to the attention of a model."""

@@ -50,7 +50,7 @@ class Contributions(Described):
 def value_vectors(
     pattern: Pattern, weight: Float[Tensor, "heads d_value d_model"]
 ) -> Float[Tensor, "heads keys d_model"]:
-    """Return value · W_O for each key in each head: what the key adds to a query's vector if its weight is 1.
+    """Return value · W_O for each key in each head: the vector that a key of weight 1 adds to the query's token.
 
     `weight` is W_O; `pattern` has one batch item.
     """

@@ -69,7 +69,7 @@ class Interchange:
 
     @property
     def token_pairs(self) -> list[tuple[int | str, int | str]] | None:
-        """Pairs of tokens: the second's output, in the other run, replaces that of the first; None = all tokens."""
+        """Pairs (a token whose output is replaced, the token of `other` with the new output); None = all tokens."""
         if self.tokens is None:
             return None
         if isinstance(self.tokens, Mapping):
@@ -78,16 +78,16 @@ class Interchange:
         return [(token, token) for token in tokens]
 
     def last_token(self, n_tokens: int) -> int:
-        """Return the last position whose output is replaced, in a run of `n_tokens` tokens."""
+        """Return the position of the last token whose output is replaced, if this run has `n_tokens` tokens."""
         return n_tokens - 1 if self.token_pairs is None else max(int(here) for here, _ in self.token_pairs)
 
     def positions(self, first_query: int, n_queries: int, n_others: int) -> list[tuple[int, int]]:
-        """Return the queries of an attention call whose outputs are replaced, each with its query in the other run.
+        """Return pairs of indices (a query whose output is replaced, the query of the run `other` with the new output).
 
         Args:
             first_query: the position in the text of the first query of the call.
             n_queries: the number of queries of the call.
-            n_others: the number of queries in the other run.
+            n_others: the number of queries in the run `other`.
         """
         pairs = self.token_pairs
         if pairs is None:
@@ -109,10 +109,10 @@ class Interchange:
     def outputs(
         self, kind: str, layer: int, context: Float[Tensor, "batch heads queries d_value"]
     ) -> Float[Tensor, "1 heads others d_value"]:
-        """Return the outputs of all heads of a layer in the other run; `context` are the outputs in this run.
+        """Return the outputs of all heads of a layer in the run `other`; `context` has the outputs in this run.
 
         Raises:
-            InputError: the other run has no such layer, was traced with ask=…, or is of a model of another shape.
+            InputError: `other` has no such layer, was traced with ask=…, or is of a model of another shape.
         """
         layers = self.other.attended.get(kind, {})
         if layer not in layers:
@@ -157,7 +157,7 @@ def interchanged(
 ) -> Attended:
     """Return the result of an attention call with the outputs of heads replaced by outputs in other runs.
 
-    A TorchFunctionMode can replace this function, as it can replace `attend`: so a trace records the new outputs.
+    A trace intercepts this function by a TorchFunctionMode, and records the new outputs.
 
     Args:
         interchanges: pairs (the number of the head, its `Interchange`); None = all heads of the layer.

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.errors import InputError
 
 TOO_LONG = 10.0
-"""Vectors longer than this many times the median length are not used to compute the plane."""
+"""Vectors longer than this many times the median length are left out when the axes of a `Plane` are computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,5 +58,5 @@ class Plane:
         return self.directions(vectors - self.middle)
 
     def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        """Return, for differences of vectors, their coordinates along the two axes; `middle` is not subtracted."""
+        """Return the coordinates of differences of vectors along the plane's two axes; `middle` is not subtracted."""
         return differences.to(self.axes) @ self.axes.T

@@ -23,7 +23,7 @@ from regard.effects.movement import LayerStates
 from regard.effects.plane import Plane
 
 QUERIES_AT_ONCE = 32
-"""The longest vectors that key tokens add are computed for this many queries at a time, to save memory."""
+"""The number of queries for which the longest added vectors are computed at once; more queries need more memory."""
 
 N_NEAREST = 5
 """For each token, this many tokens with the most similar vectors are found."""
@@ -150,7 +150,7 @@ def with_sum_of_others(
     total: Float[Tensor, "tokens d_model"],
     n_all: int,
 ) -> Longest:
-    """Append to `longest` the sum of all other vectors, and to `indices` -1; without other vectors, append nothing.
+    """Append the sum of the vectors that are not in `longest`, and the index -1; nothing if `longest` has all vectors.
 
     `total` is the sum of all `n_all` vectors that are added to each token.
     """

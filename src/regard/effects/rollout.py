@@ -37,14 +37,14 @@ class Flow(ABC):
     def back(
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
-        """Go back through one layer: return shares @ flow.
+        """Go back from the tokens after a layer to the tokens before it: return shares @ flow.
 
-        The result says which fraction of one token's final vector comes from each token before this layer.
+        `shares` says which fraction of one token's final vector comes from each token after this layer. The result says
+        which fraction comes from each token before this layer.
 
         Args:
             pattern: the self-attention pattern of this layer, with one batch item.
             states: the vectors of the tokens in this layer; may be None if `needs_states` is False.
-            shares: which fraction of that final vector comes from each token after this layer.
         """
 
 
@@ -93,11 +93,11 @@ class VectorLengths(Flow):
         result = torch.zeros_like(shares)
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
-            # the squared norm of what a key adds: ‖Σ_h w_h added_h‖² = Σ_hg w_h w_g (added_h · added_g)
+            # a key adds w_h u_h in head h (u = `added`); the squared norm is ‖Σ_h w_h u_h‖² = Σ_hg w_h w_g (u_h · u_g)
             squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
             positions = torch.arange(len(shares))[queries]
             rows = torch.arange(len(positions))
-            # a token keeps its own vector v, and adds a to itself by attention: ‖a + v‖² = ‖a‖² + 2 a · v + ‖v‖²
+            # attention adds u from a token to the token itself, whose vector is v: ‖u + v‖² = ‖u‖² + 2 u · v + ‖v‖²
             to_itself = (weights[:, rows, positions] * with_vector[:, positions]).sum(dim=0)
             squares[rows, positions] += 2 * to_itself + vectors[positions].square().sum(dim=-1)
             lengths = squares.clamp(min=0).sqrt()

@@ -1,7 +1,7 @@
 """Scoring translations against references: BLEU, chrF, TER and exact matches, by sentence length and line by line.
 
 sacreBLEU computes the scores; each score comes with sacreBLEU's signature, a text that states exactly how it was
-computed. The translations of another system can be compared with the first by paired bootstrap resampling.
+computed. Two systems that translated the same lines are compared by paired bootstrap resampling.
 
 Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF); Snover et al. 2006 (TER); Koehn 2004
 (paired bootstrap).
@@ -196,7 +196,7 @@ def scores_by_length(
     The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them.
     """
     tokenizer = metrics["BLEU"].tokenizer
-    # an empty reference counts as one word, so that its line belongs to the first group
+    # an empty reference counts as one word, because the group of the shortest lines begins at one word
     lengths = [max(len(tokenizer(line).split()), 1) for line in references[0]]
     groups = []
     for least, most in zip(SMALLEST_LENGTHS, (*(n - 1 for n in SMALLEST_LENGTHS[1:]), None), strict=True):

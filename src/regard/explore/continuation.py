@@ -74,7 +74,7 @@ def sampling_config(loaded: LoadedModel, question: Question) -> "GenerationConfi
     """Return a model's own settings for generation, with the temperature and nucleus replaced by those of the request.
 
     At temperatures above 0, the model's own limit on the number of candidate tokens (top_k) is removed. The result is
-    None if no tokens are to be generated, or the request has no temperature; then the model's own settings hold.
+    None if no tokens are to be generated, or if the request has no temperature, so that the model's settings are used.
     """
     if question.new_tokens is None or question.temperature is None:
         return None

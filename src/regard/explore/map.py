@@ -32,7 +32,7 @@ TURN_SECONDS = 0.5
 """One request computes parts of an image for this long; meanwhile, other requests wait."""
 
 MOST_BYTES = 2**29
-"""The stored images of all heads take at most this many bytes; one head at 131,072 tokens takes a quarter."""
+"""The stored images of all heads take at most this many bytes; one image for 131,072 tokens takes a quarter of them."""
 
 N_STRONGEST = 8
 """The number of keys that `strongest` returns for a query."""
@@ -125,13 +125,13 @@ class Map:
     def record(self) -> dict[str, int]:
         """Return what the page needs to request tiles (parts of the image of a head).
 
-        "tile" is the side of a tile in cells (pixels). Tiles of the zoom level "stored" and above can be requested
-        after all rows of the level "stored" are computed (see `turn`).
+        "tile" is the side of a tile in cells (pixels). "stored" is a zoom level: tiles of this level and of higher
+        levels can be requested after all rows of this level are computed (see `turn`).
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 
     def turn(self, request: HeadRequest) -> dict[str, int]:
-        """Compute and store, for about `TURN_SECONDS`, more rows of a head's image, whose cells have 32 × 32 weights.
+        """Compute more rows of the image of a head's weights (a pixel is 32 × 32 weights) for about `TURN_SECONDS`.
 
         Returns:
             {"done": the number of rows computed so far, "of": the number of all rows}.

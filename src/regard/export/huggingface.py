@@ -93,7 +93,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
         )
     )
     is_sinusoidal = config.positions == "sinusoidal"
-    # Pegasus has all sines before all cosines; in regard they alternate
+    # a position vector of Pegasus has all sines before all cosines; in regard, sines and cosines alternate
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
     final_norms = [  # the norms after the last blocks, which Marian lacks
         (f"{side}.norm.{name}", f"model.{side}.layer_norm.{name}", 0)

@@ -57,7 +57,8 @@ class Parity:
     Attributes:
         n_same: the number of lines with exactly the same translation.
         difference: the largest difference between the two log-probabilities of a translation, in nats per token.
-        gap: the largest difference between the original's logits of two pieces where translations first differ.
+        gap: at the first piece where two translations differ, the original's logit of its own piece minus its logit of
+            the export's piece; the largest number of all lines, in nats.
         placeholders: whether the translator replaces names and numbers by signs while it translates; no export does.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
@@ -123,8 +124,8 @@ def compare_line(contents: TranslatorContents, exported: ExportedTranslator, lin
 def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesis, tokens: Sequence[int]) -> float:
     """Return the difference of two logits of the original model, at the first piece where the translations differ.
 
-    It is the logit of the original's piece, minus the logit of the export's piece. Infinite if all pieces are the same:
-    then the export has joined them to another text. `tokens` are the export's pieces.
+    It is the logit of the original's piece, minus the logit of the export's piece. It is infinite if all pieces are the
+    same, because then only the texts differ. `tokens` are the export's pieces.
     """
     ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
     differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)

@@ -1,5 +1,5 @@
-/* Checks of the arguments of regard_attention, before any thread reads them. Python has checked the shapes of the tensors;
-   after these checks, a mistake in regard gives an error message, and no memory outside the tensors is read. */
+/* Checks of the arguments of regard_attention, before any thread reads them. They give an error message for a defect of
+   regard's own Python code, which would otherwise make the kernel read or write memory outside the tensors. */
 
 #include "attention.h"
 #include "matrix.h"
@@ -31,8 +31,8 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
 }
 
 /* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock from `scores` on (without
-   `scores` if torch has computed them), for a panel of keys or values (see matrix.h), and for 32 floats that whole
-   registers load, but no result contains. */
+   `scores` if torch has computed them), for a panel of keys or values (see matrix.h), and for 32 unused floats, which a
+   load of a whole register may read. */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;

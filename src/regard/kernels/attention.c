@@ -1,13 +1,13 @@
 /* Attention of one head, block by block:
 
        scores  s = scale * query @ key^T, with softcap, bias and mask (unless torch has computed the scores)
-       weights  = softmax(s), in parts: statistics.c computes e = exp(s - m) and the statistics
+       weights  = softmax(s), in parts: statistics.c computes e = exp(s - m), m = the largest s so far, and the statistics
        sums     = weights @ value, and in the same way the weight on each group of keys
 
-   The weighted sums are computed from e: each part multiplies the sums so far by exp(m before - m) and adds its own
+   The weighted sums are computed from e: each part multiplies the sums so far by exp(old m - new m) and adds its own
    e @ value; the last part divides by the sum of e (Milakov & Gimelshein 2018).
 
-   Every thread runs regard_attention with the same arguments and takes the next block as soon as it is free. */
+   Every thread runs regard_attention with the same arguments. A thread that has computed a block takes the next block. */
 
 #include "attention.h"
 
@@ -96,9 +96,9 @@ static void modify_scores(const Arguments *p, BlockBounds at, Row row, int i) {
   add_product(rows, registers, left, keys, right, step, range.stop - range.start, rescale, inverse, out,             \
               sum->sums.token, n)
 
-/* For each query of a block, add the weighted sum of the vectors of a part's keys to the sum so far, PANEL columns at a
-   time. The sum so far is first multiplied by exp(m before this part - m), where m is the running maximum of the scores s
-   of the query. After the last part, the sum is divided by the sum of e = exp(s - m). */
+/* For each query of a block, add weight * vector of the keys of one part to the sum so far, PANEL columns at a time. The
+   weights are exp(score - maximum so far), so the sum so far is first multiplied by exp(old maximum - new maximum). After
+   the last part, it is divided by the sum of the weights, sink included. */
 static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t group, const QueryBlock *b, int part,
                              float *panel) {
   const Statistics *s = b->statistics;
@@ -109,7 +109,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
     const float *columns = vectors + c;
     int64_t step = sum->vectors.token;
     int registers = (n + WIDE - 1) / WIDE;
-    if (n % WIDE) { /* copy the vectors, padded with zeros: the last register would read past their end */
+    if (n % WIDE) { /* copy the vectors and add zeros, because a load of the last register reads past their end */
       for (int j = 0; j < keys; j++) {
         memset(panel + (int64_t)j * registers * WIDE, 0, registers * WIDE * sizeof(float));
         memcpy(panel + (int64_t)j * registers * WIDE, vectors + j * step + c, n * sizeof(float));
@@ -123,7 +123,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
       const float *rescale = part ? b->rescale + i : 0, *inverse = 0;
       if (part + 1 == b->parts) inverse = s->inverse + b->head * s->queries + b->first_query + i;
       float *out = vector(sum->sums, at.batch, at.head, at.first_query + i) + c;
-      switch (rows == ROWS ? registers : -registers) { /* the number of registers; the minus sign means one row */
+      switch (rows == ROWS ? registers : -registers) { /* the number of registers; negative for a single row */
         case 1: ADD(ROWS, 1); break;
         case 2: ADD(ROWS, 2); break;
         case -1: ADD(1, 1); break;
@@ -144,7 +144,7 @@ static void add_weighted_sum(const WeightedSum *sum, BlockBounds at, int64_t gro
 static int is_doubtful(const WeightedSum *sum, BlockBounds at) {
   for (int64_t i = 0; i < at.rows && sum->width; i++) {
     const float *numbers = vector(sum->sums, at.batch, at.head, at.first_query + i);
-    wide zeros = broadcast(0); /* sums of 0 * number: NaN if a number is NaN or infinity, else 0 */
+    wide zeros = broadcast(0); /* 0 * number is NaN if the number is NaN or infinity, else 0 */
     for (int c = 0; c < sum->width; c += WIDE) zeros += load_first(numbers + c, sum->width - c) * 0.0f;
     if (numbers[0] == 0.0f || sum_of_lanes(zeros) != 0.0f) return 1;
   }
@@ -176,7 +176,7 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   b.key_sums = b.column_sums + at.width;
   b.cells = b.key_sums + at.width;
   float *panel = b.cells + (at.rows < s->map_rows ? at.rows : s->map_rows) * s->map_columns + 32;
-  for (int n = 0; n < p->n_weighted_sums && !parts; n++) /* the queries may attend to no key: their sums are 0 */
+  for (int n = 0; n < p->n_weighted_sums && !parts; n++) /* no keys, so no parts: the sums are 0 */
     for (int i = 0; i < b.rows; i++) {
       const WeightedSum *sum = p->weighted_sums + n;
       memset(vector(sum->sums, at.batch, at.head, at.first_query + i), 0, sum->width * sizeof(float));
@@ -197,7 +197,7 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Compute blocks of queries that no other thread has taken, until all are taken or `seconds` have passed. */
+/* Compute the attention of blocks of queries that no other thread has taken, until none is left or `seconds` have passed. */
 void regard_attention(Arguments *p) {
   float *scratch = p->scratch + p->scratch_size * __atomic_fetch_add(&p->threads, 1, __ATOMIC_RELAXED);
   double begun = now();

@@ -21,7 +21,7 @@ typedef struct {
   int64_t offset;                /* the position of the first query among the keys */
   float *inverse; /* 1 / sum of exp(score - maximum), sink included; 0 for a query without keys and sink; required */
   float *entropy, *distance; /* the entropy in nats; the mean distance from the query to a key, in tokens */
-  float *first, *own, *previous; /* the weights on the first key, on the query's own key, and on the key before it */
+  float *first, *own, *previous; /* the weights on key 0, on the key at the query's own position, and on the key before that */
   int32_t top;        /* how many of the strongest keys to find for each query */
   float *top_weights; /* [batch heads queries top]: the largest weights, in descending order */
   int64_t *top_keys;  /* [batch heads queries top]: their keys; -1 where a query may attend to fewer than `top` keys */
@@ -74,9 +74,9 @@ typedef struct {
   ByteMask mask;                 /* nonzero where a query may attend to a key; null: no mask */
   int32_t d_key, n_weighted_sums;
   WeightedSum weighted_sums[2];
-  /* 1: a sum of weighted_sums[0] may be wrong, so Python checks all these sums at the end (may_be_wrong in overflow.py).
-     The kernel sets 1 if a sum contains NaN or infinity, or if its first number is 0. (If all scores of a query overflow
-     to -infinity, its sum is 0.) Python sets 1 before the start if an overflow can have neither of these effects. */
+  /* 1: weighted_sums[0] may be wrong because of an overflow, so Python checks it at the end (may_be_wrong in overflow.py).
+     The kernel sets 1 if a sum contains NaN or infinity, or begins with 0: all scores of its query may be -infinity.
+     Python sets 1 before the start if the kernel may not notice an overflow (hides_overflow in overflow.py). */
   int32_t doubtful;
   int64_t batch;        /* the number of batch items */
   int64_t heads, group; /* the number of query heads, and of query heads per key head */
@@ -89,10 +89,9 @@ typedef struct {
   int64_t threads, next, done; /* counters: threads that have begun; the next block to compute; weights computed */
 } Arguments;
 
-/* A block while a thread computes it. The arrays from `scores` on are in scratch memory one after the other, in this order
-   (scores that torch has computed are elsewhere). At least 32 more floats follow the last array, because whole registers
-   are loaded. Here s is a score, m the running maximum of a row, and e = exp(s - m) the weight before it is divided by the
-   sum of the row. */
+/* A block of queries, while a thread computes it. The arrays from `scores` on are in scratch memory one after the other,
+   in this order (scores that torch has computed are elsewhere). At least 32 unused floats follow the last array, because
+   a load of a whole register may read past its end. */
 typedef struct {
   Statistics *statistics;
   int32_t rows, keys;
@@ -100,12 +99,12 @@ typedef struct {
   int64_t head;                  /* the head's number among the heads of all batch items */
   int64_t first_query, first_key;
   float sink;                    /* the head's sink (a score that belongs to no key); -infinity: no sink */
-  const int32_t *starts, *stops; /* [queries]: the key ranges of the head's queries; null: all keys */
+  const int32_t *starts, *stops; /* [queries]: the range of keys to which each query of the head may attend; null: all */
   float *scores;       /* for each part, the scores [rows, keys of the part]; later exp(score - running maximum) */
   float *rescale;      /* [rows]: exp(running maximum before this part - running maximum after this part) */
-  float *total;        /* [rows]: for each query, the sum of e = exp(score - running maximum) over the keys so far */
+  float *total;        /* [rows]: for each query, the sum of exp(score - running maximum) over the keys so far */
   float *exponent_sum; /* [rows]: the sum of x * exp(x), x = score - running maximum, from which the entropy is computed */
-  float *maximum;      /* [parts rows]: the running maximum of each row after each part */
+  float *maximum;      /* [parts rows]: the largest score of each row up to the end of each part */
   float *column_sums;  /* [width]: for each key of a part, the sum of weights over the queries of one row of the map */
   float *key_sums;     /* [width]: for each key of a part, the sum of weights over all queries of the block */
   float *cells;        /* [map rows of this block, map_columns]: the block's sums (or maxima) for the cells of the map */
@@ -118,8 +117,8 @@ typedef struct {
   int64_t first_key;
 } Row;
 
-/* Replace the scores of a part of a block by e = exp(s - m), and compute the statistics. Must be called for the parts of
-   a block in order. */
+/* Replace the scores of a part of a block by exp(score - running maximum), and compute the statistics. Must be called for
+   the parts of a block in order. */
 __attribute__((visibility("hidden"))) void compute_statistics(const QueryBlock *b, int part);
 
 static inline int n_keys_of(const QueryBlock *b, int part) {
@@ -129,7 +128,7 @@ static inline int n_keys_of(const QueryBlock *b, int part) {
 /* Return the first key in part number `part` of a block, counted among all keys of the head. */
 static inline int64_t first_key_of(const QueryBlock *b, int part) { return b->first_key + (int64_t)part * b->width; }
 
-/* Return the address of the scores of query i of a block in part number `part`: one score for each key of the part. */
+/* Return a pointer to the scores of a block's query i on the keys of part number `part`. */
 static inline float *scores_of(const QueryBlock *b, int part, int i) {
   return b->scores + (int64_t)part * b->rows * b->width + (int64_t)i * n_keys_of(b, part);
 }

@@ -35,7 +35,7 @@ def floats_of(summary: Summary) -> dict[str, Tensor]:
 class Statistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Call, ask: Ask, numbers: dict[str, Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Give the statistics in `numbers`, which are computed already, a backward pass."""
+        """Return the tensors of `numbers`, the computed statistics, as outputs with a backward pass."""
         ctx.call, ctx.ask, ctx.names = call, ask, list(numbers)
         return tuple(numbers.values())
 
@@ -71,6 +71,6 @@ class Statistics(torch.autograd.Function):
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:
-    """Return the pooled map, computed as the backward pass computes it, so that `==` finds the largest weights."""
+    """Return the pooled map with the same bits as in the backward pass, which finds the largest weights by `==`."""
     pooled = replace(NOTHING, pooled=ask.pooled, reduce=ask.reduce)
     return gather_statistics(blocks_of(call), call.grid, call.empty(), pooled).pooled

@@ -14,7 +14,7 @@ def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | 
     """Return a mask as ranges of keys; None if it has another form, or more than `MOST_RANGES` ranges for a query."""
     if mask is None or not grid.queries:
         return Ranges.of(0, grid.keys, grid, device)
-    # all queries have equally many ranges, so the ranges of one query tell whether there are too many
+    # all queries have the same number of ranges, so one query is enough to compare this number with MOST_RANGES
     one_query = mask.ranges(Grid(grid.batch, grid.heads, 1, grid.keys), device)
     if one_query is None or len(one_query.starts) > MOST_RANGES:
         return None

@@ -56,7 +56,7 @@ def summary_over_ranks(
 
 
 def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
-    """Raise ValueError on all ranks if their patterns differ in shape: they would wait for each other forever."""
+    """Raise ValueError on all ranks if their patterns differ in shape: such ranks would wait for each other forever."""
     shape = torch.tensor(pattern.shape)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, shape, group)
@@ -82,7 +82,7 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the compensated sum of `sums` over the ranks, or the maximum; `all_reduce` adds without compensation."""
+    """Return the sum over all ranks, or the maximum; `all_reduce` would add with larger rounding errors."""
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

@@ -1,10 +1,10 @@
 """The keys that a kernel reads for a block of queries (a tile), and the keys for which it must apply the mask.
 
-Each tile of queries has four borders, which are key positions in ascending order:
+Each tile of queries has four borders, the key positions a ≤ b ≤ c ≤ d:
 
-    before border 0 and from border 3 on      no query may attend to these keys; the kernel does not read them
-    border 0 to 1, and border 2 to 3          the mask is applied to each weight
-    border 1 to 2                             every query may attend to every key, and no mask is applied
+    before a, and from d on     no query may attend to these keys; the kernel does not read them
+    a to b, and c to d          the mask is applied to each weight
+    b to c                      every query may attend to every key, and no mask is applied
 
 For the kernel `read_weights`, each tile of keys has four such borders, which are query positions. The borders are
 computed on the GPU, in time that grows linearly with the number of tokens.
@@ -21,7 +21,7 @@ Limits = Int[Tensor, "ranges #batch #heads queries 2"]
 """For each query, the ranges of keys to which it may attend, each as a start and a stop."""
 
 Borders = Int[Tensor, "ranges #batch #heads tiles 4"]
-"""For each key range and block (tile), four borders: the kernel reads from 0 to 3, and applies no mask from 1 to 2."""
+"""Token positions a, b, c, d for each block: the kernel reads tokens a to d, and applies no mask to tokens b to c."""
 
 
 def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
@@ -30,11 +30,11 @@ def limits_as_tensor(ranges: Ranges, grid: Grid) -> Limits:
 
 
 def along_keys(limits: Limits, tile: int, step: int) -> Borders:
-    """Return between which keys a kernel reads, and between which it applies no mask, for each block of queries.
+    """Return positions a, b, c, d for each block of queries: a kernel reads keys a to d, and masks none from b to c.
 
     Args:
         tile: the number of queries in a block.
-        step: how many keys the kernel reads at a time; all borders but the last are multiples of it or equal the last.
+        step: how many keys the kernel reads at a time; each of a, b and c is a multiple of `step`, or equal to d.
     """
     n_queries = limits.shape[3]
     last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
@@ -45,16 +45,16 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
 
 
 def along_queries(limits: Limits, n_keys: int, tile: int) -> Borders:
-    """Return between which queries a kernel reads, and between which it applies no mask, for each block of keys.
+    """Return positions a, b, c, d for each block of keys: a kernel reads queries a to d, and masks none from b to c.
 
-    If the key ranges do not ascend from query to query, the kernel reads and masks more queries than needed.
+    If `limits` decrease from one query to the next, the kernel reads and masks more queries than needed.
 
     Args:
         n_keys: the number of all keys.
         tile: the number of keys in a block.
     """
     first = torch.arange(0, n_keys, tile, device=limits.device, dtype=torch.int32)
-    # in an incomplete last tile, `last` is past all keys: no query may attend to it, so the mask is applied to the tile
+    # if the last block has fewer than `tile` keys, its `last` is past all keys, and the mask is applied to the block
     last = first + tile - 1
     starts, stops = limits.unbind(-1)
 
@@ -75,7 +75,7 @@ def remaining_minimum(limits: Int[Tensor, "*axes queries"]) -> Int[Tensor, "*axe
 
 
 def borders(begin: Tensor, whole_from: Tensor, whole_to: Tensor, end: Tensor) -> Borders:
-    """Stack the four borders of each tile on a last axis, clamped so that they ascend."""
+    """Stack the four positions on a last axis, changed where needed so that begin ≤ whole_from ≤ whole_to ≤ end."""
     end = torch.maximum(begin, end)
     whole_from = torch.minimum(torch.maximum(whole_from, begin), end)
     whole_to = torch.minimum(torch.maximum(whole_to, whole_from), end)

@@ -74,7 +74,7 @@ def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
 @no_type_check
 @triton.jit
 def tanh(doubled):
-    """Return tanh(x) for doubled = 2 x / ln 2; near 0 by a Taylor series, more exact than 1 - 2 / (1 + 2^doubled)."""
+    """Return tanh(x); `doubled` is 2 x / ln 2. Near 0, a Taylor series is more exact than 1 - 2 / (1 + 2^doubled)."""
     x = doubled * 0.34657359  # ln 2 / 2
     squared = x * x
     near = x * (1 - squared * (1 / 3 - squared * (2 / 15 - squared * (17 / 315))))
@@ -84,7 +84,7 @@ def tanh(doubled):
 @no_type_check
 @triton.jit
 def limits_of(limits, n, batch, head, i, exists):
-    """Return the start and the stop of the n-th key range of each query i, or 0 and 0 where `exists` is False."""
+    """Return the start and the stop of the n-th range of keys to which query i may attend; 0, 0 if not `exists`."""
     at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.row_stride
     return tl.load(at, mask=exists, other=0), tl.load(at + 1, mask=exists, other=0)
 
@@ -92,13 +92,13 @@ def limits_of(limits, n, batch, head, i, exists):
 @no_type_check
 @triton.jit
 def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
-    """Return border 0, 1, 2 or 3 of a block: the kernel reads from border 0 to 3, and applies no mask from 1 to 2."""
+    """Return position a, b, c or d of a block: the kernel reads tokens a to d, and applies no mask to tokens b to c."""
     return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.row_stride + which)
 
 
 @no_type_check
 @triton.jit
 def start_of(table, n, batch, head):
-    """Return a pointer to the first number of a `Table` that belongs to the n-th key range of one head."""
+    """Return the address in a `Table` where the numbers of one head begin, for the n-th range of keys of each query."""
     of_range = table.numbers + tl.cast(n, tl.int64) * table.range_stride
     return of_range + batch * table.batch_stride + head * table.head_stride

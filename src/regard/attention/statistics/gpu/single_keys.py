@@ -1,4 +1,4 @@
-"""The Triton kernel `single_keys`: each query's weight on key 0, on the key at its own position and on the one before.
+"""The Triton kernel `single_keys`: each query's weight on key 0, on the key at its position and on the key before that.
 
 weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij
 """
@@ -61,12 +61,12 @@ def single_keys(
     """Triton kernel: each program computes the weights of one block of queries on at most three keys.
 
     Args:
-        query, key, rule, sizes: two `StridedTensor`s, a `Rule` and a `Sizes`.
-        limits: a `Table`, the start and the stop of each query's key ranges.
+        query, key, rule, sizes: two `StridedTensor`s, a `Rule` and a `Sizes` (see arguments.py).
+        limits: a `Table`: the start and the stop of each range of keys to which a query may attend.
         first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
             position and on the key before it; None = not computed.
         first_item: the first head to compute, counted over all batch items.
-        ranges: the number of key ranges of a query.
+        ranges: the number of these ranges for each query.
         width: the width of keys, rounded up to a power of 2.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)

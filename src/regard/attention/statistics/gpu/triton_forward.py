@@ -23,9 +23,9 @@ class ForwardResults(NamedTuple):
     """The tensors into which the Triton kernel `forward` writes; None = not computed."""
 
     log_sum: Any
-    """[batch heads queries], log₂ Σ 2^score, sink included; +∞ without keys, so that 2^(score - log_sum) is 0."""
+    """[batch heads queries], log₂ Σ 2^score, sink included; +∞ for a query with all keys masked: its weights are 0."""
     log_share: Any = None
-    """[batch heads queries], log₂ of the share of the softmax that keys get; the rest is the sink's."""
+    """[batch heads queries], log₂ of the sum of the weights, which is below 1 if a sink takes the rest."""
     context: Any = None  # [batch heads queries d_value]
 
 
@@ -79,7 +79,7 @@ def forward(
         mask_ranges, rule, results, sizes: a `MaskRanges`, a `Rule`, a `ForwardResults` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
         first_item: the first head to compute, counted over all batch items.
-        ranges: the number of key ranges of a query.
+        ranges: the number of ranges of keys to which each query may attend.
         width, d_value: the widths of keys and of values, rounded up to powers of 2.
     """
     tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
@@ -93,7 +93,7 @@ def forward(
     sums = (zeros + sink, zeros, tl.zeros([n_queries, d_value], tl.float32))
     for n in range(ranges):
         limits = limits_of(mask_ranges.limits, n, batch, head, i, exists)
-        for part in tl.static_range(3):  # part 1 (border 1 to 2) needs no mask
+        for part in tl.static_range(3):  # part 1, between the borders b and c, needs no mask
             span = (
                 border(mask_ranges, n, batch, head, tile, part),
                 border(mask_ranges, n, batch, head, tile, part + 1),

@@ -71,7 +71,7 @@ def entropies(block: Block) -> PerQuery:
 
 
 def mean_distances(block: Block) -> PerQuery:
-    """Return each query's mean distance to the keys in tokens, weighted by attention; 0 if all its weights are 0."""
+    """Return the mean distance in tokens from each query to the keys, weighted by attention; 0 if all weights are 0."""
     distance = distances(block.tile, block.weights.device).abs().to(block.weights)
     total = block.weights.sum(dim=-1)
     return (block.weights * distance).sum(dim=-1) / total.masked_fill(total == 0, 1.0)
