@@ -78,7 +78,7 @@ def main(
         command=command_of(__file__),
         machine=machine("transformers", "playwright"),
         rows=rows,
-        picture=Picture(x="tokens", y=["explorer ms", "site ms", "site int8 ms"], label="milliseconds", log=True),
+        picture=Picture(x="tokens", y=["explorer ms", "site ms", "site int8 ms"], label="milliseconds"),
     )
     publish(table, out, quick)
 
