@@ -89,7 +89,7 @@ class KeyLimits:
     def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
         """Return the first key that each group of `n_queries` consecutive queries may attend to, and the last key + 1.
 
-        The last key + 1 is 0 for a group that may attend to no key. `n_keys` is the number of all keys.
+        For a group that may attend to no key, the second is not above the first. `n_keys` is the number of all keys.
         """
         # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group.
         starts = torch.where(self.starts < self.stops, self.starts, n_keys)
