@@ -73,7 +73,7 @@ def decode_with_states(
 
 
 def attend_again(pattern: Pattern) -> Attended:
-    """Compute the attention of a pattern again: a trace needs the context vectors, which the pattern does not store."""
+    """Compute the attention of a pattern anew, for the context vectors: a pattern does not store them."""
     return attend(
         pattern.query, pattern.key, pattern.value, score=pattern.score, mask=pattern.mask, normalise=pattern.normalise
     )

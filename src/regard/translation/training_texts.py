@@ -23,7 +23,7 @@ UNKNOWN_LONGEST = 100
 """If the lengths of the training texts are not known, a text of more pieces than this is translated by sentences."""
 
 MOST_PAIRS = 100_000
-"""Lengths and scripts are measured on at most this many pairs of texts, at equal distances in the corpus."""
+"""The lengths and scripts (alphabets) of training texts are measured on this many text pairs, evenly spaced."""
 
 PERCENT = 99.9
 """The largest usual length, or ratio of lengths, is this percentile of the training texts. The smallest usual ratio is

@@ -84,7 +84,7 @@ class Translation:
 
     @property
     def mean_log_probability(self) -> float:
-        """The mean of log P(token | source, tokens before) over all tokens, in nats. Each part ends with an EOS."""
+        """The mean of log P(token | source, tokens before), in nats, over all tokens and EOS (one EOS in each part)."""
         return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
 
     @property

@@ -249,8 +249,8 @@ class Translator:
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
         """Return this translator with the alignment rule that is best for its model on these text pairs.
 
-        A target piece depends most on the source word without which the model gives the piece the lowest probability.
-        The best rule aligns the most pieces with this word.
+        A target piece needs the source word whose removal lowers the piece's probability most. The best rule aligns the
+        most pieces with the words that they need.
 
         Args:
             texts: source texts; the first 100 that have 2 to 24 words are used.
@@ -263,8 +263,8 @@ class Translator:
         """Return this translator with a calibration of its scores, and with the usual lengths and characters of texts.
 
         The calibration estimates the chrF of a translation from its mean log-probability. A text or a translation
-        beyond the limits (`UsualLimits`) is unusual. Calibration and limits are measured on translations by `Beam()`;
-        `extra` contains them, so that `save` stores them.
+        beyond the limits (`UsualLimits`) is unusual. Calibration and limits are measured on translations by `Beam()`.
+        The new translator has both in `extra`, which `save` stores.
 
         Args:
             texts: source texts that the model was not trained on; with fewer than 20 there is no calibration.
@@ -325,7 +325,7 @@ class Translator:
         return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
-        """Return the hypotheses for each text of a batch; `first` is the line number of the text with index 0."""
+        """Return the hypotheses for each text of a batch; `first` is the line number of the first text of any batch."""
         sources = SourceBatch.of(
             self.model,
             [one.ids for one in batch],

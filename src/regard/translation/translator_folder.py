@@ -35,12 +35,12 @@ VERSION = 3
 """The value of "version" in translator.json; a folder with another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""A config is refused as damaged if its table of sinusoidal positions is larger than all stored parameters together by
-more than this many numbers (64 MiB)."""
+"""A config is refused as damaged if its table of sinusoidal positions needs more numbers than all stored parameters
+together plus this many (64 MiB)."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
-"""The files in a translator's folder that describe the model and hold its parameters."""
+"""The name of the file with the model's parameters, in a translator's folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,10 +281,10 @@ def load_parameters(model: nn.Module, path: Path) -> None:
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError if the config describes a model far larger than its file; the model is not built.
+    """Raise InputError if the config describes a model far larger than the file of its parameters; build no model.
 
-    Such a config has more layers than the file has tensors, or a table of sinusoidal positions that is too large (see
-    `MOST_TABLE_NUMBERS`).
+    The config may not have more layers than the file has tensors, and its table of sinusoidal positions may not be too
+    large (see `MOST_TABLE_NUMBERS`).
     """
     for name in ("n_layers", "n_decoder_layers"):
         if (getattr(config, name, None) or 0) > len(shapes):

@@ -56,10 +56,11 @@ def comparison_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    The total variation of a query (0 to 1) is half the sum of |weight - other weight| over the keys. For each head,
-    "heads" has the largest total variation of all queries, "tokens" has the query with this total variation, and
-    "weights" has the largest |weight - other weight|; null = no such head. "output" is the largest difference of the
-    outputs (null = unknown). "first" is where a total variation first exceeds "at_most" (null = nowhere).
+    A query has two weights on each key, one in each trace. Its total variation (0 to 1) is half the sum over the keys
+    of |difference of the two weights|. For each head, "heads" has the largest total variation of all queries, "tokens"
+    has the query with this total variation, and "weights" has the largest |difference|; null = no such head. "output"
+    is the largest difference of the outputs (null = unknown). "first" is the head with the largest total variation in
+    the first layer where one exceeds "at_most" (null = no layer).
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):

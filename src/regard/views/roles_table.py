@@ -1,4 +1,4 @@
-"""The roles of attention heads as a table (CSV or Parquet): a row for each head, a column for each role."""
+"""How much heads attend to each kind of key, such as the next token, as a CSV or Parquet table: a row for each head."""
 
 import csv
 import io

@@ -7,8 +7,8 @@
 
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
 probable extensions take the slots. An extension by EOS is a finished hypothesis: it is not extended further, but
-keeps its slot, so fewer stay active. The search for a sentence ends when no hypothesis is active, or when no active one
-can beat the worst of the `n_best` best finished ones: log-probability only falls, so an active hypothesis with
+keeps its slot, so the number of active hypotheses falls. The search for a sentence ends when no hypothesis is active,
+or when no active hypothesis can become one of the `n_best` best. Log-probability only falls, so a hypothesis with
 log-probability log P cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses are not extended further); Wu et al. 2016,
@@ -44,13 +44,13 @@ class Beam:
 
     Args:
         size: the number of hypotheses for each sentence; 1 = greedy search.
-        length_penalty: α; 0 = no penalty; a larger value favours longer texts.
-        coverage_penalty: β; 0 = no penalty; a larger value favours texts that leave out less of the source.
+        length_penalty: α: log P is divided by ((5 + length) / 6)^α. A larger α favours longer texts; 0 = no penalty.
+        coverage_penalty: β: the factor of the penalty for source tokens that get little attention; 0 = no penalty.
         n_best: the largest number of hypotheses to return for each sentence.
 
-    Departure: Vaswani et al. 2017, section 6.1, have α = 0.6. With it, translations of Multi30k's dev set (English
-    and German) are too short; α = 1 is better by 0.1 to 0.4 BLEU in both directions, for the Transformer and for the
-    recurrent model.
+    Departure: Vaswani et al. 2017, section 6.1, have α = 0.6. With α = 0.6, translations of Multi30k's dev set
+    (English and German) are too short; α = 1 is better by 0.1 to 0.4 BLEU in both directions, for the Transformer and
+    for the recurrent model.
     """
 
     size: int = 5
@@ -90,7 +90,7 @@ class Beam:
                     going_on.append((sentence, unfinished))
             if not going_on:
                 break
-            # All sentences get as many rows as the one with the most hypotheses; spare rows have log-probability -∞
+            # Each sentence gets `width` rows; a spare row has log-probability -∞
             width = max(len(extensions) for _, extensions in going_on)
             rows = list[Extension]()
             for _, extensions in going_on:
@@ -109,7 +109,7 @@ class Beam:
         return float(((5 + length) / 6) ** self.length_penalty)
 
     def cp(self, coverage: Float[Tensor, " source"]) -> float:
-        """Return a text's coverage penalty, which is added to its score.
+        """Return the coverage penalty of a text, which is added to the text's score.
 
         Args:
             coverage: for each source token but EOS, the sum of the weights with which the target tokens attend to it.
@@ -141,7 +141,7 @@ class SentenceSearch:
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
-        """Fill the free slots of the beam with the best extensions; add finished ones to `finished`, return the others.
+        """Put the best extensions into the free slots. Add those that end in EOS to `finished`; return the unfinished.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first; an extension by EOS is finished.

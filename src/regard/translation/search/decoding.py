@@ -37,7 +37,7 @@ class Decoding(Protocol):
 
 
 class SteppedDecoding:
-    """A `Decoding` that calls a model's `start` and `step`. At first, each source has one row, with BOS alone."""
+    """A `Decoding` that calls a model's `start` and `step`; it begins with one hypothesis for each source, just BOS."""
 
     def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
         self.model, self.n_rows = model, len(sources.lengths)

@@ -61,7 +61,7 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
 def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    It is enough to give one token of each row of logits: log-softmax turns one NaN of a row into NaN for all tokens.
+    One log-probability of each row of logits is enough: one NaN among the logits makes all of them NaN.
     """
     if any(map(isnan, log_probabilities)):
         raise InputError(

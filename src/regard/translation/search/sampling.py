@@ -99,14 +99,14 @@ class Sample:
             probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        # `uniform` · total is kept below the total: rounding could make them equal, and no sum exceeds the total.
+        # Rounding could make `uniform` · total equal to the total; then no sum would be larger and give the token.
         below_total = total.nextafter(torch.zeros_like(total))
         exceeded = torch.minimum(uniform[:, None] * total, below_total)
         return tokens.gather(1, torch.searchsorted(sums, exceeded, right=True))[:, 0]
 
 
 def random_numbers(seed: int, sentence_numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
-    """Return n random numbers in [0, 1) for each sentence, which depend only on the seed and the sentence's number."""
+    """Return n random numbers in [0, 1) for each sentence, determined by the seed and the sentence's number alone."""
     rows = []
     for number in sentence_numbers:
         generator = torch.Generator().manual_seed(seed_of(seed, number))

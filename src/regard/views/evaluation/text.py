@@ -93,7 +93,7 @@ def length_table(evaluation: Evaluation) -> Table:
 
 
 def line_table(line: SentenceScore) -> Table:
-    """Return a table about one translated line.
+    """Return a table of one translated line: its chrF, source, nearest reference, and one or two translations.
 
     Words of the reference that the translation lacks are green; words of the translation that the reference lacks are
     red.

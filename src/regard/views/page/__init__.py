@@ -66,7 +66,7 @@ def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
         data: the first trace that the page shows, from `page_data`.
         site: the settings of the worker, as `Site` in front/src/site/messages.ts describes them.
     """
-    # blob: the page makes the worker from the text of a script, so that the page's policy holds for the worker too.
+    # The page makes its worker from a text (blob:), because such a worker has the page's content security policy.
     sources = "connect-src 'self'; worker-src blob:"
     return document(data, data["text"], sources, scripts="'wasm-unsafe-eval'", site=site)
 
@@ -82,7 +82,7 @@ def document(
         sources: what the page may load, as directives of a content security policy, such as "connect-src 'self'";
             empty = nothing.
         scripts: further scripts that may run, as values of the directive script-src; empty = only the page's script.
-        site: the settings of a worker that runs the model (see `site_page`); None = the page has no worker.
+        site: the settings of the web worker that runs the model (see `site_page`); None = the page has no worker.
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     images = "img-src data:"  # allows images that are stored in the page

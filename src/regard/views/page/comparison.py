@@ -34,9 +34,9 @@ def comparison_page(comparison: Comparison, token: TokenReference | None = None,
 
 
 def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
-    """Return the data of the first trace, with the second trace and the heads that differ as the entry "second".
+    """Return the data of the first trace. Its entry "second" has the second trace, and how far each head differs.
 
-    `SecondTrace` in front/src/trace/data.ts describes this entry.
+    `SecondTrace` in front/src/trace/data.ts describes the entry "second".
     """
     parted = [
         dict(zip(("kind", "layer"), comparison.layers[row], strict=True))
@@ -50,7 +50,7 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
 
 
 def data_of_two(first: Trace, second: Trace, focus: Focus, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON data of a page of two traces; the entry "second" has only these `fields` of the second trace."""
+    """Return the JSON data of the first trace; its entry "second" has the given `fields` of the second trace."""
     blocks: Blocks = {}
     layers, small_step = encode_layers(second, blocks, max_values=0)
     data, record = page_data(first, focus), trace_record(second, layers, blocks)

@@ -168,11 +168,12 @@ def encode_layers(
 
     Returns:
         The records of the layers, a list for each kind of attention; and the number `step`: stored weights below 0.01
-        are rounded to multiples of step / 10,000 (see `weights.py`). A record has, besides others, these entries:
-        - "query" and "key", from which the page computes the weights. "value": only if `max_values` allows it.
-        - "weights": the name of the weights in `blocks`, instead of the entries above, if the page cannot compute them.
-        - "mask": the name of the layer's mask in `blocks`; None if no weight is masked. "masks": the number of masks in
-          this array: one for each head, or 1 if all heads have the same mask.
+        are rounded to multiples of step / 10,000 (see `weights.py`). Some entries of a record:
+        - "query" and "key": vectors from which the page computes the weights; and "value", if `max_values` allows it.
+        - "weights": the name of the weights in `blocks`. A record has "weights" instead of the entries above if the
+          page cannot compute the weights.
+        - "mask": the name of the layer's masks in `blocks`; None if no weight is masked.
+        - "masks": the number of these masks: one for each head, or 1 if all heads have the same mask.
         - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded, the
           trace has hidden vectors, and all output projections together have at most MAX_COLUMNS numbers.
     """
@@ -217,10 +218,10 @@ def check_size(trace: Trace) -> None:
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
-    """Return the entries "mask" and "masks" of a layer's record (see `encode_layers`).
+    """Add the masks of a layer to `blocks`; return their name ("mask") and their number ("masks").
 
-    The mask is added to `blocks`, with a bit for each query and key (1 = the query may attend to the key). If `blocks`
-    already contains an equal mask, both layers use it. If every query may attend to every key, no mask is stored.
+    A mask has a bit for each query and key: 1 = the query may attend to the key. If `blocks` already contains equal
+    masks, their name is returned. If every query may attend to every key, no mask is stored.
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}

@@ -1,4 +1,4 @@
-"""The web page of indirect effects: the clean and the corrupted text side by side, and the effect of every head."""
+"""The web page of indirect effects: a clean and a corrupted text, and the effect of each head on the model's output."""
 
 from pathlib import Path
 

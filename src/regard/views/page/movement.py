@@ -1,4 +1,4 @@
-"""How each layer changes the hidden vector of each token, for arrows that a page draws in a plane."""
+"""How each layer changes the hidden vector of each token, as JSON data from which a page draws arrows in a plane."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ from regard.views.page.blocks import encode_integers
 from regard.views.page.vectors import integers_of, step_of
 
 MOST_ARROWS = 8
-"""An arrow shows what one head adds to a token's vector. In a layer, at most this many heads have an arrow of their own
-at each token; the other heads share one arrow. The same holds for the key tokens to which the token attends."""
+"""An arrow shows what a head, or a key token, adds to a token's vector in a layer. At each token, at most this many
+heads and key tokens have an arrow of their own; all other heads share one arrow, and all other key tokens share one."""
 
 MAX_MOVES = 6_000
 """A page contains the changes of hidden vectors only if layers × tokens is at most this (about two megabytes)."""
 
 BITS = 23
-"""The number of bits, without the sign bit, to which coordinates, norms and angles are rounded."""
+"""The coordinates, norms and angles of vectors and arrows are rounded to this many bits and a sign bit."""
 
 
 def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | None:
-    """Return {kind: `movement_record`} for the kinds "encoder" and "decoder", as far as the trace has them.
+    """Return how each layer moves the tokens' vectors: {kind: record} for each kind of self-attention in the trace.
 
     None if the trace has no hidden vectors, or if layers × tokens is above MAX_MOVES.
     """
@@ -37,7 +37,7 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return how each layer of a kind moves the tokens' vectors, as a `Movement` (see front/src/trace/data.ts)."""
+    """Return how each layer of the encoder or decoder moves tokens: a `Movement`, see front/src/trace/data.ts."""
     assert trace.states is not None
     states = trace.states[kind]
     first, *_ = states.values()
@@ -65,8 +65,8 @@ def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str
 def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     """Stack the arrows of all layers; the first axis of each array is the layer.
 
-    `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others is padded;
-    padding has the index -2 in "names".
+    `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others is padded.
+    "names" has the index of the part, head or source of each arrow, and -2 for padding.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     most = max(arrows.indices.shape[1] for arrows in groups)

@@ -32,7 +32,7 @@ FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The CSS of the box with the pictures, and of the frame with the page; the frame covers the pictures."""
+"""The CSS of the frame that shows the page. The frame covers the pictures, which are seen only without the frame."""
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
@@ -41,8 +41,8 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
     If no page can show the trace, for example because of too many weights, the HTML is a line with the reason.
 
     Args:
-        alignment: the word alignments of a translation, from `Translation.page_record`; None = the trace is not of a
-            translation. The alignment of the best candidate is also shown as a picture, above that of the trace.
+        alignment: the word alignments of a translation, from `Translation.page_record`. A picture of the best
+            candidate's alignment is put above the picture of the trace. None = the trace is not of a translation.
     """
     if alignment is None and trace in FRAMES:
         return FRAMES[trace]

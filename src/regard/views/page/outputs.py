@@ -2,9 +2,9 @@
 
     output = context of head 0 · W_O[0] + … + context of the last head · W_O[last] + bias
 
-Each term is the contribution of one head. The page computes the first numbers of each term itself, from queries, keys,
-values and the first columns of W_O. The whole matrix W_O is too large for a page, so the length (L2 norm) of each term
-is stored.
+Each term is a vector, the contribution of one head. The page computes the first N_SHOWN numbers of each term itself,
+from queries, keys, values and the first columns of W_O. For the length (L2 norm) of a term, the page would need the
+whole matrix W_O, which is too large. So the lengths are stored.
 """
 
 from typing import Any

@@ -73,7 +73,7 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
 
 
 def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
-    """Return the JSON record and the encoded values of the first batch item, rounded to VALUE_BITS bits."""
+    """Return the JSON record and the encoded numbers of the value vectors, rounded to VALUE_BITS bits."""
     values = pattern.value[:1].float()
     step = step_of(values, VALUE_BITS)
     record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
@@ -93,7 +93,7 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
         error = largest_error(pattern, formula, *rounded)
         if error <= PRECISION:
             return steps
-        # Each further bit halves the error of a weight. At least one bit is added, so that the loop ends.
+        # A further bit of queries and keys halves the error of a weight. Add at least one, so that the loop ends.
         bits += max(1, math.ceil(math.log2(error / PRECISION))) if math.isfinite(error) else 1
     return None
 
@@ -123,19 +123,18 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
 
 
 def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
-    """Return, for each head, the bias at each distance (key - query position), the lowest distance first.
+    """Return, for each head, the bias of a score at each distance (key - query position), the lowest distance first.
 
-    A layer adds the bias to its scores. None if there is no bias, if the bias depends on more than head and distance,
-    or if there are at least two fewer keys than queries.
+    None if there is no bias, if the bias depends on more than head and distance, or if keys < queries - 1.
     """
     bias = formula.bias
-    # The first query has the distances from 0 upwards, the last query has the distances up to keys - queries. If
-    # keys - queries < -1, neither query has the distance -1.
+    # Two queries are enough: the first has the distances 0 to keys - 1, the last has 1 - queries to keys - queries.
+    # But if keys < queries - 1, the distance -1 is missing.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
     ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
     numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
-    # Both queries have the distances from 0 to keys - queries. These are taken from `last` only.
+    # Both queries have the distances 0 to keys - queries, so the bias at these distances is left out of `first`.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1
     return torch.cat([last, first[:, overlap:]], dim=-1).tolist()

@@ -18,13 +18,13 @@ UNITS = 10_000
 """The integer for a weight of 1: weights are stored in units of 1/10,000."""
 
 SMALL_BELOW = 100
-"""The integer for a weight of 0.01; smaller weights may be rounded to multiples of several units."""
+"""The integer for a weight of 0.01; smaller weights are rounded to multiples of a number in `SMALL_STEPS`."""
 
 SMALL_STEPS = (1, 5, 10, 20, 50)
-"""The possible rounding steps of weights below 0.01, in units of 1/10,000; each divides SMALL_BELOW."""
+"""The possible rounding steps of weights below 0.01, in units of 1/10,000. 0.01 itself is a multiple of every step."""
 
 PAGE_BYTES = 9_800_000
-"""The encoded weights of a page take at most this many bytes. Only at the largest rounding step, they may take more."""
+"""If the encoded weights of a page take more bytes than this, they are rounded with the next step of `SMALL_STEPS`."""
 
 
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
@@ -45,7 +45,7 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
-    """Return weights as integers in units of 1/10,000; integers below SMALL_BELOW are multiples of `small_step`."""
+    """Return weights as integers in units of 1/10,000; weights below 0.01 are rounded to multiples of `small_step`."""
     weights = np.asarray(pattern)[0].astype(np.float64) * UNITS
     if np.isnan(weights).any():
         raise InputError(

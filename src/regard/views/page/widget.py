@@ -3,7 +3,7 @@
 The page runs in a sandboxed HTML frame. Frame and notebook exchange messages with a URL fragment, such as
 #head=L3H1&query=7. The page sends a message when its reader chooses another head or token. When the notebook sends a
 message, the page shows the head and token of this message. If a widget is displayed twice, both frames show the same
-head and token, but each frame has its own other settings.
+head and token; all other settings of a page belong to its frame alone.
 """
 
 from collections.abc import Callable

@@ -22,9 +22,9 @@ from regard.views.picture.fonts import Fonts
 
 WIDTH, MARGIN = 9.0, 0.35
 INNER_WIDTH = WIDTH - 2 * MARGIN
-"""The width of a page, its margin, and the width between the margins, in inches.
+"""The width between the margins of a page, in inches.
 
-A README shows a picture of 9 inches 900 pixels wide; a font of 9 points is then 12.5 pixels high.
+A page is 9 inches wide: a README shows it 900 pixels wide, so that a font of 9 points is 12.5 pixels high.
 """
 
 CAPTION_LINE = 0.165

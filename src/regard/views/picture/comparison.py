@@ -1,7 +1,7 @@
 """The differences between two traces of one text as a picture: a grid of layers × heads.
 
-The cell of a head shows the fraction of the attention that the second trace moves to other keys, for the query where
-this fraction is largest.
+For each query, the weights in the two traces differ by a share of the attention, from 0 to 1, that is on other keys.
+The cell of a head shows the largest share of all queries.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return a figure of the difference of every head, with a frame around the first head that differs."""
+    """Return a figure of how far each head differs between two traces; a frame marks the first head that differs."""
     (n_layers, n_heads), first = comparison.heads.shape, comparison.first
     first_head, _ = first or (None, None)
     largest = comparison.largest(N_LISTED)

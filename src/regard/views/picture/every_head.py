@@ -24,7 +24,7 @@ def every_head_figure(
     label: str,
     signed: bool = False,
 ) -> tuple[Figure, Axes]:
-    """Return the figure, and the axes of its grid: a cell has its corner at x = number of the head, y = row.
+    """Return the figure, and the axes of its grid: a cell's top left corner is at x = number of the head, y = row.
 
     Args:
         numbers: the number of each head; NaN = the layer has no such head.

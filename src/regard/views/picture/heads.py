@@ -43,7 +43,7 @@ TITLE_HEIGHT = 0.72
 """The height of the title, in inches."""
 
 MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
-"""Each of n patterns side by side is at most MOST_ROW_CELLS / n cells wide, or LEAST_CELLS if that is more."""
+"""If n patterns are side by side, each is at most max(LEAST_CELLS, MOST_ROW_CELLS / n) cells wide and high."""
 
 MOST_NAMED = 20
 """All tokens are written beside the patterns of one layer if there are at most this many tokens."""
@@ -89,7 +89,7 @@ class Mosaic:
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def side(self, width: float) -> float:
-        """Return the side of a cell in inches: the image is at most `width` wide, a pattern at most a third of this."""
+        """Return the side of a cell in inches: the image is at most `width` wide, and a pattern at most `width` / 3."""
         return whole_pixels(width / max(self.shape[1], self.size[1] * 3))
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """The indirect effects of heads as a picture: a grid of layers × heads.
 
 The model reads a clean and a corrupted text. For each head, it reads the corrupted text again, with the head's output
-from the clean text. The cell of the head shows how much of the difference between clean and corrupted this undoes.
+from the clean text. The cell of the head shows the effect: 0 = the model's result is as for the corrupted text, 1 = as
+for the clean text.
 """
 
 from pathlib import Path

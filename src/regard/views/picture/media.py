@@ -94,7 +94,7 @@ def draw_colour_bar(page: Page, left: float, top: float, scale: WeightScale, sum
 def draw_weights(
     axes: Axes, shares: Float[np.ndarray, "rows columns"], extent: tuple[float, float, float, float], gid: str
 ) -> None:
-    """Draw weights over a grey picture; `shares` are their places on the colour scale, NaN = no colour."""
+    """Draw weights over a grey picture; `shares` are positions on the colour scale, from 0 to 1, or NaN = no colour."""
     axes.imshow(
         shares, cmap="inferno", norm=Normalize(0, 1), alpha=np.nan_to_num(0.25 + 0.65 * shares), extent=extent,
         aspect="auto", interpolation="nearest", gid=gid,
@@ -102,7 +102,7 @@ def draw_weights(
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
-    """Return, for each picture, a cell without weights, and beside it a cell for each panel (weights on patches)."""
+    """Return the cells of the figure: each picture alone, then again under the weights of each of its panels."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
     per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1
@@ -217,7 +217,7 @@ def write_title(page: Page, trace: Trace, focus: Focus, finding: str) -> None:
 
 
 def query_label(focus: Focus, n_images: int) -> str:
-    """Return the text of the query in `focus`, the position of its image patch, or its time in a recording."""
+    """Describe the query: "the patch in row 1, column 2", "the recording at 0.50 s", or a token in quotation marks."""
     place = focus.token.place
     if isinstance(place, Patch):
         picture = picture_name(place, n_images)

@@ -29,8 +29,8 @@ Up to MOST_CELLS queries and keys, each weight has its own cell. Up to MOST_NAME
 up to MOST_NAMED keys, each key."""
 
 LARGEST_CELL, LARGEST_FLAT_CELL, LARGEST_CIRCLE = 0.36, 0.2, 0.94
-"""LARGEST_CELL is the largest side of a square cell in inches, LARGEST_FLAT_CELL that of any other cell. LARGEST_CIRCLE
-is the diameter of the circle for a weight of 1, as a fraction of the side of a cell."""
+"""The largest side of a square cell, and of a cell that is not square, in inches; and the diameter of the circle for a
+weight of 1, as a fraction of the side of a cell."""
 
 SMALLEST_DRAWN = 0.0005
 """The smallest weight that is drawn as a circle."""
@@ -47,8 +47,8 @@ class PatternCells:
     """The weights of some heads as a grid of cells. With too many queries or keys, a cell stands for several weights.
 
     Attributes:
-        weights: for each cell, its weight, or the largest of its weights.
-        allowed: for each cell, whether the mask allows its weight, or one of its weights.
+        weights: for each cell, its largest weight.
+        allowed: for each cell, whether the mask allows at least one of its weights.
     """
 
     weights: Float[Tensor, "heads rows columns"]
@@ -87,8 +87,8 @@ class Drawing:
 
     Attributes:
         focus: the head, and the query whose row is outlined.
-        weights: for each cell, its weight, or the largest of its weights.
-        allowed: for each cell, whether the mask allows its weight, or one of its weights.
+        weights: for each cell, its weight; for a long text, a cell stands for several weights and has the largest.
+        allowed: for each cell, whether the mask allows at least one of its weights.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
         is_outlined: whether the row of the query in `focus` has an outline and its label is bold.
     """

@@ -49,7 +49,7 @@ class Box:
     """A token as it is drawn. Lengths are in inches.
 
     Attributes:
-        position: the position of the token in the text; -1 = this is a … in place of tokens that are left out.
+        position: the position of the token in the text; -1 = the box has a … in place of tokens that are left out.
         left: the distance of the box from the beginning of the line.
         line: the number of the line, counted from 0.
     """
@@ -203,7 +203,7 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
         excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
     else:
         excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
-    # The first layout that fits is used. A layout is (font size, most lines, (key positions, query positions)).
+    # Layouts, the first that fits is used: (font size, largest number of lines, (key positions, query positions))
     one_line = [(size, 1, all_positions) for size in FONT_SIZES]
     for size, most_lines, (keys, queries) in (
         *one_line,

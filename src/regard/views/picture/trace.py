@@ -41,7 +41,7 @@ def write_figure(trace: Trace, path: Path, token: TokenReference | None = None, 
 
 
 def figure(trace: Trace, focus: Focus) -> Figure:
-    """Return a figure of one query's attention in one head: to image patches, to moments of sound or to tokens."""
+    """Return a figure of one query's attention in one head: over an image, along a recording, or in a text."""
     if trace.images and any(isinstance(token.place, Patch) for token in focus.head.keys):
         return image_figure(trace, focus)
     return sound_figure(trace, focus) if frame_weights(focus) else text_figure(trace, focus)

@@ -1,7 +1,7 @@
 """A comparison of two traces of one text in the terminal.
 
-The number of a head is the fraction of the attention that the second trace moves to other keys, for the query where
-this fraction is largest.
+For each query, the weights in the two traces differ by a share of the attention, from 0 to 1, that is on other keys.
+The number of a head is the largest share of all queries.
 """
 
 import math
@@ -18,7 +18,7 @@ from regard.views.terminal.trace import colour
 from regard.visible_text import visible_name
 
 N_LISTED = 6
-"""The number of heads in the list of the heads that differ most."""
+"""The number of heads in the list of the heads that differ most between the two traces."""
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:
@@ -60,7 +60,7 @@ def head_table(comparison: Comparison) -> Table:
 
 
 def grid(comparison: Comparison) -> Columns:
-    """Return a grid of layers × heads: the percentage of attention that differs; [ ] = the first head that differs."""
+    """Return a grid of layers × heads: how far each head differs, in percent; [ ] = the first head that differs."""
     first_head, _ = comparison.first or (None, None)
     several_kinds = len(comparison.tokens) > 1
     names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in comparison.layers]

@@ -1,7 +1,7 @@
 """Print the indirect effects of heads: the heads with the largest effects, and a grid of all heads.
 
-The model reads a clean and a corrupted text. The indirect effect of a head is how much of the difference disappears if
-the model reads the corrupted text with this head's output from the clean text.
+The model reads a clean and a corrupted text. For each head, it reads the corrupted text again, with the head's output
+from the clean text. An effect of 0 = the model's result is as for the corrupted text, 1 = as for the clean text.
 """
 
 import math

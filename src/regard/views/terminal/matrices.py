@@ -38,10 +38,10 @@ MAX_ROWS = 24
 """All rows of a matrix are shown if there are at most this many."""
 
 TOKEN_ROWS, NUMBER_ROWS = 16, 8
-"""If a matrix has more than MAX_ROWS rows, TOKEN_ROWS are shown if the rows are tokens, and otherwise NUMBER_ROWS."""
+"""Of a matrix with more than MAX_ROWS rows, TOKEN_ROWS rows are shown if the rows have names, else NUMBER_ROWS rows."""
 
 N_NOTABLE = 4
-"""The number of keys that are always shown: the keys with the largest weights of the query `worked.query`."""
+"""The number of keys that are always shown: the keys with the largest weights of the query that is explained."""
 
 RULE_CELLS = 80
 """The largest width, in terminal cells, of the line with a title above a group of matrices."""

@@ -64,9 +64,9 @@ class Layout:
         """Choose as many columns of a matrix as fit into the width `room`.
 
         Args:
-            candidates: for each column in `cells`, its number in the matrix; a wide matrix has more columns.
+            candidates: for each column in `cells`, its number in the matrix. `cells` may lack columns of the matrix.
             count: the number of columns of the matrix.
-            notable: the numbers in the matrix of the columns to choose first.
+            notable: the columns to choose first, by their numbers in the matrix.
 
         Returns:
             The columns to show, numbered as in `cells`.
@@ -88,13 +88,13 @@ class Layout:
 def choose_layout(
     numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
-    """Return the widest layout that fits into `room` (the narrowest if none fits), and whether the widest of all fits.
+    """Return the first layout that fits into `room`, or the last if none fits; and whether the first of all fits.
 
-    The widest of all has all decimals, wide gaps, and names of up to LABEL_CELLS cells. Narrower layouts have shorter
+    The first layout has all decimals, wide gaps, and names of up to LABEL_CELLS cells. The next layouts have shorter
     names, then narrower gaps, then fewer decimals.
 
     Args:
-        names: the names of the columns; empty = the columns have no names, and only the widest layout is tried.
+        names: the names of the columns; empty = the columns have no names, and only the first layout is tried.
         room: the width in terminal cells that the columns may take.
         digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
     """

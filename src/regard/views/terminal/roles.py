@@ -68,7 +68,7 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: a letter for a head's main role (kind of key), and its attention in percent."""
+    """Return a grid of layers × heads: the letter of a head's main kind of key, and the attention on it in percent."""
     layers: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

@@ -21,7 +21,7 @@ KOREAN_FACE = 1
 
 
 def level_1(encoding: str, first: int, last: int) -> set[str]:
-    """Return the frequent letters (level 1) of a character set; their first bytes are `first` to `last`."""
+    """Return the frequent letters (level 1) of a two-byte encoding: the first of their bytes is `first` to `last`."""
     pairs = (bytes([row, cell]) for row in range(first, last + 1) for cell in range(0xA1, 0xFF))
     return {letter for pair in pairs if (letter := pair.decode(encoding, errors="ignore"))}
 
