@@ -1,7 +1,7 @@
 """The training loop: optimiser steps, with a log entry, an evaluation or a checkpoint at regular steps.
 
-A `Run` has the objects that stay the same throughout the loop, a `TrainingState` the numbers that change. A checkpoint
-stores the TrainingState, the parameters and the optimiser: nothing else is needed to resume.
+A `Run` has the objects that stay the same throughout the loop. A `TrainingState` has the numbers that change. A
+checkpoint stores the TrainingState, the parameters and the optimiser: nothing else is needed to resume.
 """
 
 import math

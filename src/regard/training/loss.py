@@ -27,7 +27,7 @@ from regard.training.projected_loss import ProjectedLoss
 
 @runtime_checkable
 class ProjectingModel(Protocol):
-    """A model whose logits are `to_logits(vectors(…))`: its last layer can be computed separately."""
+    """A model whose last layer can be computed separately: its logits are `to_logits(vectors(…))`."""
 
     @property
     def to_logits(self) -> nn.Linear: ...
@@ -78,7 +78,7 @@ class TeacherForced(nn.Module):
     """
 
     PREFIX = "model."
-    """The prefix of every parameter name in this module, since all parameters are in its attribute `model`."""
+    """The prefix of every parameter name in this module: the attribute `model` holds all parameters."""
 
     def __init__(self, model: ProjectingModel, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()

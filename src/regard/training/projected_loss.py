@@ -31,7 +31,7 @@ LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 """The number of logits computed at a time, by type of device: as many as fit a CPU's cache, or keep a GPU busy."""
 
 LEAST_ROWS = 128
-"""The fewest rows of logits computed at a time; with fewer, reading the weight matrix takes most of the time."""
+"""The fewest rows of logits computed at a time: each time, the whole weight matrix must be read from memory."""
 
 
 class ProjectedLoss(torch.autograd.Function):
@@ -122,8 +122,8 @@ def divergence(
 ) -> tuple[Float[Tensor, "rows 1"], Float[Tensor, "rows vocabulary"]]:
     """Return R-Drop's divergences between the two predictions p and p′ of each token, and their gradients.
 
-    The divergences are KL(p ‖ p′) of every token, then KL(p′ ‖ p) of every token. The gradients are those of the mean
-    of these two, with respect to the logits of p of every token, then of p′ of every token.
+    For n tokens, the divergences are n numbers KL(p ‖ p′), then n numbers KL(p′ ‖ p). The gradients are n rows ∂D / ∂z,
+    then n rows ∂D / ∂z′: D is the mean of a token's two divergences, z and z′ are its logits in the two predictions.
     """
     first, second = log_p.chunk(2)
     ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()

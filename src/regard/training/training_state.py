@@ -46,7 +46,7 @@ class DevResult:
     def better_than(self, other: "DevResult | None", metric: Metric) -> bool:
         """Return whether this result is better than `other`; any result is better than None.
 
-        With the metric "bleu", the result with the lower loss is better if BLEU is equal.
+        With the metric "bleu", results of equal BLEU are compared by loss.
 
         >>> worse = DevResult(step=100, loss_nats=1.5, bleu=20.0, averaged=1)
         >>> better = DevResult(step=200, loss_nats=1.6, bleu=21.0, averaged=1)
@@ -86,7 +86,7 @@ class TrainingState:
     elapsed_seconds: float = 0.0
 
     def after_evaluation(self, result: DevResult, metric: Metric, keep: Kept) -> "TrainingState":
-        """Return the state after an evaluation with this result.
+        """Return the state after an evaluation; `metric` and `keep` are settings of the section [evaluation].
 
         A lower loss counts as an improvement even if the metric is BLEU, because BLEU is near 0 and noisy early in
         training.

@@ -128,7 +128,7 @@ class Terminal(Watcher):
         self.live.update(self.task, total=None, description=text)
 
     def stepped(self, step: int, max_steps: int) -> None:
-        """Show the number of steps, but only before the first call of `progress`: its line has the number, too."""
+        """Show the number of steps until the first call of `progress`; from then on, `progress` shows it."""
         if self.n_reports == 0:
             self.busy(f"training: step {step:,} of {max_steps:,}")
 

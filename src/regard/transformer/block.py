@@ -41,7 +41,7 @@ class Block(nn.Module):
         return norm(x) if self.norm_first else x
 
     def norm_after(self, norm: nn.Module, x: Hidden) -> Hidden:
-        """Return the hidden states after the residual sum x: norm(x) if the block is post-norm, otherwise x."""
+        """Return what follows a residual sum x: norm(x) in a post-norm block, x itself in a pre-norm block."""
         return x if self.norm_first else norm(x)
 
     def extra_repr(self) -> str:
@@ -136,10 +136,10 @@ class DecoderBlock(Block):
         return BlockOutput(output=x, self_attention=attention, cross_attention=cross)
 
     def prepare(self, memory: Float[Tensor, "batch source d_model"]) -> KeyValue | None:
-        """Project an encoder's output to this block's cross-attention keys and values.
+        """Compute the cross-attention keys and values of an encoder's output, the argument `memory` of `forward`.
 
         Returns:
-            The `memory` argument of `forward`, or None if the block has no cross-attention.
+            The keys and values of every source token; None if the block has no cross-attention.
         """
         return None if self.cross_attention is None else self.cross_attention.prepare(memory)
 

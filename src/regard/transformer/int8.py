@@ -31,10 +31,10 @@ OUTPUTS = 16
 class Int8Transformer(Transformer):
     """A Transformer whose C kernels compute linear layers with 8-bit integers.
 
-    It shares the modules and parameters of `model`, which is put into evaluation mode. Only `compiled_decoding`, which
-    every search for translations calls, uses integers; `forward`, `start` and `step` compute in float32. If a source
-    has more than 512 tokens, or the encoder's positions are rotary, the encoder and the keys and values of
-    cross-attention are computed in float32, too.
+    `Int8Transformer(model)` shares the modules and parameters of `model`, a Transformer, and puts them into evaluation
+    mode. Only `compiled_decoding`, which every search for translations calls, uses integers; `forward`, `start` and
+    `step` compute in float32. If a source has more than 512 tokens, or the encoder's positions are rotary, the encoder
+    and the keys and values of cross-attention are computed in float32, too.
 
     Raises:
         InputError: the C kernels do not support the model, it is not on a CPU, or no kernels were built.

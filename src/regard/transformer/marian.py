@@ -35,7 +35,7 @@ INPUT_AXES: Axes = {".weight": 1, ".bias": None}
 """The axes of length d_model in a linear layer with d_model inputs: the weight has one, the bias has none (None)."""
 
 OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
-"""The axes of length d_model in a LayerNorm, or in a linear layer with d_model outputs."""
+"""The axes of length d_model in a LayerNorm, or in a linear layer with d_model outputs: axis 0 of weight and bias."""
 
 BLOCK: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
@@ -47,7 +47,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", OUTPUT_AXES),
     "feed_forward_norm": ("final_layer_norm", OUTPUT_AXES),
 }
-"""For each layer of a block, by its name in `Transformer`: its name in Marian, and its axes of length d_model."""
+"""{name of a layer of a block in `Transformer`: (its name in Marian, its axes of length d_model)}"""
 
 CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
@@ -56,7 +56,7 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
     "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""For each layer of cross-attention, by its name in `Transformer`: its name in Marian, its axes of length d_model."""
+"""{name of a cross-attention layer in `Transformer`: (its name in Marian, its axes of length d_model)}"""
 
 
 def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
@@ -233,5 +233,5 @@ def marian_order(d_model: int) -> Int[Tensor, " d_model"]:
 def reorder(
     parameter: Float[Tensor, "*shape"], axis: int | None, order: Int[Tensor, " d_model"]
 ) -> Float[Tensor, "*shape"]:
-    """Return a parameter reordered along `axis`: index i gets the numbers of index order[i]. axis=None: unchanged."""
+    """Return parameter.index_select(axis, order), or `parameter` itself if axis is None."""
     return parameter if axis is None else parameter.index_select(axis, order.to(parameter.device))

@@ -42,7 +42,8 @@ class TransformerStep:
     """For each input token, the logits of the token that follows it; the state is an argument of the next step.
 
     Attributes:
-        cross: the cross-attention weights of each decoder block; the batch axis counts the sources (see `Decoded`).
+        cross: the cross-attention weights of each decoder block. The batch axis counts the sources; the queries of a
+            source are the new tokens of all its targets, one target after the other.
     """
 
     logits: Float[Tensor, "batch new vocabulary"]
@@ -136,8 +137,8 @@ class Transformer(nn.Module):
     ) -> CompiledDecoding | None:
         """Encode the sources; return an object that adds target tokens by C kernels, or None if they cannot be used.
 
-        The kernels cannot be used if they do not support the decoder, may not run at present (see `kernel_allowed`) or
-        were not built, or if the model has position vectors for fewer than `most_tokens` positions.
+        The result is None if the kernels were not built, if they do not support the decoder, if `kernel_allowed`
+        returns False (e.g. because gradients are on), or if the model has fewer than `most_tokens` position vectors.
 
         Args:
             source: token ids, padded on the right.

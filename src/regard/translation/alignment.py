@@ -4,13 +4,12 @@ The attention weights come from one forced decoding: the model reads the source 
 
     piece weights = the weights chosen by an `AlignmentRule`: target pieces × source pieces (EOS belongs to no word)
     word weights  = piece weights, summed over each source word's pieces, averaged over each target word's pieces
-    alignment     = for each piece of a target word, the source word with its largest weight (the first in a tie)
+    alignment     = for each piece of a target word, the source word with the largest weight (the first in a tie)
 
 A target word may have several source words: 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven".
 
-Texts are divided into words at white space, so that "Tom." is one word. A full stop mostly attends to the end of the
-source, unlike the letters of its word. So a word's pieces of punctuation and white space are left out if the word has
-other pieces.
+Texts are divided into words at white space, so that "Tom." is one word. The full stop mostly attends to the end of the
+source, the letters do not. So a word's pieces of punctuation and white space are left out if the word has other pieces.
 
 If no attention weights align words well, the piece weights are measured by leaving out each source word in turn.
 
@@ -64,8 +63,8 @@ class Alignment:
     def source_word_of_target_piece(self) -> dict[int, int]:
         """For each target piece, the index of the source word on which it has the largest weight.
 
-        A piece of punctuation or white space has no entry if its target word has other pieces. A piece whose weights
-        are all 0 has no entry.
+        Two kinds of pieces have no entry: pieces whose weights are all 0, and punctuation or white space in a word with
+        other characters.
         """
         rows, weights = self._weights_on_words
         if not self.source_word_of:
@@ -75,9 +74,9 @@ class Alignment:
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
-        """The indices of the target's `representative_pieces`, and the weights of these pieces on the source words.
+        """The indices of the target pieces that represent words, and the weights of these pieces on the source words.
 
-        The weight on a source word is the sum of the weights on its representative pieces.
+        The weight on a source word is the sum of the weights on the pieces that represent the word.
         """
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         columns = representative_pieces(self.source_pieces, self.source_word_of)
@@ -140,7 +139,7 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
 
 
 def representation_rank(text: str) -> int:
-    """Return 0 for no text, 1 for punctuation alone, 2 for other text: pieces of the highest rank represent a word."""
+    """Return 0 for no text, 1 for punctuation alone, 2 otherwise. Pieces of the highest rank represent the word."""
     if not text:
         return 0
     return 1 if all(category(letter).startswith("P") for letter in text) else 2

@@ -44,7 +44,7 @@ CLEAR_NEED = 1.0
 """A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
 LEAST_NEED = 0.5
-"""A target piece is aligned with no word if removing any one word lowers its log-probability by fewer nats."""
+"""A target piece is aligned only if, without one of the source words, its log-probability falls by this many nats."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
@@ -85,7 +85,7 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield an alignment rule for each layer, each head (or the mean over heads), and step="predicts" or "reads".
+    """Yield a rule for each layer, head (or mean over heads) and decoder step (that predicts or reads the piece).
 
     The last layer but one, the default, comes first. Rules with the mean over heads come before rules with one head.
     """
@@ -102,7 +102,7 @@ def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
 def piece_needs(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
-    """Return, for each translation, by how many nats a target piece's log-probability falls without a source word."""
+    """Return, for each translation, how many nats of log-probability a target piece loses without a source word."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     alignments = [word_alignment(one, torch.empty(0, 0), end_piece="") for one in translations]
     erasures = [

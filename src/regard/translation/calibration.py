@@ -33,8 +33,8 @@ class Calibration:
     """A function from the score of a translation, its mean log-probability, to its expected chrF, fitted to dev texts.
 
     Attributes:
-        mean_log_probability: the mean score of each group of dev texts, in rising order.
-        chrf: the mean chrF of each group's translations, from 0 to 100, in rising order.
+        mean_log_probability: the x of each point that the function connects: the mean score of several dev texts.
+        chrf: the y of each point: the mean chrF of these texts, from 0 to 100. Both rise from point to point.
     """
 
     mean_log_probability: tuple[float, ...]
@@ -45,7 +45,7 @@ class Calibration:
         """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # Of texts with equal scores the highest chrF comes first: rising_groups then puts them into one group
+        # rising_groups joins texts whose chrF falls: sorted by falling chrF, texts of equal score become one group
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -92,7 +92,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join each group of fewer than `FEWEST_IN_GROUP` texts with the next group, the last one with the group before."""
+    """Join groups of fewer than `FEWEST_IN_GROUP` texts with the next group, the last of all with the one before."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

@@ -47,7 +47,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
 
 
 def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses with spaces into the longest parts that fit; None = a clause is too long."""
+    """Join adjacent clauses with spaces into parts as long as `fits` allows; None = a clause alone is too long."""
     parts = list[str]()
     for clause in filter(None, clauses):
         if parts and fits(f"{parts[-1]} {clause}"):
@@ -114,9 +114,9 @@ def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
 def indices_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int]:
     """Return, for each word in `part_words`, the index of the word in `words` that contains it.
 
-    `words` are the words of a text, `part_words` those of its parts, divided at white space. Chinese and Japanese have
-    no spaces between sentences, so a word of the text may contain words of several parts. A language code, such
-    as >>fra<<, is repeated in each part.
+    `words` are the words of a text; `part_words` are the words of its parts (sentences), one part after the other.
+    Chinese and Japanese have no spaces between sentences, so one word of the text may contain words of several parts.
+    Every part begins with the language code of the text, such as >>fra<<, if the text has one.
 
     >>> indices_in_text(["你好。再见。", "Tom."], ["你好。", "再见。", "Tom."])
     [0, 0, 1]

@@ -174,6 +174,6 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
 
 
 def reorder_rows(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return the rows with the indices `order`; None = a row filled with the number `new`."""
+    """Return a tensor whose row i is rows[order[i]], or is filled with the number `new` if order[i] is None."""
     with_new_row = torch.cat([rows, rows.new_full((1, *rows.shape[1:]), new)])
     return with_new_row[[len(rows) if row is None else row for row in order]]

@@ -60,14 +60,14 @@ class DecoderStep(Protocol):
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention weights of the new target tokens on the source tokens: a `Pattern` for each layer.
 
-        If each source has k adjacent rows, the batch axis of a pattern may count the sources instead of the rows. The
-        queries of a source are then the new tokens of its first row, then of its second row, and so on.
+        The batch axis of a pattern counts either the rows or the sources. If it counts sources, each source has equally
+        many adjacent rows: its queries are the new tokens of its first row, then of its second row, and so on.
         """
 
 
 @runtime_checkable
 class ForcedDecoding(Protocol):
-    """The output of a model for sources and whole targets in one call."""
+    """The output of a model that has read whole targets with their sources in one call, not token by token."""
 
     @property
     def logits(self) -> Float[Tensor, "batch target vocabulary"]:

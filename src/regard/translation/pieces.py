@@ -27,7 +27,7 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     piece_of_byte = [index for index, content in enumerate(piece_bytes) for _ in content]
     word_of: list[int | None] = [None] * len(pieces)
     n_words, byte, in_word = 0, 0, False
-    # surrogateescape decodes an invalid byte to one character and encodes it to one byte again, so `byte` is exact
+    # `byte` counts bytes: surrogateescape makes one character of an invalid byte, and then the same byte again
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
         was_in_word, in_word = in_word, not letter.isspace()
         n_words += in_word and not was_in_word
@@ -48,8 +48,8 @@ def words_and_pieces(
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the numbers of words in the text and in the pieces still do not fit, the words
-    in the pieces are returned.
+    vocabulary reads "▁" as a space. If the pieces still have more words than the text, or fewer although they are
+    complete, the words are taken from the pieces, not from the text.
 
     Args:
         is_complete: False = the pieces are only the beginning of the text, so that they may have fewer words.

@@ -106,7 +106,7 @@ def write_missing(
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     corpora = clean_copies(texts, (settled or config).data, writing)
-    # a tag marks sources that a machine wrote: `survey` includes them only if there are no sources that people wrote
+    # corpora with machine-written sources, marked by a tag, are surveyed only if there are no other corpora
     surveyed = [corpus for corpus in corpora if not corpus.tag] or corpora
     others = [corpus for corpus in corpora if corpus not in surveyed]
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in surveyed), watcher)
@@ -138,7 +138,7 @@ def refuse_different_texts(folder: Path, share: Share) -> None:
 
 
 def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | None) -> Prepared:
-    """Rename the data folder that `write_missing` has written, store the settings, and load the data.
+    """Rename the finished data folder from its temporary name to "data", store the settings, and load the data.
 
     Args:
         folder: the folder of the training.
@@ -147,7 +147,7 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
     """
     data, stored = folder / "data", stored_config(folder)
     for writing in folder.glob(".data-*.writing"):
-        # Machines that share the folder wrote one copy each: the first becomes the data folder, the others are removed
+        # Machines that share `folder` have written a data folder each: the first one is kept, the others are removed
         if data.exists():
             shutil.rmtree(writing, ignore_errors=True)
         else:

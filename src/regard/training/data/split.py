@@ -1,9 +1,9 @@
 """The split of a corpus into training pairs and dev pairs, which are used only to evaluate.
 
-If the user gives no files of dev pairs, source sentences are chosen at random, and all pairs with these sources are dev
-pairs. Training pairs and dev pairs have no sentence in common: if a chosen source has a target that a training pair has
-too, all pairs with this source become training pairs again. If this rule leaves no dev pair, all chosen pairs are dev
-pairs: they may then have targets in common with training pairs, but never sources.
+If the user gives no files of dev pairs, source sentences are chosen at random, and all pairs with these sources become
+dev pairs. If one of these sources has a target that also occurs in a training pair, all pairs with this source become
+training pairs again: dev pairs and training pairs share no sentence. Exception: if no dev pair is left, all chosen
+pairs are dev pairs, and some of their targets may occur in training pairs, too.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from regard.training.data.corpora import TextFiles
 from regard.training.settings.settled_config import CorpusConfig
 
 RANKS_AT_ONCE = 100_000
-"""`largest_dev_rank` reads this many ranks at a time, and keeps the n smallest."""
+"""The number of ranks that `largest_dev_rank` reads at a time, so that it need not hold all of them in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Split:
         return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
 
     def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
-        """Yield the training pairs of a corpus: all its pairs except the held-out pairs, which `report` counts."""
+        """Yield the training pairs of a corpus; add the number of its other pairs to `report.held_out`."""
         for pair in corpus.pairs():
             held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
             if not held_out:

@@ -25,7 +25,7 @@ Vocabularies = tuple[Vocabulary, Vocabulary]
 """A source and a target vocabulary; the same object twice if the languages share one."""
 
 CHANGEABLE = {"dropout", "attention_dropout"}
-"""The model settings that fine-tuning may change: a translator's parameters fit all values of these settings."""
+"""The model settings that fine-tuning may change: the shapes of the parameters do not depend on them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class UserModels:
         return cls(start, (start.source_vocabulary, start.target_vocabulary))
 
     def settings(self, config: TrainConfig) -> TrainConfig:
-        """Return `config` with the settings that follow from the user's models, e.g. vocabulary.joint."""
+        """Return `config` with the settings that the given translator or vocabularies decide, e.g. vocabulary.joint."""
         if self.vocabularies is None:
             return config
         source, target = self.vocabularies
@@ -104,7 +104,7 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
 def refuse_other_vocabularies(
     settings: VocabularySettings, given: Vocabularies, joint: bool, placeholders: bool
 ) -> None:
-    """Raise InputError if a setting asks for a vocabulary that differs from those that the user has given."""
+    """Raise InputError if a setting of [vocabulary] contradicts the vocabularies that the user has given."""
     sizes = dict.fromkeys(map(len, given))
     given_size = " and ".join(f"{size:,}" for size in sizes)
     for name, value, allowed, given_value in (

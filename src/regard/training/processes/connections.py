@@ -28,7 +28,7 @@ CONNECT_SECONDS = 60
 """A process stops trying to connect to another one that does not answer after this many seconds."""
 
 GRACE_SECONDS = 10
-"""This process exits this many seconds after another process is lost, even while waiting for the lost process."""
+"""After another process is lost, this process has so many seconds to end by itself; then `os._exit` ends it."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
@@ -88,7 +88,7 @@ class Connections:
                         return
 
     def report_lost(self, rank: int) -> None:
-        """Store the message that process `rank` is lost; exit if this process still runs after `GRACE_SECONDS`."""
+        """Store the message of `raise_if_lost`; exit if this process still runs after `GRACE_SECONDS`."""
         self.message = (
             f"process {rank + 1} of {self.n} is lost: it was ended or killed, or its machine or the network failed. "
             "The same command, started again on every machine, resumes from the latest checkpoint."

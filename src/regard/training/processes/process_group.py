@@ -187,10 +187,10 @@ class Processes:
         return values[0]
 
     def share(self, group: int) -> Share:
-        """Divide work among the processes that give the same number `group`; return this process's part.
+        """Return this process's part of the work that all processes with the same number `group` divide among them.
 
         Args:
-            group: a number above 0; 0 = this process gets no work, and the result has no meaning.
+            group: a number above 0; 0 = this process has no part in any work, and the result must not be used.
         """
         if self.n == 1:
             return ALONE
@@ -240,8 +240,8 @@ class Processes:
         """Copy the tensors of a checkpoint, or this process's shards of them, into the module and the optimiser.
 
         Args:
-            parameters, optimiser_tensors: the checkpoint's tensors by name, which `Processes.parameters` and
-                `Processes.optimiser_tensors` returned; only the main process needs them.
+            parameters, optimiser_tensors: the results of the methods of these names, read from a checkpoint; only the
+                main process needs them.
         """
         inner, tensors = self.unwrapped(module), {**parameters, **optimiser_tensors}
         with torch.no_grad():

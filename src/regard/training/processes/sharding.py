@@ -53,10 +53,9 @@ def full_tensor(tensor: Tensor) -> Tensor:
 
 
 def part_from_main(tensor: Tensor, like: Tensor) -> Tensor:
-    """Send a tensor from the main process to all processes; return this process's shard of it, sharded like `like`.
+    """Return this process's shard of the main process's tensor; the full tensor if `like` is not sharded.
 
-    All processes must call this function with a tensor of the full shape; only the numbers of the main process are
-    used.
+    All processes must call this function with a tensor of the full shape; they get the numbers of the main process.
     """
     if isinstance(like, DTensor):
         return distribute_tensor(tensor, like.device_mesh, like.placements)

@@ -65,7 +65,7 @@ def read_tables(file: Path) -> Tables:
 def parse_change(change: str) -> tuple[str, str, Any]:
     """Split `section.name=value` into section, name and value.
 
-    The value is parsed as TOML; if it is not valid TOML it is a string, so that the quotes of a string may be left out.
+    The value is parsed as TOML. If it is not valid TOML, such as a word without quotes, it is taken as a string.
 
     >>> parse_change("training.seed=3"), parse_change("model.kind=recurrent")
     (('training', 'seed', 3), ('model', 'kind', 'recurrent'))
@@ -117,7 +117,7 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
 
 
 def names_of(section: str) -> list[str]:
-    """Return the names of a section's settings, without `changes`, which is not a key of the TOML table [model]."""
+    """Return the names of a section's settings except `changes`, a field of `Model` that is no key of the TOML file."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
 

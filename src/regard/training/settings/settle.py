@@ -153,7 +153,7 @@ def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
 
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
-    """Return the settings with complete [data], [vocabulary] and [model], which are needed to encode the corpus."""
+    """Return the settings with [data], [vocabulary] and [model] filled in: encoding the corpus needs these sections."""
     share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
     joint = value_or_default(config.vocabulary.joint, share_letters)
     placeholders = not (joint or share_letters)
@@ -178,9 +178,9 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
 def settle(
     config: CorpusConfig, recipe: Recipe, device: torch.device, count_batches: Callable[[int], int]
 ) -> SettledConfig:
-    """Return `config` with the defaults of [training] and [evaluation], which depend on the encoded corpus.
+    """Return `config` with the sections [training] and [evaluation] filled in: they depend on the encoded corpus.
 
-    The default number of warm-up steps is the recipe's, but at most a tenth of all steps.
+    The default of warmup_steps is that of the recipe, but at most a tenth of max_steps.
 
     Args:
         count_batches: a function from batch_tokens to the number of batches in an epoch.
@@ -224,7 +224,7 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     changes = {} if model.preset else dict(defaults.changes)
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
-    # a translator to fine-tune needs no preset: `model.changes` has every field of its config
+    # fine-tuning needs no preset: `model.changes` has every field of the config of the given translator
     preset = None if model.start_from is not None else value_or_default(model.preset, defaults.preset)
     return replace(model, preset=preset, changes={**changes, **model.changes})
 

@@ -72,9 +72,9 @@ class SettledConfig(CorpusConfig):
 
 
 def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return the settings of `section` as a `kind`; `derived` has values, by name, for the settings that are None.
+    """Return the settings of `section` as an instance of `kind`; values in `derived` replace settings that are None.
 
-    If a setting that must not be None has no value in `derived`, InputError is raised.
+    InputError is raised if a setting that `kind` requires is None and has no value in `derived`.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
     return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})

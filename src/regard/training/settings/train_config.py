@@ -55,7 +55,7 @@ class Above:
         return f"above {self.below:g}"
 
 
-# The types of settings that are numbers, with the allowed values
+# Types for settings that have a number as value; each type says which numbers are allowed
 Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
 Positive = Annotated[float, Above(0)]
@@ -186,7 +186,8 @@ class Training(Section):
     1 / √step, constant stays. None = derived from the size of the corpus and the device."""
 
     warmup_steps: CountOrZero | None = None
-    """The steps in which the learning rate rises linearly from 0 to its peak; None = at most a tenth of max_steps."""
+    """The number of steps in which the learning rate rises linearly from 0 to its peak; None = derived from the size of
+    the corpus and the device, at most a tenth of max_steps."""
 
     label_smoothing: Fraction = 0.1
     """The ε of label smoothing: the share of each label's probability that is spread evenly over the vocabulary."""

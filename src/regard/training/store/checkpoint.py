@@ -32,7 +32,7 @@ REPLACED = ".replaced"
 """The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
 
 LONGEST_NAME = 255
-"""The most bytes of a path in manifest.json: regard writes no longer paths, and file systems allow no longer names."""
+"""The most bytes of a path in manifest.json: every path that regard writes is shorter."""
 
 
 class DamagedError(InputError):
@@ -112,7 +112,7 @@ def saved_steps(folder: Path) -> list[int]:
 def keep_latest(folder: Path, n: int, step: int) -> None:
     """Remove all checkpoints except the latest n up to the current `step`, and incomplete folders of killed runs.
 
-    A checkpoint of a later step is removed because it is damaged: training resumed from an earlier one instead.
+    A checkpoint of a step after the current one must be damaged, since training resumed from an earlier one.
     """
     saved = saved_steps(folder)
     kept = [saved_step for saved_step in saved if saved_step <= step][-n:]

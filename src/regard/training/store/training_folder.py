@@ -39,14 +39,14 @@ MAY_CHANGE = {
 """The settings that may change when training is resumed: they do not affect what a step computes."""
 
 CHECKED_BY_CONTENT = {"data.dev_source", "data.dev_target"}
-"""The settings with paths of text files. The paths may change, as the checksums of the files are compared instead."""
+"""The settings with paths of text files. When training is resumed, the paths may differ, but not the checksums."""
 
 
 def claim(folder: Path, texts: TextFiles, folder_lock: ExitStack | None = None) -> None:
-    """Create the folder of a new training and lock it; a folder that exists must be empty or belong to these texts.
+    """Create and lock the folder of a training; an existing folder must be empty, or of a training on the same texts.
 
     Args:
-        folder_lock: the stack that releases the lock when it closes; None = do not lock, as another process of the same
+        folder_lock: the stack that releases the lock when it closes; None = do not lock: another process of the same
             training has the lock.
     """
     checksums = {}

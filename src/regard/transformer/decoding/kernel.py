@@ -145,7 +145,7 @@ class CompiledDecoding:
 
         Args:
             tokens: the id of each row's new token.
-            parents: the row to which each token is added, by the row's index before this call. An index may occur
+            parents: for each token, the index (before this call) of the row that it continues. An index may occur
                 several times or not at all. Before the first call, there is one row for each source, without tokens.
 
         Raises:

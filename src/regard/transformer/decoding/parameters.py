@@ -86,7 +86,7 @@ class Stack(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackParameters:
-    """An encoder or decoder as an argument of the C kernels."""
+    """An encoder or decoder as an argument of the C kernels: pointers to its parameters, and its sizes."""
 
     stack: Stack
     embedding: EmbeddingParameters
@@ -142,8 +142,8 @@ class Snapshot:
     """The parts of a module at one time, to find out whether the module has changed since then.
 
     These parts are compared: the attributes, submodules, parameters and buffers of the module and of its submodules;
-    the classes of the submodules; the address, shape, strides and type of each parameter and buffer; and the number of
-    hooks that PyTorch has ever registered for any module. New numbers in a parameter's memory are no change.
+    the classes of the submodules; the address, shape, strides and type of each parameter and buffer; and PyTorch's
+    counter of hooks, which grows when any module gets a hook. The numbers in a parameter are not compared.
     """
 
     MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
@@ -152,7 +152,7 @@ class Snapshot:
         self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
         attributes = list(map(vars, (module, *self.children)))
         owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
-        # A later change of an empty dict is ignored: it does not change what a supported module computes
+        # Empty dicts are left out: an entry that is added later does not change what a supported module computes
         self.dicts = attributes + list(filter(None, owned))
         self.parts, self.memory = list(self._parts()), self._memory()
 
@@ -172,5 +172,5 @@ COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakK
 
 
 def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a C array of type `struct` with `make(object)` for each object; make=None: with `struct.of(object)`."""
+    """Return a C array of type `struct`; `make`, or `struct.of` if it is None, makes an element of each object."""
     return (struct * len(objects))(*map(make or struct.of, objects))

@@ -78,7 +78,7 @@ def is_standard(module: nn.Module) -> bool:
 
 
 def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
-    """Return whether a block's layers have the widths that a TransformerConfig gives; a replaced layer may differ."""
+    """Return whether the widths of a block's layers fit together; the user may have replaced a layer by another one."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
     d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
