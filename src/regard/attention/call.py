@@ -98,7 +98,7 @@ class Call:
         tensors = (self.query, self.key, self.value, *tensors_in(self.score, self.normalise, self.mask))
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "is_plain", are_plain(self.tensors))
-        # Under torch.compile there are no version counters: in-place changes in the compiled program go unnoticed.
+        # torch.compile has no version counters, so a compiled program does not notice in-place changes.
         compiling = not self.is_plain and torch.compiler.is_compiling()
         object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
@@ -174,7 +174,7 @@ class Call:
         return by_mask if by_score is None else by_mask & by_score
 
     def empty(self) -> Float[Tensor, ""]:
-        """Return a scalar with the data type and device of the weights; its value is not used."""
+        """Return a scalar with the data type and device of the weights, so that `new_zeros` makes tensors like them."""
         return torch.empty((), dtype=self.dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:

@@ -23,10 +23,10 @@ from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
 SMALLEST_SCALE = 1e-29
-"""If scale / temperature is below this, a key whose dot product overflows to -∞ may wrongly get weight 0.
+"""The smallest scale / temperature at which a key whose dot product overflows to -∞ has an exact weight near 0.
 
 A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At this scale, the key's score is at
-least 100 below every finite score, so weight 0 is right: the exact weight is at most e⁻¹⁰⁰ of the largest.
+least 100 below every finite score, so its exact weight is at most e⁻¹⁰⁰ of the largest weight.
 """
 
 LARGEST_SAFE_SCORE = 1e31
@@ -34,9 +34,9 @@ LARGEST_SAFE_SCORE = 1e31
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
-    """Return whether the sum of a tensor is NaN, as it is if the tensor contains NaN; False if it cannot be read.
+    """Return whether the sum of a tensor is NaN; False if Python may not read it (on a GPU, under torch.compile, …).
 
-    The sum is also NaN if there are infinities of both signs, or if partial sums overflow in both directions.
+    The sum is NaN if the tensor contains NaN or infinities of both signs, or if partial sums overflow to ∞ and to -∞.
     """
     return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
 
@@ -125,8 +125,8 @@ def norm_of_finite(tensor: Float[Tensor, "*shape"]) -> float:
 def without_overflow(call: Call) -> Call:
     """Return a copy of the call with query, key and value in float64, so that the scores do not overflow.
 
-    Return the call itself if it is in float64 already, or if nothing overflows and the input contains NaN or infinity,
-    which float64 would not remove.
+    Return the call itself where float64 would not help: the call is in float64 already, or its only fault is NaN or
+    infinity in the input.
     """
     vectors = call.query, call.key, call.value
     if call.dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):

@@ -285,7 +285,7 @@ class Pattern(ThroughDense):
         pooled: tuple[int, int] | None = None,
         reduce: Reduce = "mean",
     ) -> Summary:
-        """Return several statistics, computing the weights only once; the arguments are the fields of `Ask`.
+        """Compute the weights once, and return several statistics of them; `Ask` explains the arguments.
 
         Raises:
             ValueError, TypeError: the errors of `Ask` and of `answer`.
@@ -365,6 +365,5 @@ class Pattern(ThroughDense):
 
 
 def requested(statistic: Statistic | None) -> Statistic:
-    """Return a statistic that is not None because it was requested; the type checker does not know this."""
     assert statistic is not None
     return statistic

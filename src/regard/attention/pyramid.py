@@ -37,7 +37,7 @@ KEYS_AT_ONCE = 2**14
 """The most keys whose scores are computed at one time, so that the scores fit into the processor's cache."""
 
 WEIGHTS_AT_ONCE = 2**19
-"""The most weights that are computed at one time to read a map; a single row of the map may take more."""
+"""The most weights that `Pyramid.read` computes at one time; a single row of squares may have more."""
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
@@ -73,11 +73,10 @@ class HeadWeights:
         self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
 
     def all_weights(self, queries: range) -> list[Part]:
-        """Return the weights of some queries on all keys to which they may attend, divided into ranges of keys.
+        """Return the weights of some queries on all keys to which they may attend, one `Part` for each range of keys.
 
-        For a softmax, each `Part` has at most KEYS_AT_ONCE keys and begins at an edge of the squares of 32 × 32
-        weights, and `self.log_sums` gets the log-sum-exp of each query. For temperature 0 and for any other normaliser,
-        there is one `Part` with all keys.
+        For a softmax, store the log-sum-exp of each query in `self.log_sums`. Each range then has at most KEYS_AT_ONCE
+        keys and begins at a multiple of 32. For temperature 0 and for other normalisers, one range has all keys.
         """
         if self.softmax is None:
             return [self.weights(queries, range(self.tile.shape[3]))]
@@ -90,9 +89,9 @@ class HeadWeights:
         return [Part(keys, (scores - log_sums).exp_(), keep) for keys, scores, keep in parts]
 
     def weights(self, queries: range, keys: range) -> Part:
-        """Return the weights of some queries on some keys.
+        """Return the weights of some queries on a range of keys.
 
-        For a softmax, `all_weights` must have stored the log-sum-exps of these queries before.
+        For a softmax, `all_weights` must have been called for these queries: it stores their log-sum-exps.
         """
         if self.softmax is None:
             tile = self.tile.part(queries=queries, keys=keys)
@@ -137,10 +136,10 @@ class HeadWeights:
 
 
 class Pyramid:
-    """The weights of one head of batch item 0, or their mean over all heads, pooled in squares of 2^level × 2^level.
+    """Attention weights of batch item 0 (of one head, or the mean over heads), pooled in squares of 2^level × 2^level.
 
-    The maps can leave out some queries and keys. The shown queries are then numbered 0, 1, 2, …, and so are the shown
-    keys; a square consists of 2^level shown queries and 2^level shown keys.
+    If `shown` is given, the maps contain only these queries and keys, numbered 0, 1, 2, …: a square consists of 2^level
+    shown queries × 2^level shown keys.
 
     >>> import torch
     >>> from regard import attend, Causal
@@ -193,15 +192,15 @@ class Pyramid:
         self.row_is_stored[row] = True
 
     def pooled(self, part: Part, level: int) -> tuple[Cells, Cells]:
-        """Return the sum and the largest weight of each 2^level × 2^level square; weights are means over the heads."""
+        """Divide `part` by the number of heads; return the sum and the maximum of each 2^level × 2^level square."""
         weights = part.weights / len(self.heads) if len(self.heads) > 1 else part.weights
         return pool_squares(weights, part.keep, 1 << level)
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Return some rows and columns of the map of a level, in which each cell pools 2^level × 2^level weights.
+        """Pool the weights in squares of 2^level × 2^level; return the squares in some rows and columns of the map.
 
-        A cell is the mean or the maximum (`pool`) of its weights; NaN if no query in it may attend to a key in it.
+        A cell of the result is the mean or the maximum (`pool`) of its square; NaN if the whole square is masked.
 
         Raises:
             ValueError: the level is 5 (STORED_LEVEL) or higher, and `compute` has not yet been called for all rows of
@@ -246,7 +245,7 @@ class Pyramid:
         return sums, largest
 
     def shown_part(self, part: Part, shown_queries: range) -> Part:
-        """Return a part without the queries and keys that the map leaves out; its `keys` count only the map's keys."""
+        """Remove the queries and keys that are not shown. The `keys` of the result are indices among the shown keys."""
         if self.shown is None:
             return part
         rows, columns = self.shown
@@ -258,9 +257,9 @@ class Pyramid:
         return Part(range(start, stop), part.weights[rows, columns], keep)
 
     def joined(self, shown_queries: range, parts: list[Part]) -> Part:
-        """Join parts with consecutive ranges of keys, without the queries and keys that the map leaves out.
+        """Join the shown keys of all parts into one part that begins at a multiple of 32, the edge of a square.
 
-        Weights of 0 are put before the first key, so that the first square of 32 × 32 weights is complete.
+        The parts have consecutive ranges of keys. Weights before the first key of the first part are 0.
         """
         selected = [self.shown_part(part, shown_queries) for part in parts]
         start = min((part.keys.start for part in selected), default=0)
@@ -274,25 +273,25 @@ class Pyramid:
         return Part(keys, weights, keep)
 
     def positions(self, tokens: range, axis: int) -> range:
-        """Convert a range of the map's queries (axis 2) or keys (axis 3) to the range of their positions in a text."""
+        """Return the text positions from the first to the last of some shown queries (axis 2) or keys (axis 3)."""
         if self.shown is None or not tokens:
             return tokens
         shown = self.shown[axis - 2]
         return range(int(shown[tokens[0]]), int(shown[tokens[-1]]) + 1)
 
     def tokens(self, cells: range, level: int, axis: int) -> range:
-        """Return the queries in some rows (axis 2), or the keys in some columns (axis 3), of the map of a level."""
+        """Return the queries that the map rows in `cells` pool (axis 2), or the keys of the map columns (axis 3)."""
         n_tokens = self.lengths[axis - 2]
         return range(min(cells.start << level, n_tokens), min(cells.stop << level, n_tokens))
 
     def sizes(self, cells: range, level: int, axis: int) -> Int[Tensor, " cells"]:
-        """Return how many queries each row of a level's map has (axis 2), or how many keys each column has (axis 3)."""
+        """Return how many queries each map row in `cells` pools (axis 2), or how many keys each map column (axis 3)."""
         edges = torch.arange(cells.start, cells.stop + 1) << level
         return edges.clamp(max=self.lengths[axis - 2]).diff()
 
 
 def stored_bytes(pattern: Pattern) -> int:
-    """Return how many bytes a `Pyramid` of one head stores: two float32 numbers for each square of 32 × 32 weights."""
+    """Return the bytes of a `Pyramid` (pooled weights) of one head: two float32 numbers for each 32 × 32 square."""
     n_rows, n_columns = (-(-length >> STORED_LEVEL) for length in pattern.shape[2:])
     return 8 * n_rows * n_columns
 

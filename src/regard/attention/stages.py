@@ -71,7 +71,7 @@ def tensors_in(*parts: object) -> list[Tensor]:
 
 
 def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
-    """Return the modules or parameters (`kind`) in the fields of a score or normaliser; modules are not searched."""
+    """Return the modules or parameters (`kind`) in the fields of a score or normaliser; none from inside a module."""
     if isinstance(part, kind):
         return (part,)
     if isinstance(part, nn.Module):
@@ -83,7 +83,7 @@ def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
 def field_modules(*parts: object) -> nn.ModuleList | None:
     """Return the modules in the fields of scores and normalisers, such as a `RelativeBias`; None if there are none.
 
-    A score or normaliser that is a module itself is left out: nn.Module registers it as an attribute of the layer.
+    A score or normaliser that is itself an nn.Module is skipped: as an attribute of the layer, it is registered anyway.
     """
     modules = [module for part in parts if not isinstance(part, nn.Module) for module in found_in(part, nn.Module)]
     return nn.ModuleList(modules) if modules else None
@@ -107,7 +107,7 @@ def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tupl
 
 
 def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
-    """Return a copy in which each parameter outside of modules is replaced by the next one of `parameters`."""
+    """Copy a score or normaliser with new `parameters`, in order; modules in it are not copied and not changed."""
     if isinstance(part, nn.Parameter):
         return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
     if isinstance(part, nn.Module):

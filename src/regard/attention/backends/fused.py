@@ -155,7 +155,7 @@ def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], BiasNumb
 
 
 def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
-    """Return whether mask and bias are tensors (or None) whose sum is small enough to be stored as a whole."""
+    """Return whether mask and bias are tensors or None, and their sum is small enough to be one tensor."""
     if not (isinstance(mask, Keep | None) and isinstance(bias, Tensor | None)):
         return False
     if mask is None or bias is None:
@@ -176,8 +176,8 @@ def rebuilds_in_backward(
 ) -> bool:
     """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Together they could be as large as the weights. But a backward pass that recomputes them also runs the attention
-    kernel again. So masks of at most `BLOCK_WEIGHTS` numbers are stored if there is no bias.
+    Stored masks and biases may take as much memory as the weights; to recompute them, the attention kernel runs again.
+    They are stored only if there is no bias and the masks have at most `BLOCK_WEIGHTS` numbers.
     """
     if mask is None or bias is not None:
         return True
@@ -260,7 +260,7 @@ def cuda_kernel(
 
     If a group of query heads shares a key head:
 
-        no mask           the queries of a group are concatenated into one longer query head
+        no mask           the query heads of a group are concatenated into one head with more queries
         is_causal=True    enable_gqa=True, for float16 or bfloat16 up to a width of `LARGEST_GROUPED_WIDTH`
         all other cases   keys and values are repeated for each query head
     """

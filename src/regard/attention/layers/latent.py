@@ -185,7 +185,7 @@ class LatentAttention(nn.Module):
         return torch.cat([content, rotary], dim=-1), torch.cat([key, rotary_key], dim=-1), value
 
     def inputs_from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
-        """Return queries of the tokens x, and one head of keys and values, made from `latents`, for all query heads.
+        """Return the queries of the tokens x, and one head of keys and values (`latents`) that all query heads share.
 
         The key of a token is its latent, followed by its rotary key; its value is the latent. The content part of each
         query is multiplied by W_keyᵀ of its head: content · (latent W_key) = (content W_keyᵀ) · latent.

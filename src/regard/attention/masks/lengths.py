@@ -8,7 +8,7 @@ from regard.attention.gradients import in_torch_func, is_recorded
 
 
 def shortest_and_longest(lengths: Integer[Tensor, " batch"], n_tokens: int) -> tuple[int, int]:
-    """Return the smallest and the largest length, or 0 and n_tokens if `may_read` is False."""
+    """Return the smallest and the largest length; 0 and n_tokens if Python may not read the lengths."""
     if not may_read(lengths):
         return 0, n_tokens
     numbers = lengths.tolist() or [0]  # an empty batch has no lengths, so min and max would raise
@@ -27,7 +27,7 @@ def may_read(lengths: Integer[Tensor, " batch"]) -> bool:
 def check_lengths_not_negative(mask_name: str, name: str, lengths: Integer[Tensor, " batch"]) -> None:
     if not may_read(lengths):
         return
-    # flattened, because lengths of more than one axis raise an error only later, in `RangeMask.check`
+    # flattened, since lengths may have a wrong shape here: only `attend` checks it (`RangeMask.check`)
     for item, length in enumerate(lengths.flatten().tolist()):
         if length < 0:
             raise ValueError(

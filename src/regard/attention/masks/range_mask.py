@@ -27,7 +27,7 @@ class RangeMask(Mask):
     """The key position of query 0; None = keys - queries (the queries are the last tokens)."""
 
     item_lengths: int | Integer[Tensor, " batch"] = 0
-    """A length for each batch item, such as its number of tokens; an int = the same length for all. 0 = not used."""
+    """The argument `length` of `limits`: one for each batch item (e.g. its number of tokens), or an int for all."""
 
     @abstractmethod
     def limits(self, position: Number, length: Number, keys: int) -> tuple[Number | None, Number | None]:
@@ -93,7 +93,7 @@ class RangeMask(Mask):
         return self.limits(position, length, tile.grid.keys)
 
     def _bounds(self, grid: Grid, queries: range) -> list[tuple[int, int]]:
-        """Return key ranges (start, stop): of the first and the last query, with the smallest and the largest length.
+        """Return the key ranges (start, stop) of the first and of the last query, for the shortest and longest length.
 
         All other starts and stops lie between these, because `limits` is monotonic in position and length.
         """

@@ -96,7 +96,7 @@ def by_sorting(scores: Rows) -> Rows:
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
     squares = (wide**2).cumsum(dim=-1) - count * mean**2  # sums of squared deviations: count · variance
-    # for k = 1, 2, …: the threshold if only the k largest scores have weights above 0
+    # entry k - 1 is the threshold if only the k largest scores have weights above 0
     thresholds = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()
     k = (thresholds <= ordered).sum(dim=-1, keepdim=True)
     threshold = thresholds.gather(-1, k.clamp_min(1) - 1)

@@ -116,8 +116,8 @@ class StraightThrough(Choice):
 class Hard(Normaliser):
     """Hard attention: each query has weight 1 on one key, by default the first of the keys with the largest score.
 
-    If the two largest scores differ only by rounding, either key may be chosen. `Softmax(temperature=0)` is the same
-    but for ties: equal largest scores share the weight.
+    If the two largest scores differ only by rounding, either key may be chosen. `Softmax(temperature=0)` differs only
+    if several keys have the largest score: it divides the weight among them.
 
     Args:
         choose: the rule that chooses the key: `Largest`, `Sampled` or `StraightThrough`.

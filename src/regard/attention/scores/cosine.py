@@ -60,7 +60,7 @@ class Cosine(nn.Module, DotScore):
         return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        # tile.select: each head may have its own scale
+        # tile.select returns the scales of the tile's heads
         return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:

@@ -1,6 +1,7 @@
-"""Prepared keys: a decoder that attends to the same keys at every step projects the keys only once.
+"""Prepared keys: a decoder that attends to the same keys at every step projects these keys only once.
 
-scores = of_prepared(query, prepare(key))
+projected = score.prepare(key)                                      once
+scores = attend(query, projected, value, score=Prepared(score))     in each step
 """
 
 from abc import abstractmethod

@@ -28,7 +28,7 @@ class Engine(Protocol):
     def read(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-        """Return a call's context, the statistics in `ask`, and whether `overflow.may_be_wrong` must check the context.
+        """Return the context, the statistics that `ask` requests, and whether `may_be_wrong` must check the context.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.

@@ -37,7 +37,7 @@ class Bias(Described, ABC):
 class Rounded(EqualFields, Bias):
     """A bias rounded to the data type of the query.
 
-    The kernels that compute the context require this type. A `Pattern` must recompute the weights with the same bias.
+    PyTorch's kernels for the context require this data type. A `Pattern` recomputes the weights with the same numbers.
     """
 
     bias: Bias

@@ -52,7 +52,7 @@ class Forgetting(EqualFields, Bias):
                 f"Forgetting was given log_gates={short_repr(self.log_gates)}; it takes a tensor of floating-point "
                 "numbers [batch heads keys], such as F.logsigmoid(linear(x))."
             )
-        # not checked on a GPU, where Python would wait until the gates are computed
+        # gates on a GPU are not checked, because Python would wait until they are computed
         if self.log_gates.is_cpu and are_plain((self.log_gates,)):
             refused = (self.log_gates > 0) | (self.log_gates == -torch.inf)
             if refused.any():

@@ -22,10 +22,10 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     """Return the arguments of the C kernel, except those that `engine.compute` sets later, such as the vectors.
 
-    Unless torch operations compute the scores (`write_scores`), the kernel computes them from fields of the result:
+    If torch operations do not compute the scores (`write_scores`), the C kernel computes them from these arguments:
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
-        scores / temperature = scale · query · key + bias_factor · bias                     if softcap < 0
+        scores / temperature = scale · query · key + bias_factor · bias                     if softcap = -1 (none)
     """
     grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])

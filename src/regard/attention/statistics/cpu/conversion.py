@@ -28,7 +28,7 @@ The C kernel reads all keys and values once for each block of queries. A copy ta
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedHeads:
-    """Queries, keys and values of consecutive heads, in float32 and with strides that the C kernel can read."""
+    """Float32 queries, keys and values of consecutive heads, and the blocks (`block_numbers`) of these heads."""
 
     block_numbers: slice  # the rows of `Plan.bounds` with the blocks of these heads
     query: Float[Tensor, "_batch heads queries width"]
@@ -40,7 +40,7 @@ class ConvertedHeads:
 
 
 def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool) -> Iterator[ConvertedHeads]:
-    """Yield queries, keys and values as the C kernel reads them, a few heads at a time; without copies, all at once.
+    """Yield queries, keys and values that the C kernel can read: unchanged, or copies of a few heads at a time.
 
     Args:
         bounds: the blocks that the kernel computes (see `Plan.bounds`).
@@ -84,7 +84,7 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
 
 
 def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjacent: bool) -> bool:
-    """Return whether the C kernel can read vectors without a copy; `adjacent`: tokens must be adjacent in memory."""
+    """Return whether the C kernel can read vectors without a copy; if `adjacent`, tokens must be adjacent in memory."""
     has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
     return vectors.dtype == torch.float32 and has_strides
 

@@ -87,8 +87,8 @@ def compute(
     map_rows, map_columns = ask.pooled or (0, 0)
     for converted in converted_heads(call, plan.bounds, contexts):
         write_vectors(arguments, converted, results)
-        # The scratch memory of a thread holds the scores and sums of a block, the rows of the pooled map that its
-        # queries belong to, and PANEL columns of a matrix; then PANEL floats, as the kernel may read past the end.
+        # A thread's scratch memory holds a block's scores and sums, its rows of the pooled map, and PANEL columns of a
+        # matrix. The kernel may read up to PANEL floats past the end, so these are added.
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
         scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
@@ -110,10 +110,10 @@ def compute(
 def written_blocks(
     call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
-    """Compute the scores (or the masks) of a few blocks by `write`, yield their bounds, and go on with the next blocks.
+    """Write the scores of a few blocks into memory, yield the bounds of these blocks, and go on with the next blocks.
 
-    The scores are in `arguments.scores`, the masks in `arguments.computed_masks`. The kernel must read them before the
-    next step of the iterator, which overwrites them.
+    Scores are written to `arguments.scores`, or masks to `arguments.computed_masks` if `write` is `write_mask`. The
+    kernel must read them before the next step of the iterator, which overwrites them.
     """
     bounds = plan.bounds[converted.block_numbers].clone()
     dtype = torch.bool if write is write_mask else torch.float32

@@ -26,7 +26,7 @@ SCORES_IN_CACHE = 2**18
 """How many scores fit into the cache of a processor core; a block with more scores is computed in ranges of keys."""
 
 KEYS_AT_ONCE = 2**13
-"""The largest number of keys in one range of keys of a block; the weights of a range are added up in float32.
+"""The most keys of a block that are computed at a time; their weights are added up in float32.
 
 A float32 sum of half a million weights would lose three decimal digits; a sum of 8,192 weights loses only one.
 """
@@ -77,7 +77,7 @@ class KeyLimits:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "KeyLimits | None":
-        """Return the limits of a mask; None if there is no mask, or if it allows some query several ranges of keys."""
+        """Return the key range of each query; None if there is no mask, or if a query may need several ranges."""
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
@@ -87,7 +87,7 @@ class KeyLimits:
         return cls(starts, stops, (by_batch, by_head))
 
     def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
-        """Return the first key that each group of `n_queries` consecutive queries may attend to, and the last key + 1.
+        """For each group of `n_queries` consecutive queries, return its first allowed key and its last allowed key + 1.
 
         For a group that may attend to no key, the second is not above the first. `n_keys` is the number of all keys.
         """
@@ -101,7 +101,7 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The blocks into which the C kernel divides a call of `attend`."""
+    """The blocks of queries × keys that the C kernel computes for a call of `attend`, and their largest sizes."""
 
     limits: KeyLimits | None  # None = there is no mask, or it allows several ranges of keys
     bounds: Int[Tensor, "blocks 8"]  # for each block, the fields of the C struct `BlockBounds`
@@ -112,7 +112,7 @@ class Plan:
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
-        """Divide a call into blocks; cached if the mask has no tensors, since layers of a model often share a plan."""
+        """Divide a call into blocks. Plans are cached for masks without tensors: layers often need the same plan."""
         # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
         make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
         return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
@@ -120,7 +120,7 @@ class Plan:
     @staticmethod
     @lru_cache(8)
     def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """The last two arguments are only keys of the cache: a test that changes these constants gets a new plan."""
+        """Return a new plan. The cache also compares the last two arguments, which are constants that tests change."""
         limits = KeyLimits.of(grid, mask)
         return Plan.of_bounds(limits, bounds_of(grid, mask, limits))
 
@@ -138,7 +138,7 @@ class Plan:
 
 
 def has_only_numbers(mask: Mask) -> bool:
-    """Return whether a mask can be a key of a cache: its fields, and those of masks that it combines, are numbers.
+    """Return whether a mask can be a key of a cache: it, and every mask inside it, has only numbers as fields.
 
     False for mask classes outside of regard, since they may define == in another way.
     """
@@ -152,7 +152,7 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Tensor, "blocks 8"]:
-    """Return the fields of each block (see `Plan.bounds`), sorted by batch item, then by head, then by query.
+    """Return a row for each block (fields of the C struct `BlockBounds`), sorted by batch item, head and query.
 
     Tensor operations compute all blocks at once, because a call with short texts has many small blocks.
     """

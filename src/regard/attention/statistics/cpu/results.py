@@ -57,7 +57,7 @@ class CompensatedSum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapCells:
-    """Which queries and keys belong to each entry of the pooled map (the weights reduced to rows × columns)."""
+    """Each query's row and each column's first key in the pooled map (weights reduced to rows × columns)."""
 
     row_of_query: Int[Tensor, " queries"]
     first_key_of_column: Int[Tensor, " columns_and_end"]  # at the end the number of keys
@@ -75,12 +75,12 @@ class MapCells:
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the C kernel writes the context and the statistics; None = not computed."""
+    """The context and the statistics that the C kernel writes, and its inputs `members`, `cells`; None = not used."""
 
     grid: Grid
     ask: Ask
     context: Float[Tensor, "batch heads queries d_value"] | None
-    """The numbers of all heads of a token are adjacent in memory, so that a model concatenates heads without a copy."""
+    """In memory, the contexts of a token's heads are adjacent: a model concatenates them without a copy."""
     inverse: Float[Tensor, "batch heads queries"]  # 1 / Σ exp(score - largest score), sink included
     per_query: dict[str, Float[Tensor, "batch heads queries"]]  # by field names of `Ask`
     groups: Float[Tensor, "batch heads queries groups"] | None  # the sum of weights on the keys of each group

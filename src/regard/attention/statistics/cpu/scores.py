@@ -43,7 +43,7 @@ def kernel_computes_scores(call: Call) -> bool:
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
     """Return whether the C kernel can read a bias or mask from memory.
 
-    The bias rules `Alibi` and `RelativeBias` depend only on head and distance: the kernel reads a number per distance.
+    Of the bias rules, it can read `Alibi` and `RelativeBias`, as a table with one number for each head and distance.
     """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
@@ -54,7 +54,7 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
     """Compute the scores of a block by torch operations, divided by the temperature, and write them into `scores`.
 
-    The scores of the block's first part (see `HeadBlock.parts`) come first, then those of the second, and so on.
+    The scores of the first `block.width` keys come first, then the scores of the next `block.width` keys, and so on.
 
     Args:
         limits: the key range of each query, if the kernel applies the mask; None = masked keys get the score -∞ here.
@@ -70,7 +70,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the mask of a block into `keep`, True = may attend. Only `write_scores` uses the argument `limits`."""
+    """Write the mask of a block into `keep`: True = may attend. `limits` is not used; `write_scores` needs it."""
     assert call.mask is not None
     rows = keep[: block.size].view(len(block.queries), -1)
     rows.copy_(keep_of_tile(call.mask, block.tile(call.grid), call.device)[0, 0])

@@ -40,7 +40,7 @@ class StridedTensor(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Indices of tokens, [ranges batch heads rows numbers], and the strides of four axes (0 for an axis of size 1)."""
+    """Token indices [ranges batch heads rows numbers], and the first four strides (0 for an axis of size 1)."""
 
     numbers: Any  # a contiguous tensor
     range_stride: int
@@ -76,7 +76,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments of the Triton kernels, made from a call of `attend`."""
+    """The arguments of the Triton kernels: the tensors of a call of `attend`, the rule for scores, and block sizes."""
 
     grid: Grid
     query: StridedTensor
@@ -175,7 +175,7 @@ def rule_of(call: Call) -> Rule:
         return rule._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
-        # From a query at position `far`, the keys 0 … 2 · far have all distances from -far to far.
+        # a query at position `far`: its biases on the keys 0 … 2 · far are those of the distances -far … far
         query = far - rule.first_position
         one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()

@@ -41,8 +41,8 @@ WEIGHTS_AT_ONCE = 2**37
 """The number of weights computed between two reports of progress; a GPU computes them in well under a second."""
 
 SUMS_AT_ONCE = 2**26
-"""The most numbers in the tensor [heads groups keys], the sums of the weights over the queries of each group: 256 MiB.
-It limits how many heads are computed at one time. One head may exceed it.
+"""The most sums of weights, [heads map_rows keys], in GPU memory at one time: 256 MiB of float32.
+It limits how many heads are computed at one time; a single head may have more sums.
 """
 
 SUMS = {"entropy": -math.log(2), "distance": 1.0}
@@ -91,7 +91,7 @@ def triton_is_installed() -> bool:
 def read(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """The last result is always False: no context is checked for NaN, because a check would wait for the GPU."""
+    """Return context, statistics, and False: no context is checked for NaN, because a check would wait for the GPU."""
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
@@ -111,7 +111,7 @@ def read(
 
 @dataclass(slots=True, eq=False)
 class Results:
-    """The tensors into which the engine writes the context and the statistics; None = not computed."""
+    """The context and the statistics that the Triton kernels compute; None = not computed."""
 
     grid: Grid
     ask: Ask

@@ -61,7 +61,7 @@ def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float)
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Run PyTorch's attention kernel for CPUs, for tests in Triton's interpreter."""
+    """Return the context and the log-sum-exp from PyTorch's kernel for CPUs; only tests without a GPU call it."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return run(query, key, value, 0.0, causal, scale=scale)
 

@@ -98,7 +98,8 @@ def read_weights(
     """Triton kernel: each program computes the weights on one block of keys and adds them to sums in `results`.
     Args:
         query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. rule: `Rule`. sizes: `Sizes`.
-        log_sum, log_share, results, map_rows: as in `compute_sums`.
+        log_sum, log_share: for each query, log₂ Σ 2^score, and log₂ of the sum of its weights (None = the sum is 1).
+        results, map_rows: the tensors of sums (`WeightSums`), and the number of rows of the pooled map.
         first_item: the number of the first head to compute; head h of batch item b has the number b · heads + h.
         ranges: the number of key ranges of each query.
         short_rows: whether a row of the pooled map may have fewer queries than a block.
@@ -190,7 +191,7 @@ def distances(positions, j):
 @no_type_check
 @triton.jit
 def finish_row(to, state, in_row):
-    """Store the sums (and maxima) of the weights in one row of the pooled map, and begin the next row.
+    """Add the weights of one row of the pooled map to `results` (and update the maxima), and begin the next row.
 
     Args:
         to: a tuple: the results (`WeightSums`); the index of the head in their tensors; the indices of the keys;
@@ -200,7 +201,7 @@ def finish_row(to, state, in_row):
         in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
-        The four entries of `state` for the next row (in this block, weights in the finished row become 0), and the
+        The four entries of `state` for the next row (weights of queries in the finished row are set to 0), and the
         index of the first query after the next row.
     """
     results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
