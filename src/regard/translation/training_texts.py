@@ -26,8 +26,8 @@ MOST_PAIRS = 100_000
 """The lengths and scripts (alphabets) of training texts are measured on this many text pairs, evenly spaced."""
 
 PERCENT = 99.9
-"""The largest usual length, or ratio of lengths, is this percentile of the training texts. The smallest usual ratio is
-the percentile 100 - PERCENT."""
+"""The upper limits of source lengths and of target/source length ratios are this percentile of the training texts. The
+lower limit of the ratios is the percentile 100 - PERCENT."""
 
 SMALLEST_SHARE = 0.05
 """A script with at least this share of the letters is one of the scripts of the training texts."""

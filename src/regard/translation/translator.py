@@ -223,7 +223,8 @@ class Translator:
         """Return the word alignment of each translation.
 
         The words are aligned by the attention weights with which the model reads the source and the whole translation.
-        With rule.by="erasure", they are aligned by how the probability of a target piece falls without a source word.
+        With rule.by="erasure", each source word is left out in turn: a target piece that then becomes less probable is
+        aligned with this source word.
 
         Args:
             translations: results of `translate` or `score` of this translator.

@@ -35,7 +35,7 @@ from regard.translation.search.next_token import refuse_nan, top_tokens
 from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
-"""In the coverage penalty, a smaller sum of weights on a source token is replaced by this one, because log 0 is -∞."""
+"""Sums of attention weights below this limit are raised to the limit before the coverage penalty takes their log."""
 
 
 @dataclass(frozen=True, slots=True)

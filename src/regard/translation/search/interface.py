@@ -18,7 +18,7 @@ from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
 PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
-"""A target has at most 3 subword pieces for each source token, EOS counted, plus 20, plus those of a given prefix."""
+"""A target has at most 3 × source tokens (EOS counted) + 20 + tokens of the given prefix."""
 
 TextOf = Callable[[Sequence[int]], str]
 """The type of a function that turns the token ids of a target into its text."""

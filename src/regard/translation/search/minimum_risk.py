@@ -2,9 +2,9 @@
 
     score(candidate) = mean over samples of chrF(candidate, sample) / 100
 
-The candidates come from beam search, the samples are drawn from the model's probabilities. The best hypothesis of a
-beam can be an unusual text that is only just the most probable; a text similar to many samples is rarely unusual. With
-32 samples the search takes about 32 times the time of greedy search.
+The candidates come from beam search; the samples are drawn from the model's probabilities. The most probable text can
+be unusual, because even its probability is small. A text that is similar to many samples is rarely unusual. With 32
+samples the search takes about 32 times the time of greedy search.
 
 Source: Kumar & Byrne 2004; Eikema & Aziz 2022, "Sampling-based approximations to minimum Bayes risk decoding".
 """

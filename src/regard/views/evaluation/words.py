@@ -15,7 +15,7 @@ WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Consecutive words of a text, with white space; `differs`: the other of two compared texts lacks these words."""
+    """Consecutive words of one of two texts, with white space; `differs` = the words are not in the other text."""
 
     text: str
     differs: bool

@@ -236,7 +236,7 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a JSON record for each token, without flags that are False, and without a "piece" that equals "text"."""
+    """Return a JSON record for each token: the text, the piece if this is not the text, the place, and true flags."""
     words = is_word(tokens).tolist()
     return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
 

@@ -1,7 +1,4 @@
-"""The page on which a picture is drawn, the colours of all pictures, and the file of a picture.
-
-Positions on the page are in inches from its top left.
-"""
+"""Draws pictures on pages, in common colours, and writes picture files. Positions are in inches from the top left."""
 
 import io
 from collections.abc import Sequence
@@ -118,7 +115,7 @@ def draw_cells(axes: Axes, image: np.ndarray, scale: Normalize, gid: str) -> Non
 
     Args:
         image: [rows columns] of numbers, or [rows columns 3] of RGB colours.
-        scale: the range of the colours from white to deep blue; if it begins below 0, from deep orange to deep blue.
+        scale: the range of the numbers, coloured from white to deep blue; numbers below 0 are orange.
         gid: the name of the image in an SVG file.
     """
     extent = (0.0, axes.get_xlim()[1], axes.get_ylim()[0], 0.0)

@@ -1,7 +1,7 @@
 """The differences between two traces of one text as a picture: a grid of layers × heads.
 
-For each query, the weights in the two traces differ by a share of the attention, from 0 to 1, that is on other keys.
-The cell of a head shows the largest share of all queries.
+The difference at a query is the share of its attention, from 0 to 1, that is on other keys in the second trace than in
+the first. The cell of a head shows the largest difference of all queries.
 """
 
 from pathlib import Path

@@ -12,8 +12,8 @@ from regard.views.picture.fonts import fonts_for
 from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid, draw_list, draw_scale
 
 LARGEST_CELL, TALLEST_GRID, LIST_WIDTH = 0.3, 9.0, 2.6
-"""In inches: the largest side of a cell of the grid, the largest height of the grid, and the width of the list of heads
-with the space between grid and list."""
+"""In inches: the largest side of a cell of the grid, the largest height of the grid, and the width of the list of
+heads, the space left of the list included."""
 
 
 def every_head_figure(

@@ -181,7 +181,7 @@ def letters_in_file(path: str, letters: set[str]) -> set[str]:
 
 
 def quoted(label: str) -> str:
-    """Return a label in quotation marks, isolated, so that Arabic or Hebrew does not reverse the text around it."""
+    """Return a label in quotation marks and Unicode isolates, so that Arabic or Hebrew does not reverse other text."""
     return f"“{FIRST_STRONG_ISOLATE}{label}{POP_ISOLATE}”"
 
 

@@ -37,8 +37,8 @@ class HeadGrid:
         focus: the query token, and the head whose cell is outlined.
         n_heads: the largest number of heads in a layer.
         layers: the number of the layer of each row.
-        strongest: (head, key position, weight) for each head in which the query attends to another word, the largest
-            weight first.
+        strongest: for each head, the query's largest weight on another word, as (head, key position, weight); the
+            largest weight first.
         side: the side of a cell, in inches.
         above: the height of the title and of the row of head numbers, in inches.
     """

@@ -59,7 +59,7 @@ class Mosaic:
     Attributes:
         heads: the heads, layer after layer.
         cells: for each layer, the cells of all its heads.
-        places: for each head, which row and which column of patterns its pattern is in.
+        places: for each head, the place of its pattern: (0, 2) = the third pattern in the first row of patterns.
         between: the number of white cells between two patterns side by side.
         below: the number of white cells between two rows of patterns.
         n_places: the number of rows, and of columns, of patterns.
@@ -165,7 +165,7 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 
 
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
-    """Arrange patterns as one image: a row for each layer; if `one_layer`, about as many rows of heads as columns."""
+    """Arrange patterns as one image: in a row for each layer, or, if `one_layer`, in about as many rows as columns."""
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:

@@ -143,7 +143,6 @@ class Drawing:
         (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
 
     def _label_queries(self, page: Page, axes: Axes) -> None:
-        """Write the token of every query left of its row."""
         size, x = label_size(self.cell_height), -0.08 / self.cell_width
         below_middle = half_capital(size) / self.cell_height
         for row, token in enumerate(self.focus.head.queries):

@@ -29,7 +29,7 @@ TITLES = {
     "distance": "mean distance in tokens",
     "entropy": "entropy in nats",
 }
-"""The title of each grid: the kind of key to which the heads attend, or a mean."""
+"""The title of each grid: the kind of key for which it shows the attention, or "mean distance", or "entropy"."""
 
 
 def write_figure(roles: Roles, path: Path, title: str = "") -> Path:

@@ -107,7 +107,7 @@ class Sentence:
         ]
 
     def draw(self, page: Page, axes: Axes) -> None:
-        """Draw the text into `axes`, whose coordinates must be inches from their top left."""
+        """Draw the text into `axes`; the coordinates of the axes must be in inches, (0, 0) = top left."""
         weights = self.focus.weights
         steps = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
         allowed = (steps.masked > -float("inf")).tolist()
@@ -167,7 +167,7 @@ class Sentence:
         return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
 
     def _edge(self, box: Box, other: Box) -> float:
-        """Return the y of the edge of `box` that faces `other`; the lower edge is below the weight written there."""
+        """Return the y of the edge of `box` that faces `other`: its top, or the bottom of the box and its weight."""
         below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
         return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
 

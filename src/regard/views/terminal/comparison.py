@@ -1,7 +1,7 @@
 """A comparison of two traces of one text in the terminal.
 
-For each query, the weights in the two traces differ by a share of the attention, from 0 to 1, that is on other keys.
-The number of a head is the largest share of all queries.
+The difference at a query is the share of its attention, from 0 to 1, that is on other keys in the second trace than in
+the first. The number of a head is the largest difference of all queries.
 """
 
 import math

@@ -191,9 +191,10 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
 def row_text(
     layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
 ) -> Text:
-    """Return the numbers of one row as coloured text, with … for each None in `columns`, where columns are left out.
+    """Return the numbers of one row as coloured text.
 
     Args:
+        columns: the indices of the columns to show; None = columns are left out here, and … is shown.
         cells, values: the numbers of the row, as text and as floats.
     """
     line = Text()
@@ -214,7 +215,7 @@ def heading(stage: Stage) -> tuple[Text, Text]:
 
 
 def row_label(stage: Stage, row: int | None, marking: bool) -> str:
-    """Return the label of a row; ⋮ for the row None, where rows are left out.
+    """Return the label of a row; None = rows are left out here, and the label is ⋮.
 
     If `marking`, the label of the query's row begins with QUERY_MARK, and other labels with as many spaces.
     """

@@ -37,7 +37,7 @@ TIME_CELLS = 60
 """The largest width of the row of weights on the frames of a recording, in terminal cells."""
 
 MOST_BLOCKS = 38
-"""The largest number of blocks (two block characters each) in a line that shows weights on a row of image patches."""
+"""A row of image patches is shown as at most this many shaded blocks, each two characters wide."""
 
 N_LISTED = 6
 """The number of keys in the list of keys, and of heads in the list of heads."""
@@ -79,7 +79,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
 
 
 def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return a table of `n_heads` heads, and a grid of all heads, with the query's largest weight on another word."""
+    """Return the query's largest weight on another word: a table of `n_heads` heads, and a grid of all heads."""
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
