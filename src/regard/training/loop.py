@@ -208,7 +208,7 @@ def end_reason(run: Run, state: TrainingState) -> str | None:
 
 
 def end_reason_of_steps(run: Run, state: TrainingState) -> str | None:
-    """Return why training ends at max_steps or by patience; None = by neither. All processes return the same."""
+    """Return why training ends at max_steps or by patience; None = by neither. All processes get the same result."""
     max_steps, patience = run.config.training.max_steps, run.config.evaluation.patience
     if state.position.step >= max_steps:
         return f"step {max_steps:,} was to be the last (training.max_steps)"

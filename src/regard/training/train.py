@@ -134,7 +134,7 @@ def prepare_together(
 
 
 def turn_of(processes: Processes) -> Iterator[None]:
-    """Yield once, when it is the turn of this process; then wait until all turns are over.
+    """Let the processes run the loop body one group after the other; each waits until all groups have run it.
 
     The main process comes first, then the first process of every other machine, then all other processes. So the first
     process that uses a folder writes the files, and the others find them complete, even if machines share the folder.

@@ -31,7 +31,7 @@ from regard.text.cleaning import SPACE
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alignment:
-    """The word alignment of a translation: the weights of its words on the words of its source.
+    """The word alignment of a translation: the weight of each target word on each source word.
 
     Attributes:
         source_words, target_words: the words of each text, divided at white space.

@@ -64,7 +64,7 @@ def piece_weights(
 def decoded_batches(
     model: TranslatingModel, translations: Sequence[Translation], device: torch.device, batch_tokens: int
 ) -> Iterator[tuple[list[int], ForcedDecoding]]:
-    """Divide translations into batches of similar length; yield each batch's indices and the model's output."""
+    """Divide translations into batches of similar length; yield their indices and the model's output by batch."""
     lengths = [max(len(translation.source_ids), len(translation.target_ids) + 1) for translation in translations]
     for indices in length_batches(lengths, batch_tokens):
         yield indices, forced_decoding(model, [translations[index] for index in indices], device)

@@ -20,7 +20,7 @@ class Request:
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
-        signed: the text after `clean_text`, with signs such as ⟐ in place of names, numbers and addresses.
+        signed: the cleaned text, with signs such as ⟐ in place of names, numbers and addresses.
         signs: {name, number or address: its sign}; None = the translator has no placeholders.
     """
 
@@ -82,7 +82,7 @@ def check_lengths(
     """Raise InputError if a text or a prefix has more pieces than `limit`.
 
     Args:
-        first: the line number of the text with index 0.
+        first: the line number, in messages, of the first text (the one with index 0).
         may_be_long: check only the prefixes, not the texts.
         target_name: what the message calls a prefix.
     """
@@ -122,7 +122,7 @@ def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) ->
 
 
 def prefix_for_each(prefix: str | Sequence[str] | None, texts: Sequence[str], first: int = 1) -> Sequence[str]:
-    """Return a prefix for each text; raise ValueError or TypeError if there is not one str for each.
+    """Return a prefix for each text; raise ValueError or TypeError unless there is one str for each text.
 
     Args:
         prefix: one prefix for all texts, or one for each text; None = "".

@@ -30,7 +30,7 @@ def signed_pairs(
 ) -> Iterator[Pair]:
     """Yield each training pair with signs in place of the names, numbers and addresses that are in both texts.
 
-    After some pairs, also yield a copy in which signs replace a name and its translation too.
+    Some pairs are followed by a copy in which a sign also replaces a name and its translation, e.g. 톰 and Tom.
 
     Args:
         names: names in the source language and their translations.

@@ -25,7 +25,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPALIVE": 20, "TCP_KEEPINTVL": 10, "TCP
 unanswered probes. macOS has TCP_KEEPALIVE in place of TCP_KEEPIDLE."""
 
 CONNECT_SECONDS = 60
-"""A process stops trying to connect to another one that does not answer after this many seconds."""
+"""After this many seconds without an answer, a process stops trying to connect to another process."""
 
 GRACE_SECONDS = 10
 """After another process is lost, this process has so many seconds to end by itself; then `os._exit` ends it."""
@@ -99,7 +99,7 @@ class Connections:
             os._exit(2)
 
     def raise_if_lost(self) -> None:
-        """Raise LostError if `watch` finds a lost process within some seconds; call this after a failed exchange."""
+        """Raise LostError if `watch` finds a lost process within seconds. Call this after a collective call fails."""
         if self.lost.wait(GRACE_SECONDS / 2):
             raise LostError(self.message)
 

@@ -68,7 +68,7 @@ class Recipe:
 
     Attributes:
         least_steps, most_steps: the limits of max_steps, however small or large the corpus.
-        evaluations: the number of evaluations in the whole training; None = one for each of `ModelDefaults.epochs`.
+        evaluations: the number of evaluations in the whole training; None = as many as `ModelDefaults.epochs`.
         patience: the number of evaluations in a row without improvement after which training ends.
     """
 

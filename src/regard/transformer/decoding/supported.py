@@ -31,7 +31,7 @@ MODULES = (
 
 
 def kernel_allowed(device: torch.device) -> bool:
-    """Return whether CPU kernels may decode now: no gradients, autocast, torch.compile or other backend are in use."""
+    """Return whether CPU kernels may run: no gradients, autocast or torch.compile; no backend but "fused" is chosen."""
     needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
     return not needs_modules and PREFERRED.name in (None, "fused")
 
