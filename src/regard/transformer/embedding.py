@@ -72,7 +72,7 @@ class Embedding(nn.Module):
 def compute_waves(embedding: Embedding, _: object = None) -> None:
     """Compute the sinusoidal positions again, in the type and on the device of the embedding matrix.
 
-    A state_dict does not contain the position vectors, and `to_empty` and the device "meta" leave them without values.
+    A state_dict does not contain these vectors, and `to_empty` and the device "meta" leave them without values.
     """
     if embedding.waves is not None:
         matrix = embedding.by_token.weight

@@ -44,7 +44,7 @@ CLEAR_NEED = 1.0
 """A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
 
 LEAST_NEED = 0.5
-"""A target piece is aligned only if, without one of the source words, its log-probability falls by this many nats."""
+"""A target piece is aligned only if leaving out some source word costs it this many nats of log-probability."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:

@@ -91,7 +91,7 @@ class AlignmentRule:
         return self.source if self.by == "erasure" else f"cross-attention, {self.source}"
 
     def __str__(self) -> str:
-        """Return the rule as a phrase for messages; if it aligns by attention, also its measured `agreement` in %.
+        """Return the rule as a phrase for messages; for a rule by attention, also the measured `agreement` in %.
 
         >>> print(AlignmentRule(layer=2, head=5))
         layer 2, head 5, the step that predicts the piece

@@ -4,8 +4,8 @@ Each process other than the main one sends a greeting at the start, and every pr
 finished; no message is sent in between. When a process is killed, its operating system closes its connections at once.
 When a machine loses power or network, the operating system of the other machine notices within about a minute by its
 own probes (TCP keep-alive). Without these connections the remaining processes would wait in their next exchange of
-gradients until its timeout. The timeout is several days, since processes also wait there while the main process
-prepares texts or evaluates.
+gradients until its timeout. The timeout is several days, since processes also wait in an exchange while the main
+process prepares texts or evaluates.
 """
 
 import os
@@ -28,7 +28,7 @@ CONNECT_SECONDS = 60
 """After this many seconds without an answer, a process stops trying to connect to another process."""
 
 GRACE_SECONDS = 10
-"""After another process is lost, this process has so many seconds to end by itself; then `os._exit` ends it."""
+"""After another process is lost, this process has this many seconds to end by itself; then `os._exit` ends it."""
 
 LAST_BYTE = b"."
 """The byte that a process sends when it has finished; if its connection closes without this byte, it has died."""
