@@ -198,7 +198,7 @@ class Pyramid:
 
     @torch.no_grad()
     def read(self, level: int, rows: range, columns: range, pool: Pool) -> Cells:
-        """Pool the weights in squares of 2^level × 2^level; return the squares in some rows and columns of the map.
+        """Return some rows and columns of the map of the weights, pooled in squares of 2^level × 2^level.
 
         A cell of the result is the mean or the maximum (`pool`) of its square; NaN if the whole square is masked.
 

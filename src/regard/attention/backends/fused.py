@@ -5,8 +5,8 @@ block of queries, with only the keys that these queries may attend to. The cost 
 proportional to window × length. A program exported for any length cannot loop over blocks, so its masks and biases are
 built as a whole.
 
-PyTorch has no fused kernel for forward-mode derivatives. On a CPU, it also has none for dropout, and none for gradients
-of the bias. In these cases the `math` backend, which stores the weights, is used if there are few weights.
+PyTorch has no fused kernel for forward-mode derivatives. On a CPU, there is also none for dropout or for gradients of
+the bias. In these cases the `math` backend, which stores the weights, is used if there are few weights.
 """
 
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def math_context(call: Call, dropout: float) -> Context:
 def needs_float32(call: Call) -> bool:
     """Return whether `in_float32` must compute the context of a call.
 
-    Half precision would round projected queries and keys, and a bias that is divided by the temperature.
+    True if half precision would round projected queries and keys, or a bias that is divided by the temperature.
     """
     formula = call.softmax
     if formula.projection is not None:
@@ -127,7 +127,7 @@ def needs_float32(call: Call) -> bool:
 
 
 def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: float) -> Context:
-    """Return the context that `backend` computes in float32 (float64 stays float64), in the data type of the value."""
+    """Compute the context in float32 (or float64) by `backend`, and convert it to the data type of the values."""
     with without_autocast(call.device):
         query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
         score = call.score.of_type(query)
@@ -219,8 +219,8 @@ def added_to_scores(
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
     """Return the mask and the bias of a tile as one tensor to be added to the scores; None if there is neither.
 
-    A masked key has -∞. The tensor is never boolean, because cuDNN adds only -65504 for each False. With it, a query
-    that may attend to no key would attend to every key.
+    A masked key has -∞. The tensor is never boolean, because cuDNN adds only -65504 for each False: a query that may
+    attend to no key would attend to every key.
     """
     numbers = None if bias is None else bias(tile).to(query)
     if mask is None:
@@ -239,7 +239,7 @@ def kernel(
         causal: whether query i may attend only to keys 0 … i.
     """
     # PyTorch's CPU kernel gives 0, not NaN, for a row of NaN shorter than a vector register (pytorch issue 141128).
-    # An exported program does not test this, because it must work for any number of keys.
+    # An exported program does not test the number of keys, because it must work for every number.
     if query.is_cpu and not torch.compiler.is_exporting() and key.shape[2] < NUMBERS_PER_REGISTER:
         return math_kernel(query, key, value, attn_mask, scale, dropout, causal)
     # PyTorch would store the whole matrix of weights if the numbers of a vector were not adjacent in memory.

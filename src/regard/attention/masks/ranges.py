@@ -57,7 +57,7 @@ class Ranges:
         return complement
 
     def with_disjoint(self, other: "Ranges") -> "Ranges":
-        """Return the ranges of both objects; they must not overlap."""
+        """Return the ranges of `self` and of `other`; no two ranges of a query may overlap."""
         return Ranges(concatenated(self.starts, other.starts), concatenated(self.stops, other.stops), self.n_keys)
 
     def without_empty(self) -> "Ranges":

@@ -152,7 +152,7 @@ class Hard(Normaliser):
 
 
 class _OneHot(torch.autograd.Function):
-    """Each row becomes 1 at its first maximum and 0 elsewhere, or NaN if it contains NaN; gradients pass unchanged."""
+    """A row becomes 1 at its first maximum, 0 elsewhere; a row with NaN becomes NaN. Gradients pass unchanged."""
 
     generate_vmap_rule = True
 

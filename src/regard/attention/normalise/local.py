@@ -24,7 +24,7 @@ from regard.attention.stages import EqualFields
 class Local(EqualFields, Normaliser):
     """Softmax over the keys near a centre, times a Gaussian around the centre; the weights of a query sum to at most 1.
 
-    A query that may attend to no key near its centre has weights 0.
+    If the mask allows no key near the centre of a query, all weights of the query are 0.
 
     Args:
         centre: for each query, the key position of its centre, counted from 0; fractions are allowed.

@@ -1,7 +1,7 @@
 """Reproducible noise: the random number for each weight depends only on the seed and on the indices of the weight.
 
-A `Pattern` recomputes the attention weights whenever they are read, in blocks of any size, and they must be the same
-each time. So each random number is a hash of the seed and the four indices (`mix` and γ are those of SplitMix64):
+A `Pattern` recomputes the attention weights whenever they are read, in blocks of any size, and the weights must be
+the same each time. So each random number is a hash of the seed and the four indices (`mix`, γ as in SplitMix64):
 
     state = mix(mix(mix(mix(seed) + batch·γ) + head·γ) + query·γ)         one for each query
     bits  = mix(state + key·γ)                                            output number `key` of SplitMix64
@@ -40,8 +40,8 @@ def gumbel(seed: int, tile: Tile, like: Rows) -> Rows:
     return -(-uniform.log()).log().to(like)
 
 
-# A custom operator, because torch.compile does not compile what is in it: the C++ code that torch 2.13 makes of this
-# hash computes wrong numbers (for 50 keys, for example), and writes past the end of its memory.
+# torch.compile does not compile custom operators. If torch 2.13 compiled this hash, the C++ code would compute wrong
+# numbers (for 50 keys, for example) and write past the end of its memory.
 @torch.library.custom_op("regard::hash_of_indices", mutates_args=())
 def hash_of_indices(seed: int, indices: list[Tensor]) -> Tensor:
     """Return int64 hashes of the seed and the indices; the tensors (one for each axis) broadcast to each other."""

@@ -45,7 +45,7 @@ class Distance(Described, Score):
 
 
 def products_are_exact(query: Query, key: Key, scale: float) -> bool:
-    """Return whether `squares_by_products` computes the scores of these vectors with errors below 10⁻⁶.
+    """Return whether `squares_by_products` computes the scores with errors below 10⁻⁶.
 
     Return False for float64 vectors, on a device without float64, and under torch.compile and torch.func.
     """

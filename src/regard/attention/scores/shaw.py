@@ -46,7 +46,7 @@ class Shaw(nn.Module, Score):
         nn.init.xavier_uniform_(self.by_distance)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        # each query times each learned vector: this takes no tensor of queries × keys × d_key numbers
+        # each query times each learned vector, without a tensor of queries × keys × d_key numbers
         products = query @ self.by_distance.to(query).T
         distance = distances(tile, query.device, self.offset).clamp(-self.max_distance, self.max_distance)
         relative = products.gather(3, (distance + self.max_distance).expand(*query.shape[:2], -1, -1))

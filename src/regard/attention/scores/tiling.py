@@ -31,8 +31,8 @@ def in_tiles(
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)
     scores_at_once = TILE_NUMBERS // max(1, query.shape[0] * query.shape[1] * query.shape[3])
-    # Tiles are square: of all tiles with equally many scores, a square has the fewest queries and keys, so that the
-    # backward pass adds the fewest numbers to their gradients.
+    # Of all tiles with the same number of scores, a square has the fewest queries and keys. The backward pass then has
+    # the fewest gradients to add up.
     side = max(1, math.isqrt(scores_at_once))
     queries, keys = torch.split(query, side, dim=2), torch.split(key, side, dim=2)
     rows = [torch.cat([checkpointed(scores_of, q, k, *parameters) for k in keys], dim=3) for q in queries]

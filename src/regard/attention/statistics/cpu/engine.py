@@ -32,7 +32,7 @@ from regard.kernels.library import c_function, check_arguments
 from regard.kernels.threads import gnu_openmp_parallel, run_on_threads
 
 WEIGHTS_PER_THREAD = 2**13
-"""One more thread is used for each 2^13 weights; for fewer weights, starting one takes longer than it saves."""
+"""One more thread is used for each 2^13 weights; for fewer weights, starting a thread takes longer than it saves."""
 
 SECONDS_AT_ONCE = 0.5
 """Seconds after which the C kernel returns, so that Python can report progress and handle Ctrl-C."""

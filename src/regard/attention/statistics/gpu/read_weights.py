@@ -194,10 +194,10 @@ def finish_row(to, state, in_row):
     """Add the weights of one row of the pooled map to `results` (and update the maxima), and begin the next row.
 
     Args:
-        to: a tuple: the results (`WeightSums`); the index of the head in their tensors; the indices of the keys;
-            whether each key exists; the numbers of all queries, of all keys and of the map's rows.
-        state: a tuple: sums and maxima of the row's weights over earlier blocks of queries, [n_queries n_keys] each;
-            the weights of this block of queries; the index of the row.
+        to: (`results`, a `WeightSums`; index of the head in its tensors; indices of the keys of this block; whether
+            each key exists; number of all queries; number of all keys; number of rows of the map).
+        state: (sums of the row's weights in earlier blocks, [n_queries n_keys]; maxima of these weights; weights of
+            this block of queries; index of the row).
         in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
