@@ -41,8 +41,8 @@ def escape_controls(text: object, keep: str = "") -> str:
 def isolated(text: str) -> str:
     r"""Put Unicode's isolation marks around a text that has right-to-left letters; return other texts unchanged.
 
-    Many terminals show a series of right-to-left words from right to left. Without the marks, they would
-    show two Hebrew column heads in the wrong order, and a number before the Hebrew word that it follows.
+    Many terminals show a series of right-to-left words from right to left. Without the marks, two Hebrew column heads
+    would change places.
 
     >>> isolated("snake"), ascii(isolated("נחש"))
     ('snake', "'\\u2068\\u05e0\\u05d7\\u05e9\\u2069'")
@@ -51,5 +51,5 @@ def isolated(text: str) -> str:
 
 
 def visible_name(text: object) -> str:
-    """Return a name as it can be printed in a line with other text: `escape_controls` is applied, then `isolated`."""
+    """Apply `escape_controls`, then `isolated`, so that a name can be printed in a line with other text."""
     return isolated(escape_controls(text))

@@ -20,7 +20,7 @@ from regard.text.joined_corpus import JoinedCorpus
 from regard.text.vocabulary import Vocabulary
 
 UNKNOWN_LONGEST = 100
-"""If the lengths of the training texts are not known, a text of more pieces than this is translated by sentences."""
+"""The longest text, in pieces, that is translated undivided if the lengths of the training texts are unknown."""
 
 MOST_PAIRS = 100_000
 """The lengths and scripts (alphabets) of training texts are measured on this many text pairs, evenly spaced."""
@@ -30,7 +30,7 @@ PERCENT = 99.9
 lower limit of the ratios is the percentile 100 - PERCENT."""
 
 SMALLEST_SHARE = 0.05
-"""A script with at least this share of the letters is one of the scripts of the training texts."""
+"""A script (alphabet) counts as known if it has at least this share of the letters of the training texts."""
 
 SPECIAL_PIECE = re.compile("▁?<.*>")
 """A piece whose letters are not letters of a text: a byte, a tag, the end of a text."""
@@ -56,7 +56,7 @@ class TrainingTexts:
 
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
-        """Measure the lengths and scripts of at most MOST_PAIRS training pairs; `source` is the source vocabulary."""
+        """Measure lengths and scripts on at most MOST_PAIRS pairs of `corpus`; `source` is the source vocabulary."""
         pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
         ids, lengths = corpus.source.rows(pairs)
         ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)

@@ -326,7 +326,7 @@ class Translator:
         return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
-        """Return the hypotheses for each text of a batch; `first` is the line number of the first text of any batch."""
+        """Return the hypotheses for each text of a batch; `first` is the line number of the first of all texts."""
         sources = SourceBatch.of(
             self.model,
             [one.ids for one in batch],

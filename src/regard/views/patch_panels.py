@@ -69,7 +69,7 @@ class WeightScale:
         return (weight - self.smallest) / span if span > 0 else 1.0
 
     def label(self, share: float) -> str:
-        """Return the weight at `share` (0 to 1) of the scale, with more decimals if the scale is short (at least 3)."""
+        """Return the weight at `share` (0 to 1) of the scale, with 3 decimals, or more if the scale is short."""
         span = self.largest - self.smallest
         decimals = 3 if span == 0 else min(12, max(3, 1 - math.floor(math.log10(span))))
         return f"{self.smallest + share * span:.{decimals}f}"

@@ -61,7 +61,7 @@ def log_softmax(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*b
 def refuse_nan(log_probabilities: Iterable[float]) -> None:
     """Raise InputError if a log-probability is NaN.
 
-    One log-probability of each row of logits is enough: one NaN among the logits makes all of them NaN.
+    One log-probability of each row is enough: one NaN among the logits of a row makes all its log-probabilities NaN.
     """
     if any(map(isnan, log_probabilities)):
         raise InputError(

@@ -77,9 +77,9 @@ def page_data(
 
 
 def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
-    """Return the data with which the reader of a page chooses how a causal language model continues a text.
+    """Return the most probable next tokens of a text, and all logits, so that the reader of a page can choose a token.
 
-    `Going` in front/src/trace/data.ts describes the data.
+    `Going` in front/src/trace/data.ts describes this JSON record.
 
     Args:
         text: the text that the reader typed.

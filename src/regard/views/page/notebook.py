@@ -32,7 +32,7 @@ FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
-"""The CSS of the frame that shows the page. The frame covers the pictures, which are seen only without the frame."""
+"""The CSS of the frame that shows the page. Readers see the pictures behind the frame only where it is removed."""
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:

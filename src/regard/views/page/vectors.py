@@ -81,10 +81,10 @@ def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
-    """Return steps for rounding queries and keys with which no weight changes by more than PRECISION.
+    """Return the rounding steps of queries and keys; rounding then changes no weight by more than PRECISION.
 
-    The search begins with FEWEST_BITS bits (large steps) and adds bits until the error is small enough; None if even
-    MOST_BITS bits do not suffice.
+    The search begins with large steps (FEWEST_BITS bits for each number) and adds bits until the change is small
+    enough; None if even MOST_BITS bits do not suffice.
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:

@@ -52,6 +52,6 @@ def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray
             f"the weights of {name} contain NaN, which a page cannot show; check the model's parameters for NaN."
         )
     units = np.rint(weights)
-    # From `weights`, not from `units`: to round a second time would add an error of up to half a unit.
+    # `weights` are rounded, not `units`: two roundings would have a larger error, by up to half a unit.
     small = np.rint(weights / small_step) * small_step
     return np.where(weights < SMALL_BELOW, small, units).astype(np.uint16)

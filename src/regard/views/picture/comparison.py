@@ -22,7 +22,7 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Return a figure of how far each head differs between two traces; a frame marks the first head that differs."""
+    """Return a figure of how far each head differs between two traces, with a frame around the first difference."""
     (n_layers, n_heads), first = comparison.heads.shape, comparison.first
     first_head, _ = first or (None, None)
     largest = comparison.largest(N_LISTED)

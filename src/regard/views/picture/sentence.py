@@ -36,8 +36,8 @@ FONT_SIZES = (14.0, 13.0, 12.0)
 """The font sizes for a text on one line, in points; the first with which the text fits is used."""
 
 WRAPPED_FONT_SIZE, MOST_LINES, N_WRITTEN = 10.5, 8, 5
-"""A text of several lines has WRAPPED_FONT_SIZE points. A whole text has at most MOST_LINES lines; a longer text is
-shown in parts. At most N_WRITTEN weights are written under their keys."""
+"""A text of several lines has the font size WRAPPED_FONT_SIZE, in points. Of a text of more than MOST_LINES lines, only
+parts are shown. At most N_WRITTEN weights are written under their keys."""
 
 AROUND_QUERY, AROUND_KEY = 9, 4
 """The number of tokens shown on each side of the query, and on each side of a key with a large weight, if only parts of

@@ -249,7 +249,7 @@ class Tint:
     Attributes:
         positive, negative: the colours of numbers above and below 0.
         largest: the absolute value of the numbers with the deepest colour; 0 = no number has a background colour.
-        deepest: the deepest colour is a mixture: this fraction of `positive` or `negative`, and the rest white.
+        deepest: the fraction of `positive` or `negative` in the deepest colour; the rest of the colour is white.
     """
 
     positive: RGB
