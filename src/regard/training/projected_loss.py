@@ -134,7 +134,7 @@ def divergence(
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:
-    """Add the matrix product left @ right to `into`, in place; `into` may have a data type of higher precision."""
+    """Add the matrix product left @ right to `into`, in place; `into` is float32 if the factors are bfloat16."""
     if into.dtype == left.dtype:
         into.addmm_(left, right)
     else:

@@ -42,7 +42,7 @@ class Embedding(nn.Module):
         """Draw the embedding matrix from N(0, 1/d_model).
 
         The embeddings, multiplied by √d_model, then have variance 1. If the output projection shares the matrix, the
-        logits have variance 1 too.
+        logits have variance 1 too, because the inputs of the projection are outputs of a LayerNorm.
         """
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
