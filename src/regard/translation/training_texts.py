@@ -88,7 +88,7 @@ class TrainingTexts:
         return None
 
     def script_remark(self, text: str) -> str | None:
-        """Return a remark if most letters of a text are in scripts that the training sources hardly have, else None."""
+        """Return a remark if most letters of a text are in scripts that are not in `scripts`, else None."""
         scripts = Counter(map(script_of, filter(str.isalpha, text)))
         foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
         if not self.scripts or 2 * foreign.total() <= scripts.total():
@@ -96,7 +96,7 @@ class TrainingTexts:
         return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
 
     def differences(self, text: str, n_pieces: int) -> Iterator[str]:
-        """Yield remarks if a source is in another script than the training texts, or longer.
+        """Yield a remark if a source is in another script than the training texts, and a remark if it is too long.
 
         Args:
             n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.

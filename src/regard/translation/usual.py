@@ -1,6 +1,6 @@
 """Limits beyond which a text is unlike a translator's training texts, or a translation is improbable.
 
-    usual pieces = first + per_letter × letters        of a text with so many letters (characters without spaces)
+    usual pieces = first + per_letter × letters        letters: the number of characters of a text, without spaces
     surplus      = (pieces - usual pieces) / √letters  large if words are rare or foreign
     score        = the mean log-probability of the pieces of a translation
 

@@ -60,7 +60,7 @@ def live_page(data: dict[str, Any]) -> str:
 
 
 def site_page(data: dict[str, Any], site: dict[str, Any]) -> str:
-    """Return the HTML page of a static web site, whose web worker runs a model that lies in the folder of the page.
+    """Return the HTML page of a static web site. Its web worker runs a model from the folder of the page.
 
     Args:
         data: the first trace that the page shows, from `page_data`.

@@ -28,7 +28,7 @@ MAX_WEIGHTS = 5_000_000
 """The largest number of weights of a trace that a notebook shows as a page, which then takes a few megabytes."""
 
 FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
-"""The HTML of the traces that a notebook has shown, so that it is not made anew when a cell shows a trace again."""
+"""The HTML of every trace that a notebook has shown. A cell that shows a trace again uses this HTML."""
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"

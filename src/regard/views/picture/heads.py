@@ -46,7 +46,7 @@ MOST_ROW_CELLS, LEAST_CELLS = 1600, 8
 """If n patterns are side by side, each is at most max(LEAST_CELLS, MOST_ROW_CELLS / n) cells wide and high."""
 
 MOST_NAMED = 20
-"""All tokens are written beside the patterns of one layer if there are at most this many tokens."""
+"""If a text has at most this many tokens, all tokens are written beside the patterns of a single layer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

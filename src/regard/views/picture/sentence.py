@@ -74,7 +74,7 @@ class Sentence:
         size: the font size, in points.
         keys: the boxes of the keys.
         queries: for cross-attention, the boxes of the queries, which are drawn above the keys; otherwise empty.
-        written: the strongest keys, under which their weights are written.
+        written: the keys with the largest weights; the weight of such a key is written under its box.
     """
 
     focus: Focus

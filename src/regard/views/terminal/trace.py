@@ -228,7 +228,7 @@ def head_table(strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Ta
 
 
 def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]], focus: Focus) -> Columns:
-    """Return a grid of layers × heads with blocks for the weights in `strongest`; the head in `focus` is in brackets.
+    """Return a grid of layers × heads with the weights as block characters; the head in `focus` is in brackets.
 
     `strongest` has (head, key position, weight): the query's largest weight on another word. Other heads have 0.
     """
