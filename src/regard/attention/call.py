@@ -36,10 +36,10 @@ class SoftmaxFormula:
     Attributes:
         softcap, bias, sinks: None = not used. A sink is one more score in a head's softmax, which belongs to no key.
         temperature: 0 = all weight on the largest score, shared by ties.
-        projection: a score that maps queries and keys to vectors whose dot products are the scores; None = queries and
+        projection: maps queries and keys to new vectors, and their dot products are the scores; None = queries and
             keys are used unchanged.
-        other_score: a score that is not a dot product, in place of scale, softcap, bias and projection; None = the
-            scores are dot products.
+        other_score: a score that is not a dot product; scale, softcap, bias and projection are then not used. None =
+            the scores are dot products.
     """
 
     scale: float

@@ -1,13 +1,13 @@
-"""The attention weights of one head, or their mean over the heads, as maps at several resolutions (levels).
+"""The attention weights of one head, or the mean over all heads, as maps at several resolutions (levels).
 
 The map of level L has one entry (cell) for each square of 2^L queries × 2^L keys: the mean or the largest of the
 weights in the square. Squares at the right and bottom edges may be smaller.
 
     level < 5      the map is computed from queries and keys when it is read
-    level >= 5     the map is computed from the sum and the largest weight of each square of level 5, which are stored
+    level >= 5     the map is computed from stored numbers: the sum and the largest weight of each square of level 5
 
-The stored numbers are computed once, one row of squares after the other. If the normaliser is softmax, each query's
-log-sum-exp is stored too. A part of a map below level 5 is then computed from the scores of this part alone:
+The stored numbers are computed once, one row of squares after the other. For softmax, each query's log-sum-exp is
+stored too. For a part of a map below level 5, only the scores of this part are then computed:
 
     weight = exp(score / temperature - log_sum)
 """

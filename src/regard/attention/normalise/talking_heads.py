@@ -17,9 +17,9 @@ from regard.attention.stages import field_parameters, with_parameters
 class TalkingHeads(nn.Module, Normaliser):
     """Mix the scores of all heads by a learned matrix, normalise them, and mix the weights by another matrix.
 
-    Both matrices (`before` and `after`, [heads heads]) are initialised to the identity, which mixes nothing. If the
-    mask forbids a key in one head, the weight on this key is 0 in this head, and its score in this head counts as 0 in
-    the mixed scores of the other heads.
+    Both matrices (`before` and `after`, [heads heads]) are initialised to the identity, which mixes nothing. A
+    key that the mask forbids in one head gets weight 0 in this head. When the scores of all heads are mixed, its score
+    in this head counts as 0.
 
     Mixed weights may be negative and need not sum to 1, so they have no entropy. The weights of one head depend on the
     scores of all heads, so computing one head costs as much as computing all heads.

@@ -72,7 +72,7 @@ class LocationAware(nn.Module, Preparable):
             raise ValueError(f"width={width} is even, so a filter has no middle key; take {width - 1} or {width + 1}.")
         super().__init__()
         self.d_query, self.d_key, self.d_hidden, self.n_filters, self.width = d_query, d_key, d_hidden, n_filters, width
-        # These parameters are, in order, w, W, V, U, F and b in the formula
+        # vector, query_weight, key_weight, place_weight, filters and bias are w, W, V, U, F and b in
         #     scores = w · tanh(W query + V key + U f + b)          f = F ∗ previous weights
         self.vector = nn.Parameter(torch.empty(d_hidden))
         self.query_weight = nn.Parameter(torch.empty(d_hidden, d_query))
