@@ -24,7 +24,7 @@ LARGEST_FONT_SIZE, TITLE_SIZE, CAPTION_SIZE = 10.0, 12.0, 8.0
 CAPTION = "row: translation · column: source · area of a circle: weight"
 
 ROTATED_HEIGHT = 0.72
-"""The height and width of a word that is rotated by 45 degrees, as a fraction of its width before it is rotated."""
+"""A word that is w inches wide is 0.72 · w high after a rotation by 45 degrees (sin 45° = 0.71)."""
 
 LARGEST_WORD = 0.8
 """The largest font size of a word, as a fraction of the height of a grid cell."""

@@ -116,7 +116,7 @@ class TraceWidget(anywidget.AnyWidget):
         self.address = urlencode(choice_of(self.trace, focus) | {"locked": 1})
 
     def on_select(self, function: Callable[["TraceWidget"], object]) -> None:
-        """Call `function`, with this widget as its argument, whenever the page shows another head or token."""
+        """Call `function(widget)` every time the head or the token that the page shows changes."""
         self.observe(lambda change: function(self), "address")
 
     @property
