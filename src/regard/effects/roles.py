@@ -35,7 +35,7 @@ class RoleSums:
 
     Attributes:
         sums: for each role and head, the sum over queries of the weight on the keys of the role; for the roles
-            "distance" and "entropy", the sum over queries of the mean distance or of the entropy.
+            "distance" and "entropy", the sum over queries of the mean distance to the keys, or of the weights' entropy.
         n_queries: for each role, the number of queries that have a key of the role.
     """
 

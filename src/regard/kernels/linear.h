@@ -10,7 +10,7 @@ typedef struct {
   int64_t n_in, n_out;        /* multiples of 16 */
   const int8_t *integers;     /* weights in blocks of 16 outputs and 4 inputs: [n_out / 16, n_in / 4, 16, 4] */
   const float *scales;        /* [n_out] */
-  const int32_t *corrections; /* [n_out]: -128 * (sum of an output's integers), to undo the 128 added to each input */
+  const int32_t *corrections; /* [n_out]: -128 * (sum of an output's integer weights), to undo the 128 added to each input */
 } Linear;
 
 /* The number of rows that are multiplied by the weights of 4 outputs at once, limited by the number of registers. */

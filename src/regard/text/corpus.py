@@ -34,7 +34,7 @@ SIDES = "source", "target"
 DTYPES: dict[str, type[np.unsignedinteger]] = {"uint16": np.uint16, "uint32": np.uint32}
 
 Ids = NDArray[np.unsignedinteger]
-"""The ids of texts, concatenated."""
+"""The token ids of several texts, concatenated."""
 
 Lengths = NDArray[np.int64]
 """The number of ids in each text."""

@@ -93,7 +93,7 @@ class Comparison:
         show(self)
 
     def html(self, path: str | Path, token: TokenReference | None = None, head: str | None = None) -> Path:
-        """Write a web page that shows the patterns of both traces side by side on one scale, and works offline.
+        """Write a web page with the patterns of both compared traces side by side, on one scale; it works offline.
 
         Args:
             token, head: the query token and the head (such as "L3H1") that the page shows first. If both are None, the

@@ -1,4 +1,4 @@
-// The words or pieces of a translation and its source, the weights that align them, and which of them is chosen
+// The words or pieces of a translation and its source, the weights that align them, and the word or piece that is chosen
 
 import { computed, signal } from "@preact/signals";
 import { linkedChoice } from "../../state/linked-signals";

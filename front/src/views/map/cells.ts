@@ -8,7 +8,7 @@ import { words } from "../../words";
 import { pool } from "./server";
 import type { Tiles } from "./tiles";
 
-const LISTED = 200; // the most cells of the map that the table below it lists as numbers
+const LISTED = 200; // the table below the map lists the numbers of at most so many cells
 
 /** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: its first and last query and its first and last key, as indices of visible tokens. */
 export interface Square {

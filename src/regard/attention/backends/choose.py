@@ -72,7 +72,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return the context, the statistics (None without an engine), and whether `may_be_wrong` must be called."""
+        """Return the context, the statistics (None without an engine), and whether the context must be checked."""
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported

@@ -176,8 +176,8 @@ def rebuilds_in_backward(
 ) -> bool:
     """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Stored masks and biases may take as much memory as the weights; to recompute them, the attention kernel runs again.
-    They are stored only if there is no bias and the masks have at most `BLOCK_WEIGHTS` numbers.
+    Stored masks and biases may take as much memory as the weights; recomputing them runs the attention kernel again.
+    Masks are stored only if there is no bias and the masks have at most `BLOCK_WEIGHTS` numbers.
     """
     if mask is None or bias is not None:
         return True

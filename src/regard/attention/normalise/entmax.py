@@ -83,7 +83,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return the weights with alpha 3/2; the threshold is computed exactly, by sorting.
+    """Return the weights of alpha-entmax with alpha 3/2; its threshold is computed exactly, by sorting.
 
     The threshold solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest
     scores, where k is the number of keys with weight above 0.
@@ -104,7 +104,7 @@ def by_sorting(scores: Rows) -> Rows:
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:
-    """Return the weights with any `alpha` above 1; the threshold is found by bisection.
+    """Return the weights of alpha-entmax for any `alpha` above 1; its threshold is found by bisection.
 
     For alpha above 2, the derivative of a weight near 0 is very large, so that a rounding error in the threshold is a
     large error in the weight. The threshold is then computed in float64 if the device supports float64.

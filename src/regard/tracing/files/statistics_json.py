@@ -37,7 +37,7 @@ def statistics_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[
 
 
 def statistics_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
-    """Return an attention call from its JSON, as `statistics_to_json` wrote it; raise an exception for damaged JSON."""
+    """Return context and statistics from JSON that `statistics_to_json` wrote; raise an exception if it is damaged."""
     grid = Grid(*map(positive, document["grid"]))
     dtype = {"float32": torch.float32, "float64": torch.float64}[document["dtype"]]
     groups = None if document["groups"] is None else tensors[document["groups"]]

@@ -91,7 +91,7 @@ class AnsweredPattern(Pattern):
         return self.statistics
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the statistics that `ask` requests; they must be stored. `report` is not used: nothing is computed."""
+        """Return the stored statistics that `ask` requests; none is computed, so `report` is not used."""
         ask.check(self.grid)
         stored = self.stored_statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}

@@ -67,7 +67,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
 
 def check_change(change: Change, only_kind: str | None) -> None:
-    """Raise an error if an object is not a change, gives a token by its text, or leaves the kind of its heads open.
+    """Raise an error if `change` is no change, names tokens by text and not by position, or heads without their kind.
 
     `only_kind` is the model's only kind of attention ("encoder" or "decoder"); None = the model has several kinds.
     """

@@ -112,7 +112,7 @@ def saved_steps(folder: Path) -> list[int]:
 def keep_latest(folder: Path, n: int, step: int) -> None:
     """Remove all checkpoints except the latest n up to the current `step`, and incomplete folders of killed runs.
 
-    A checkpoint of a step after the current one must be damaged, since training resumed from an earlier one.
+    Checkpoints of later steps are removed, too: they are damaged, or else training would have resumed from them.
     """
     saved = saved_steps(folder)
     kept = [saved_step for saved_step in saved if saved_step <= step][-n:]

@@ -36,7 +36,7 @@ FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; bac
 
 
 def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str:
-    """Return the HTML that a notebook shows for a trace: its page in a frame, and a picture behind the frame.
+    """Return the HTML that a notebook shows for a trace: its page in a frame, and a picture where no frame is shown.
 
     If no page can show the trace, for example because of too many weights, the HTML is a line with the reason.
 

@@ -1,4 +1,4 @@
-"""Draws pictures on pages, in common colours, and writes picture files. Positions are in inches from the top left."""
+"""Draws pictures, all in the same colours, and writes picture files. Positions are in inches from the top left."""
 
 import io
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ LETTERS = {role: role[0].upper() for role in KEY_ROLES} | {"separator": "|", "sa
 """For each role, such as "previous" (attends to the previous token), the character that stands for it in the grid."""
 
 N_LISTED = 4
-"""The number of heads that are listed for each kind of key."""
+"""The number of heads that are listed for each role, such as attending to the previous token."""
 
 
 def show(roles: Roles, title: str = "", console: Console | None = None) -> None:
