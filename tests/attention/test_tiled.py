@@ -144,6 +144,8 @@ def test_the_fused_kernel_computes_few_weights_gradients_and_without_avx2(normal
     assert attend(many, many, many, mask=mask).backend == "tiled"
     assert attend(few, few, few, mask=mask).backend == "fused"
     assert attend(short, short, short, mask=mask).backend == "fused"  # many weights, but few in each head
+    long = normal(1, 6, 9000, 4)
+    assert attend(few[:, :, :1], long, long, mask=mask).backend == "fused"  # one query
     assert attend(many.clone().requires_grad_(), many, many, mask=mask).backend == "fused"
     with monkeypatch.context() as narrow:
         narrow.setattr(choose, "has_avx2", lambda: False)

@@ -187,7 +187,9 @@ def favours_cpu_kernel(call: Call) -> bool:
     assert formula is not None
     if formula.projection is not None or not (call.is_plain and call.query.is_cpu):
         return False
-    if grid.shape.numel() < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD or not has_avx2():
+    if grid.shape.numel() < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
+        return False
+    if grid.queries == 1 or not has_avx2():  # one query reads each key once, at which PyTorch's kernel is faster
         return False
     if call.query.dtype != torch.float32 and not fused.varies_by_query(call.mask, formula.bias):
         return False
