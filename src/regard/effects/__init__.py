@@ -1,1 +1,1 @@
-"""What attention adds to the vectors of the tokens, and changes to the attention of a model."""
+"""The vectors that attention adds to those of the tokens, and changes to the attention of a model."""

@@ -63,7 +63,7 @@ class Lesson:
     token: str | None = None
     """The text of the query token that is shown first; None = a query with a large weight on a distant key."""
     terminal: str | None = None
-    """What the terminal prints: "column sums", "temperatures", "heads" or "cut" (see `terminal.py`). None = all
+    """The output in the terminal: "column sums", "temperatures", "heads" or "cut" (see `terminal.py`). None = all
     matrices of a worked example, or the largest weights of a sentence."""
 
 

@@ -78,7 +78,7 @@ class AlignmentRule:
 
     @property
     def source(self) -> str:
-        """Where the weights come from, in words such as "layer 2, head 5, the step that predicts the piece"."""
+        """The origin of the weights in words, such as "layer 2, head 5, the step that predicts the piece"."""
         if self.by == "erasure":
             return "the loss of probability without each source word"
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"

@@ -133,7 +133,7 @@ class WeightedValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreInputs:
-    """What scores are computed from: query and key [... tokens width], bias and mask `keep` [... queries keys]."""
+    """The inputs of scores: query and key [... tokens width], bias and mask `keep` [... queries keys]."""
 
     query: Tensor
     key: Tensor
