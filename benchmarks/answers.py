@@ -29,6 +29,9 @@ from regard.site import write_site
 
 LENGTHS, QUICK_LENGTH = (8, 16, 32), 8
 TEXTS, QUICK_TEXTS = 12, 2
+SITES = {"site": False, "site int8": True}
+"""The sites, each with whether its model has 8-bit parameters."""
+
 WORDS = ["the", "quick", "brown", "fox", "and", "tall", "lazy", "dog", "saw", "one", "more", "big", "snake"]
 
 # Types a text into the field. Returns the milliseconds until the frame is drawn in which the sentence ends with `last`.
@@ -60,6 +63,8 @@ def main(
     lengths = length or ([QUICK_LENGTH] if quick else LENGTHS)
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = next(filter(None, map(shutil.which, BROWSERS)), None)
+        for name, int8 in SITES.items():
+            write_site(Path(folder) / name, model, course=False, int8=int8)
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         rows = [
             {"tokens": n, **measured(browser, Path(folder), model, n, QUICK_TEXTS if quick else TEXTS)}
@@ -87,9 +92,7 @@ def measured(browser: Browser, folder: Path, model: str | None, n_tokens: int, n
     texts = texts_of(n_tokens, n_texts + 1)
     with explorer(Session(model, text="A text.")) as address:
         times = {"explorer ms": answer_time(browser, address, texts)}
-    for name, int8 in (("site", False), ("site int8", True)):
-        if not (folder / name).exists():
-            write_site(folder / name, model, course=False, int8=int8)
+    for name in SITES:
         with served(folder / name) as address:
             times[f"{name} ms"] = answer_time(browser, address, texts)
     return times
