@@ -66,7 +66,7 @@ def unsupported_reason(call: Call) -> str | None:
         return "the kernels compute only scaled dot products"
     if not isinstance(unrounded(formula.bias), Alibi | RelativeBias | Tensor | None):
         return "the kernels take no bias rules except Alibi and RelativeBias"
-    if call.dtype == torch.float64:
+    if call.weights_dtype == torch.float64:
         return "the kernels compute only in float32, and the weights are float64"
     widest = WIDEST_BYTES // call.query.itemsize
     if max(call.key.shape[-1], call.value.shape[-1]) > widest:
@@ -153,38 +153,38 @@ class Results:
         has_maxima = self.pooled is not None and self.ask.reduce == "max"
         head_weights = grid.queries * grid.keys
         at_once = min(WEIGHTS_AT_ONCE // head_weights, SUMS_AT_ONCE // (map_rows * grid.keys))
-        for items in spans(grid.batch * grid.heads, max(1, at_once)):
+        for head_numbers in spans(grid.batch * grid.heads, max(1, at_once)):
             if by_pytorch is None:
-                compute_forward(arguments, ForwardResults(log_sum, log_share, self.context), items)
+                compute_forward(arguments, ForwardResults(log_sum, log_share, self.context), head_numbers)
             if single:
-                read_single_keys(arguments, log_sum, single, items)
+                read_single_keys(arguments, log_sum, single, head_numbers)
             if by_row or units:
-                sums = log_sum.new_zeros(len(items), map_rows, grid.keys) if by_row else None
-                maxima = log_sum.new_zeros(len(items), map_rows, grid.keys) if has_maxima else None
-                compute_sums(arguments, log_sum, log_share, WeightSums(sums, maxima, **units), map_rows, items)
-                self.add_columns(items, sums, maxima)
+                sums = log_sum.new_zeros(len(head_numbers), map_rows, grid.keys) if by_row else None
+                maxima = log_sum.new_zeros(len(head_numbers), map_rows, grid.keys) if has_maxima else None
+                compute_sums(arguments, log_sum, log_share, WeightSums(sums, maxima, **units), map_rows, head_numbers)
+                self.add_columns(head_numbers, sums, maxima)
             if report is not None:
                 if call.device.type == "cuda":
                     torch.cuda.synchronize()
-                report(items.stop * head_weights, call.grid.shape.numel())
+                report(head_numbers.stop * head_weights, call.grid.shape.numel())
         for name, in_units in units.items():
             self.per_query[name] = from_units(in_units, log_sum, SUMS[name])
 
     def add_columns(
         self,
-        items: range,
-        sums: Float[Tensor, "items rows keys"] | None,
-        maxima: Float[Tensor, "items rows keys"] | None,
+        head_numbers: range,
+        sums: Float[Tensor, "some_heads rows keys"] | None,
+        maxima: Float[Tensor, "some_heads rows keys"] | None,
     ) -> None:
         """Write `received` and `pooled` for some heads.
 
         Args:
-            items: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
+            head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
             sums, maxima: the sum and the maximum of each key's weights over the queries of each row of `pooled`.
         """
         from regard.attention.statistics.gpu.read_weights import pool_keys
 
-        heads = slice(items.start, items.stop)
+        heads = slice(head_numbers.start, head_numbers.stop)
         if self.received is not None and sums is not None:
             self.received.flatten(0, 1)[heads] = sums.sum(dim=1, dtype=torch.float64).float()
         by_row = sums if maxima is None else maxima

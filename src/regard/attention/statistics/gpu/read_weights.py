@@ -31,8 +31,8 @@ UNITS = tl.constexpr(2.0**40)
 class WeightSums(NamedTuple):
     """The tensors to which the kernel `read_weights` adds sums of weights, all 0 at first; None = not computed."""
 
-    sums: Any = None  # [items map_rows keys], the sum of each key's weights over the queries of each row of the map
-    maxima: Any = None  # [items map_rows keys], the maximum of the same weights
+    sums: Any = None  # [heads map_rows keys], the sum of each key's weights over the queries of each row of the map
+    maxima: Any = None  # [heads map_rows keys], the maximum of the same weights
     entropy: Any = None  # [batch heads queries], Σ weight · log₂ weight over the keys, in units of 2^-40
     distance: Any = None  # [batch heads queries], Σ weight · distance over the keys, in units of 2^-40
 
@@ -43,7 +43,7 @@ def compute_sums(
     log_share: Float[Tensor, "batch heads queries"] | None,
     results: WeightSums,
     map_rows: int,
-    items: range,
+    head_numbers: range,
 ) -> None:
     """Run the Triton kernel `read_weights` for some heads. It adds sums of weights to the tensors of `results`.
 
@@ -51,10 +51,10 @@ def compute_sums(
         log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
         log_share: log₂ of the sum of each query's weights; None = the sums are 1.
         map_rows: the number of rows to which the pooled map reduces the queries; 1 if there is no map.
-        items: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
+        head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
     """
     n_keys, n_queries = arguments.tiles
-    read_weights[(triton.cdiv(arguments.grid.keys, n_keys) * len(items),)](
+    read_weights[(triton.cdiv(arguments.grid.keys, n_keys) * len(head_numbers),)](
         arguments.query,
         arguments.key,
         arguments.mask_ranges(along_queries(arguments.limits, arguments.grid.keys, n_keys)),
@@ -63,7 +63,7 @@ def compute_sums(
         log_share,
         results,
         arguments.sizes,
-        items.start,
+        head_numbers.start,
         map_rows,
         ranges=len(arguments.limits),
         short_rows=map_rows * n_queries > arguments.grid.queries,
@@ -87,7 +87,7 @@ def read_weights(
     log_share,
     results,
     sizes,
-    first_item,
+    first_head,
     map_rows,
     ranges,
     short_rows: tl.constexpr,
@@ -100,13 +100,13 @@ def read_weights(
         query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. rule: `Rule`. sizes: `Sizes`.
         log_sum, log_share: for each query, log₂ Σ 2^score, and log₂ of the sum of its weights (None = the sum is 1).
         results, map_rows: the tensors of sums (`WeightSums`), and the number of rows of the pooled map.
-        first_item: the number of the first head to compute; head h of batch item b has the number b · heads + h.
+        first_head: the number of the first head to compute; head h of batch item b has the number b · heads + h.
         ranges: the number of key ranges of each query.
         short_rows: whether a row of the pooled map may have fewer queries than a block.
         width: the width of keys, rounded up to a power of 2.
         n_keys, n_queries: the numbers of keys and of queries in a block.
     """
-    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.keys, n_keys), sizes.heads)
+    tile, head_number, batch, head = tile_of_program(first_head, tl.cdiv(sizes.keys, n_keys), sizes.heads)
     number, key_number = tl.arange(0, n_queries), tl.arange(0, n_keys)
     j = tile * n_keys + key_number
     key_exists = j < sizes.keys
@@ -122,7 +122,7 @@ def read_weights(
             for first in range(begin, end, n_queries):
                 i = first + number
                 exists = number < end - first
-                at = item * sizes.queries + i
+                at = head_number * sizes.queries + i
                 queries = vectors(query, batch, head, first, number, exists, sizes.width, width)
                 log_sums = tl.load(log_sum + at, mask=exists, other=float("inf"))
                 where = (n, batch, head, i, j, exists, key_exists)
@@ -135,7 +135,7 @@ def read_weights(
                         distance *= tl.exp2(-tl.load(log_share + at, mask=exists, other=0.0))
                     add_units(results.distance + at, distance, exists)
                 if results.sums is not None:
-                    to = (results, item - first_item, j, key_exists, sizes.queries, sizes.keys, map_rows)
+                    to = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
                     state = (total, largest, weights, row)
                     read_to = tl.minimum(first + n_queries, end)
                     if short_rows:
@@ -147,7 +147,7 @@ def read_weights(
                     total += weights
                     if results.maxima is not None:
                         largest = tl.maximum(largest, weights)
-        to = (results, item - first_item, j, key_exists, sizes.queries, sizes.keys, map_rows)
+        to = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
         if results.sums is None:
             pass
         elif row < map_rows:
@@ -204,10 +204,10 @@ def finish_row(to, state, in_row):
         The four entries of `state` for the next row (weights of queries in the finished row are set to 0), and the
         index of the first query after the next row.
     """
-    results, item, j, key_exists, n_all_queries, n_all_keys, map_rows = to
+    results, head_number, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
     last = tl.where(in_row[:, None], weights, 0.0)
-    at = (item * map_rows + row) * n_all_keys + j
+    at = (head_number * map_rows + row) * n_all_keys + j
     sums = tl.load(results.sums + at, mask=key_exists, other=0.0) + tl.sum(total + last, axis=0)
     tl.store(results.sums + at, sums, mask=key_exists)
     if results.maxima is not None:
@@ -250,8 +250,8 @@ def from_units(
 
 
 def pool_keys(
-    by_row: Float[Tensor, "items rows keys"], columns: int, ask: Ask, n_queries: int
-) -> Float[Tensor, "items rows columns"]:
+    by_row: Float[Tensor, "some_heads rows keys"], columns: int, ask: Ask, n_queries: int
+) -> Float[Tensor, "some_heads rows columns"]:
     """Combine the keys of each column, and return the pooled map (the weights reduced to rows × columns).
 
     Args:

@@ -14,18 +14,19 @@ import triton.language as tl
 
 @no_type_check
 @triton.jit
-def tile_of_program(first_item, tiles, heads):
-    """Return the indices of the tile, item, batch item and head that this Triton program computes.
+def tile_of_program(first_head, tiles, heads):
+    """Return the index of the tile, the number of the head, the batch item and the head, for a Triton program.
 
-    The last tiles are computed first, because under a causal mask they take longest.
+    The last tiles come first, because under a causal mask the last blocks of queries take longest.
 
     Args:
-        first_item: the first item of this kernel run; an item is a head, counted over all batch items.
+        first_head: the number of the first head to compute; head h of batch item b has the number b · heads + h.
         tiles: the number of tiles (blocks of queries or keys) of a head.
     """
     number = tl.program_id(0)
-    item = first_item + number // tiles
-    return tiles - 1 - number % tiles, item.to(tl.int64), (item // heads).to(tl.int64), (item % heads).to(tl.int64)
+    head_number = first_head + number // tiles
+    batch, head = head_number // heads, head_number % heads
+    return tiles - 1 - number % tiles, head_number.to(tl.int64), batch.to(tl.int64), head.to(tl.int64)
 
 
 @no_type_check
@@ -52,6 +53,7 @@ def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
 
     Args:
         exists: False where the query or the key does not exist; the bias tensor is not read there.
+        rule: a `Rule` (see arguments.py); its factors include log₂ e / temperature.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
     scores = products * rule.product_factor

@@ -15,17 +15,20 @@ from regard.attention.statistics.gpu.scores import limits_of, scores_of, tile_of
 
 
 def read_single_keys(
-    arguments: KernelArguments, log_sum: Float[Tensor, "batch heads queries"], weights: dict[str, Any], items: range
+    arguments: KernelArguments,
+    log_sum: Float[Tensor, "batch heads queries"],
+    weights: dict[str, Any],
+    head_numbers: range,
 ) -> None:
     """Run the Triton kernel `single_keys` for some heads; it writes into the tensors of `weights`.
 
     Args:
         log_sum: for each query, log₂ Σ 2^score over its keys.
         weights: the outputs by name: "first", "own" and "previous".
-        items: the heads to compute: item n is head n % heads of batch item n // heads.
+        head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
     """
     n_queries, _ = arguments.tiles
-    single_keys[(triton.cdiv(arguments.grid.queries, n_queries) * len(items),)](
+    single_keys[(triton.cdiv(arguments.grid.queries, n_queries) * len(head_numbers),)](
         arguments.query,
         arguments.key,
         arguments.limit_table(),
@@ -33,7 +36,7 @@ def read_single_keys(
         log_sum,
         *(weights.get(name) for name in ("first", "own", "previous")),
         arguments.sizes,
-        items.start,
+        head_numbers.start,
         ranges=len(arguments.limits),
         width=arguments.widths[0],
         n_queries=n_queries,
@@ -53,7 +56,7 @@ def single_keys(
     own,
     previous,
     sizes,
-    first_item,
+    first_head,
     ranges,
     width: tl.constexpr,
     n_queries: tl.constexpr,
@@ -65,17 +68,17 @@ def single_keys(
         limits: a `Table`: the start and the stop of each range of keys to which a query may attend.
         first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
             position and on the key before it; None = not computed.
-        first_item: the first head to compute, counted over all batch items.
+        first_head: the number of the first head to compute.
         ranges: the number of these ranges for each query.
         width: the width of keys, rounded up to a power of 2.
     """
-    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
+    tile, head_number, batch, head = tile_of_program(first_head, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
     exists = i < sizes.queries
     where = (batch, head, i)
     queries = vectors(query, batch, head, tile * n_queries, number, exists, sizes.width, width)
-    at = item * sizes.queries + i
+    at = head_number * sizes.queries + i
     log_sums = tl.load(log_sum + at, mask=exists, other=0.0)
     if first is not None:
         weight = weight_on_key(queries, key, limits, rule, sizes, where, i * 0, log_sums, ranges)

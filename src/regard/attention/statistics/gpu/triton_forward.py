@@ -29,10 +29,10 @@ class ForwardResults(NamedTuple):
     context: Any = None  # [batch heads queries d_value]
 
 
-def compute_forward(arguments: KernelArguments, results: ForwardResults, items: range) -> None:
-    """Run the kernel for some heads: item n is head n % heads of batch item n // heads."""
+def compute_forward(arguments: KernelArguments, results: ForwardResults, head_numbers: range) -> None:
+    """Run the kernel for some heads: number n is head n % heads of batch item n // heads."""
     n_queries, n_keys = arguments.tiles
-    programs = triton.cdiv(arguments.grid.queries, n_queries) * len(items)
+    programs = triton.cdiv(arguments.grid.queries, n_queries) * len(head_numbers)
     forward[(programs,)](
         arguments.query,
         arguments.key,
@@ -42,7 +42,7 @@ def compute_forward(arguments: KernelArguments, results: ForwardResults, items: 
         arguments.sinks,
         results,
         arguments.sizes,
-        items.start,
+        head_numbers.start,
         ranges=len(arguments.limits),
         width=arguments.widths[0],
         d_value=arguments.widths[1] if results.context is not None else 16,
@@ -65,7 +65,7 @@ def forward(
     sinks,
     results,
     sizes,
-    first_item,
+    first_head,
     ranges,
     width: tl.constexpr,
     d_value: tl.constexpr,
@@ -78,11 +78,11 @@ def forward(
         query, key, value: `StridedTensor`s.
         mask_ranges, rule, results, sizes: a `MaskRanges`, a `Rule`, a `ForwardResults` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
-        first_item: the first head to compute, counted over all batch items.
+        first_head: the number of the first head to compute (see `compute_forward`).
         ranges: the number of ranges of keys to which each query may attend.
         width, d_value: the widths of keys and of values, rounded up to powers of 2.
     """
-    tile, item, batch, head = tile_of_program(first_item, tl.cdiv(sizes.queries, n_queries), sizes.heads)
+    tile, head_number, batch, head = tile_of_program(first_head, tl.cdiv(sizes.queries, n_queries), sizes.heads)
     number = tl.arange(0, n_queries)
     i = tile * n_queries + number
     exists = i < sizes.queries
@@ -104,7 +104,7 @@ def forward(
     with_sink = total + tl.exp2(sink - shift)
     no_keys = with_sink == 0
     log_sum = tl.where(no_keys, float("inf"), shift + tl.log2(with_sink))
-    at = item * sizes.queries + i
+    at = head_number * sizes.queries + i
     tl.store(results.log_sum + at, log_sum, mask=exists)
     if results.log_share is not None:
         share = tl.where(total == 0, 1.0, total / with_sink)
