@@ -28,8 +28,8 @@ def test_the_limits_are_percentiles_about_a_fitted_line():
 
 def test_remarks_name_the_numbers_and_what_is_usual():
     usual = UsualLimits(first=1.0, per_letter=0.25, surplus=1.0, score=-1.5)
-    assert [*usual.rare_pieces(16, 9), *usual.improbable(-1.5)] == []
-    assert [*usual.rare_pieces(16, 10), *usual.improbable(-1.75)] == [
+    assert [*usual.piece_count_remark(16, 9), *usual.probability_remark(-1.5)] == []
+    assert [*usual.piece_count_remark(16, 10), *usual.probability_remark(-1.75)] == [
         "unlike the training texts: 10 pieces for 16 letters; about 5 are usual",
         "the translation is less probable than usual: score -1.75, and 99 of 100 dev texts have at least -1.50",
     ]
@@ -42,9 +42,9 @@ def test_a_short_common_text_is_as_seldom_remarked_as_a_long_one():
     pieces = words + 2 * draw.binomial(words, 0.1)
     usual = UsualLimits.of((4 * words).tolist(), pieces.tolist(), [0.0] * len(words))
     for n in (1, 2, 5, 20):
-        remarked = [bool([*usual.rare_pieces(4 * n, int(count))]) for count in pieces[words == n]]
+        remarked = [bool([*usual.piece_count_remark(4 * n, int(count))]) for count in pieces[words == n]]
         assert np.mean(remarked) < 0.05
-    assert [*usual.rare_pieces(80, 60)]
+    assert [*usual.piece_count_remark(80, 60)]
 
 
 def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):

@@ -72,10 +72,10 @@ def text_of_pieces(pieces: Sequence[str]) -> str:
     return b"".join(map(bytes_of_piece, pieces)).decode(errors="replace").strip()
 
 
-def characters_in_bytes(pieces: Sequence[str]) -> list[str]:
+def characters_without_piece(pieces: Sequence[str]) -> list[str]:
     """Return the different characters that have no piece of their own, and are divided into bytes.
 
-    >>> characters_in_bytes(["▁Ein", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
+    >>> characters_without_piece(["▁Ein", "▁", "<0xEB>", "<0xB1>", "<0x80>"])
     ['뱀']
     """
     content = b"".join(bytes_of_piece(piece) if BYTE.fullmatch(piece) else b" " for piece in pieces)

@@ -95,7 +95,7 @@ class TrainingTexts:
             return None
         return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
 
-    def differences(self, text: str, n_pieces: int) -> Iterator[str]:
+    def source_remarks(self, text: str, n_pieces: int) -> Iterator[str]:
         """Yield a remark if a source is in another script than the training texts, and a remark if it is too long.
 
         Args:

@@ -13,7 +13,7 @@ from regard.tracing.watching.layer_states import StatesNotFoundError
 from regard.translation.alignment import Alignment
 from regard.translation.alignment_rule import AlignmentRule
 from regard.translation.calibration import Calibration
-from regard.translation.pieces import characters_in_bytes
+from regard.translation.pieces import characters_without_piece
 from regard.translation.training_texts import TrainingTexts
 from regard.translation.usual import UsualLimits
 
@@ -25,7 +25,7 @@ MOST_ROWS = 100
 
 
 @runtime_checkable
-class TranslationReader(Protocol):
+class TranslatorInterface(Protocol):
     """The attributes and methods of a `Translator` that a `Translation` uses; `Translator` describes them."""
 
     @property
@@ -53,15 +53,15 @@ class Translation:
         source_ids, source_pieces: the ids and texts of the subword pieces that the model read, EOS last.
         target_ids, target_pieces: the ids and the pieces of the translation, without BOS and EOS.
         unknown: characters of the source that are in no piece of the source vocabulary.
-        missing: names, numbers and addresses of the source that are missing in the translation, although the model
-            read and wrote placeholders for them (see `regard.text.placeholders`).
+        missing: names, numbers and addresses of the source that are missing in the translation: the model read
+            placeholders for them (see `regard.text.placeholders`), but did not write these placeholders.
         left_out: the number of pieces that were cut from the end of a source that is too long.
         cut: whether the translation ended because it reached the largest number of pieces that was allowed.
         candidates: all translations that the search returned for this source, best first; the first has the text of
             this translation. Empty in a candidate, and in a translation that was only scored.
         parts: if the source was too long and was translated sentence by sentence, the translations of its sentences;
             otherwise empty.
-        untranslated: whether the source was too long and could not be divided; `text` is then the source after a ⁇.
+        untranslated: whether the source was too long and could not be divided; `text` is then "⁇ " and the source.
         translator: the translator that made or scored the translation.
     """
 
@@ -80,7 +80,7 @@ class Translation:
     candidates: tuple["Translation", ...] = ()
     parts: tuple["Translation", ...] = ()
     untranslated: bool = False
-    translator: TranslationReader = field(repr=False)
+    translator: TranslatorInterface = field(repr=False)
 
     @property
     def mean_log_probability(self) -> float:
@@ -98,7 +98,7 @@ class Translation:
         - the translation is less probable than nearly all translations of dev texts.
         """
         calibration = self.translator.calibration
-        if calibration is None or len(self.source_ids) < 2 or self.unknown or self.unlike:
+        if calibration is None or not self.n_source_pieces or self.unknown or self.unlike:
             return None
         return calibration.expected_chrf(self.mean_log_probability)
 
@@ -107,31 +107,36 @@ class Translation:
         """The number of characters of the source; spaces are not counted."""
         return len("".join(self.source.split()))
 
+    @property
+    def n_source_pieces(self) -> int:
+        """The number of pieces that the model read, without EOS; 0 for a source without words, or if `untranslated`."""
+        return len(self.source_ids) - 1
+
     @cached_property
     def unlike_source(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts; () = it is like them."""
         usual, training = self.translator.usual, self.translator.training_texts
-        if len(self.source_ids) < 2:  # EOS alone: a source without words
+        if not self.n_source_pieces:
             return ()
         remarks = list[str]()
         if training is not None:
-            longest_part = max(len(part.source_ids) - 1 for part in self.parts or [self])
-            remarks += training.differences(self.source, longest_part)
-        if rare := characters_in_bytes(self.source_pieces):
+            longest_part = max(part.n_source_pieces for part in self.parts or [self])
+            remarks += training.source_remarks(self.source, longest_part)
+        if rare := characters_without_piece(self.source_pieces):
             remarks.append(f"contains characters rare in the training texts: {', '.join(rare)}")
         if usual is not None and not remarks:
-            remarks += usual.rare_pieces(self.n_letters, len(self.source_ids) - 1)
+            remarks += usual.piece_count_remark(self.n_letters, self.n_source_pieces)
         return tuple(remarks)
 
     @cached_property
     def unlike(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
         usual, training = self.translator.usual, self.translator.training_texts
-        if len(self.source_ids) < 2:
+        if not self.n_source_pieces:
             return ()
         remarks = list(self.unlike_source)
         if usual is not None:
-            remarks += usual.improbable(self.mean_log_probability)
+            remarks += usual.probability_remark(self.mean_log_probability)
         if training is not None and not self.cut:
             n_target_pieces = len(self.target_ids) + max(len(self.parts), 1)  # with one EOS for each part
             remarks += training.ratio_remark(len(self.source_ids), n_target_pieces)

@@ -273,7 +273,7 @@ class Translator:
         """
         check_pairs(texts, targets)
         found = self.translate(texts, truncate=True)
-        letters, pieces = [one.n_letters for one in found], [len(one.source_ids) - 1 for one in found]
+        letters, pieces = [one.n_letters for one in found], [one.n_source_pieces for one in found]
         scores = [one.mean_log_probability for one in found]
         chrf = sentence_chrf([one.text for one in found], targets)
         measured = {"usual": UsualLimits.of(letters, pieces, scores), "calibration": Calibration.of(scores, chrf)}

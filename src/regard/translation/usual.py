@@ -66,7 +66,7 @@ class UsualLimits:
             return None
         return cls(**{name: values[name] for name in names})
 
-    def rare_pieces(self, letters: int, pieces: int) -> Iterator[str]:
+    def piece_count_remark(self, letters: int, pieces: int) -> Iterator[str]:
         """Yield a remark if a source has unusually many subword pieces for its number of letters."""
         usual = self.first + self.per_letter * letters
         if pieces - usual > self.surplus * letters**0.5:
@@ -75,7 +75,7 @@ class UsualLimits:
                 "usual"
             )
 
-    def improbable(self, score: float) -> Iterator[str]:
+    def probability_remark(self, score: float) -> Iterator[str]:
         """Yield a remark if `score`, the mean log-probability of a translation's pieces, is unusually low."""
         if score < self.score:
             yield (
