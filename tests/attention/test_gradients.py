@@ -11,7 +11,7 @@ import regard.attention.gradients as gradients
 import regard.attention.weights as weights_module
 from regard import Additive, Alibi, Causal, Entmax, Hard, ScaledDot, Softmax, Sparsemax, StraightThrough, attend
 from regard.attention.call import Call
-from regard.attention.gradients import are_plain, checkpointed
+from regard.attention.gradients import are_concrete, checkpointed
 
 pytestmark = [  # torch's own
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
@@ -147,11 +147,11 @@ def test_random_numbers_are_drawn_again_on_the_device_of_the_call(normal, monkey
 def test_tensors_of_a_transformation_of_torch_are_not_plain():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    assert are_plain([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])
+    assert are_concrete([torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.nn.Buffer(torch.ones(2))])
     with FakeTensorMode() as fake:
-        assert not are_plain([fake.from_tensor(torch.ones(2))])
+        assert not are_concrete([fake.from_tensor(torch.ones(2))])
     with forward_ad.dual_level():
-        assert not are_plain([torch.ones(2)])
+        assert not are_concrete([torch.ones(2)])
     seen = []
-    vmap(lambda x: (seen.append(are_plain([x])), x)[1])(torch.ones(2))
+    vmap(lambda x: (seen.append(are_concrete([x])), x)[1])(torch.ones(2))
     assert seen == [False]

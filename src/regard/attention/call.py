@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.gradients import are_plain, need_gradients
+from regard.attention.gradients import are_concrete, need_gradients
 from regard.attention.grid.grid import Grid, Tile, divisors
 from regard.attention.masks import Mask, as_mask
 from regard.attention.masks.mask import keep_of_tile
@@ -77,7 +77,7 @@ class Call:
         formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
-        is_plain: whether C code may read the tensors (see `gradients.are_plain`) at the time of the call.
+        is_concrete: whether C code may read the tensors (see `gradients.are_concrete`) at the time of the call.
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
             torch.compile.
     """
@@ -91,15 +91,15 @@ class Call:
     normalise: Normaliser
     formula: SoftmaxFormula | None  # given by `of`, since torch.compile cannot return a formula made in __post_init__
     tensors: tuple[Tensor, ...] = field(init=False)
-    is_plain: bool = field(init=False)
+    is_concrete: bool = field(init=False)
     versions: tuple[int, ...] | None = field(init=False)
 
     def __post_init__(self) -> None:
         tensors = (self.query, self.key, self.value, *tensors_in(self.score, self.normalise, self.mask))
         object.__setattr__(self, "tensors", tensors)
-        object.__setattr__(self, "is_plain", are_plain(self.tensors))
+        object.__setattr__(self, "is_concrete", are_concrete(self.tensors))
         # torch.compile has no version counters, so a compiled program does not notice in-place changes.
-        compiling = not self.is_plain and torch.compiler.is_compiling()
+        compiling = not self.is_concrete and torch.compiler.is_compiling()
         object.__setattr__(self, "versions", None if compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -144,7 +144,7 @@ class Call:
         return replace(self, **arguments, formula=formula)
 
     @property
-    def dtype(self) -> torch.dtype:
+    def weights_dtype(self) -> torch.dtype:
         """The data type of the attention weights: float64 if the input is float64, else float32."""
         return torch.promote_types(self.query.dtype, torch.float32)
 
@@ -175,7 +175,7 @@ class Call:
 
     def empty(self) -> Float[Tensor, ""]:
         """Return a scalar with the data type and device of the weights, so that `new_zeros` makes tensors like them."""
-        return torch.empty((), dtype=self.dtype, device=self.device)
+        return torch.empty((), dtype=self.weights_dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])

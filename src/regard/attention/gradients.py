@@ -101,7 +101,7 @@ def is_recorded() -> bool:
     return torch._C._is_tracing() or torch._C._get_dispatch_mode(PROXY_MODE) is not None
 
 
-def are_plain(tensors: Iterable[Tensor]) -> bool:
+def are_concrete(tensors: Iterable[Tensor]) -> bool:
     """Return whether C code may read the numbers of these tensors from memory.
 
     False under torch.compile, torch.func, forward-mode differentiation, torch.jit.trace and make_fx. Also False if a

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.attention.ask import Summary
 from regard.attention.call import Call
-from regard.attention.gradients import are_plain
+from regard.attention.gradients import are_concrete
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
@@ -38,7 +38,7 @@ def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
 
     The sum is NaN if the tensor contains NaN or infinities of both signs, or if partial sums overflow to ∞ and to -∞.
     """
-    return tensor.is_cpu and are_plain((tensor,)) and math.isnan(float(tensor.detach().sum()))
+    return tensor.is_cpu and are_concrete((tensor,)) and math.isnan(float(tensor.detach().sum()))
 
 
 def norm(tensor: Float[Tensor, "*shape"]) -> float:
@@ -46,7 +46,7 @@ def norm(tensor: Float[Tensor, "*shape"]) -> float:
 
     The norm is infinite or NaN if an element is, and infinite if the sum of squares overflows.
     """
-    if not (tensor.is_cpu and are_plain((tensor,))):
+    if not (tensor.is_cpu and are_concrete((tensor,))):
         return 0.0
     dtype = torch.promote_types(tensor.dtype, torch.float32)
     return float(torch.linalg.vector_norm(tensor.detach(), dtype=dtype))
@@ -73,7 +73,7 @@ def may_be_wrong(call: Call, context: Float[Tensor, "batch heads queries d_value
     - The call needs gradients, and key or value contains NaN, infinity or numbers whose squares overflow. The backward
       pass of a fused kernel multiplies these numbers by 0 for masked keys, and 0 · NaN = NaN.
     """
-    if not (context.is_cpu and (call.is_plain or are_plain((context,))) and context.numel()):
+    if not (context.is_cpu and (call.is_concrete or are_concrete((context,))) and context.numel()):
         return False
     numbers = context.detach() if context.requires_grad else context
     sum_of_all = numbers.sum().item()
@@ -105,7 +105,7 @@ def may_overflow(call: Call) -> bool:
     query, key = call.query.detach(), call.key.detach()
     if isinstance(call.score, DotScore):
         with torch.no_grad():
-            query, key = call.score.as_dot(query.to(call.dtype), key.to(call.dtype))
+            query, key = call.score.as_dot(query.to(call.weights_dtype), key.to(call.weights_dtype))
     norms = norm_of_finite(query) + norm_of_finite(key)
     largest_score = norms * norms
     if isinstance(call.score, ScaledDot):
@@ -114,7 +114,7 @@ def may_overflow(call: Call) -> bool:
         if isinstance(bias, Tensor) and not (largest_score < LARGEST_SAFE_SCORE and temperature >= 1):
             largest_score += norm_of_finite(bias)
     largest_sum = norm_of_finite(call.value) * call.grid.keys
-    return max(largest_score / min(1.0, temperature), largest_sum) >= torch.finfo(call.dtype).max
+    return max(largest_score / min(1.0, temperature), largest_sum) >= torch.finfo(call.weights_dtype).max
 
 
 def norm_of_finite(tensor: Float[Tensor, "*shape"]) -> float:
@@ -129,7 +129,7 @@ def without_overflow(call: Call) -> Call:
     infinity in the input.
     """
     vectors = call.query, call.key, call.value
-    if call.dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):
+    if call.weights_dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):
         return call
     query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

@@ -127,7 +127,7 @@ class Pattern(ThroughDense):
 
         float64 if the input is float64 or the scores overflow float32; else float32.
         """
-        return self.call.dtype
+        return self.call.weights_dtype
 
     @property
     def device(self) -> torch.device:

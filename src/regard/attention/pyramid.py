@@ -70,7 +70,7 @@ class HeadWeights:
         self.tile = pattern.grid.whole().part(batch=range(1), heads=range(head, head + 1))
         normalise = self.call.normalise
         self.softmax = normalise if isinstance(normalise, Softmax) and normalise.temperature > 0 else None
-        self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.dtype, device=self.call.device)
+        self.log_sums = torch.zeros(pattern.shape[2], 1, dtype=self.call.weights_dtype, device=self.call.device)
 
     def all_weights(self, queries: range) -> list[Part]:
         """Return the weights of some queries on all keys to which they may attend, one `Part` for each range of keys.

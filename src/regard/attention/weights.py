@@ -139,7 +139,7 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
     total = call.empty().new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(call.device))
     for tile in block_tiles(call, grid.whole()):
         total = total + checkpointed(block_sum, tile, vector, reads=call.tensors)
-    return total.to(call.dtype)
+    return total.to(call.weights_dtype)
 
 
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
@@ -177,4 +177,4 @@ def rows_of(
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
     rows = entries_at(entries_at(tensor, 2, indices), 1, heads)
     rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else entries_at(rows, 0, tile.batch)
-    return rows.to(call.dtype)
+    return rows.to(call.weights_dtype)

@@ -127,4 +127,4 @@ def rollout(
     with torch.no_grad():
         for pattern, state in zip(reversed(patterns), reversed(states), strict=True):
             shares = flow.back(pattern, state, shares)
-    return shares.to(patterns[-1].call.dtype)
+    return shares.to(patterns[-1].call.weights_dtype)

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import Causal, Distance, attend
-from regard.attention.scores.distance import products_are_exact, squares_by_differences, squares_by_products
+from regard.attention.scores.distance import products_are_accurate, squares_by_differences, squares_by_products
 
 
 def test_scores_are_torchs_distances(normal):
@@ -71,6 +71,6 @@ def test_squares_by_products_equal_squares_by_differences(normal, size):
     expected = squares_by_differences(query.double(), key.double())
     assert_close(squares_by_products(query, key).double(), expected, rtol=1e-6, atol=1e-6 * size**2)
     assert_close(squares_by_differences(query, key).double(), expected, rtol=1e-6, atol=1e-6 * size**2)
-    assert products_are_exact(query, key, 1.0)
-    assert not products_are_exact(query, key, 1e9 / size**2)
-    assert not products_are_exact(query.double(), key.double(), 1.0)
+    assert products_are_accurate(query, key, 1.0)
+    assert not products_are_accurate(query, key, 1e9 / size**2)
+    assert not products_are_accurate(query.double(), key.double(), 1.0)

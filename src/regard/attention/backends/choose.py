@@ -168,10 +168,10 @@ def choose_by_name(name: Name, call: Call, dropout: float, ask: Ask | None) -> C
 def usable_engine(call: Call, dropout: float, ask: Ask | None) -> Engine | None:
     """Return the engine (a module of C or Triton kernels) that computes a call, or None if no engine can.
 
-    No engine supports dropout, gradients, or tensors that C code cannot read (`call.is_plain` is False). On a GPU, an
-    engine is used only if the call requests statistics.
+    No engine supports dropout, gradients, or tensors that C code cannot read (`call.is_concrete` is False). On a GPU,
+    an engine is used only if the call requests statistics.
     """
-    if dropout > 0 or not call.is_plain or call.needs_gradients or (ask is None and not call.query.is_cpu):
+    if dropout > 0 or not call.is_concrete or call.needs_gradients or (ask is None and not call.query.is_cpu):
         return None
     return find_engine(call)
 
@@ -185,12 +185,12 @@ def favours_cpu_kernel(call: Call) -> bool:
     """
     grid, formula = call.grid, call.formula
     assert formula is not None
-    if formula.projection is not None or not (call.is_plain and call.query.is_cpu):
+    if formula.projection is not None or not (call.is_concrete and call.query.is_cpu):
         return False
     if grid.shape.numel() < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
         return False
     if grid.queries == 1 or not has_avx2():  # one query reads each key once, at which PyTorch's kernel is faster
         return False
-    if call.query.dtype != torch.float32 and not fused.varies_by_query(call.mask, formula.bias):
+    if call.query.dtype != torch.float32 and not fused.added_varies_by_query(call.mask, formula.bias):
         return False
     return kernel_computes_scores(call)

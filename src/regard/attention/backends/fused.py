@@ -21,8 +21,7 @@ from torch import Tensor
 
 from regard.attention.call import Call, SoftmaxFormula
 from regard.attention.gradients import checkpointed, in_forward_mode, need_gradients
-from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans
-from regard.attention.grid.grid import varies_by_query as tensor_varies_by_query
+from regard.attention.grid.grid import Grid, Tile, contiguous_rows, is_symbolic, spans, varies_by_query
 from regard.attention.masks import Causal, Keep, Mask
 from regard.attention.masks.mask import keep_of_tile
 from regard.attention.precision import without_autocast
@@ -51,9 +50,9 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
-    if not call.is_plain and in_forward_mode():
+    if in_forward_mode():
         return "the fused kernel has no forward derivative"
-    if call.query.is_cuda and call.dtype == torch.float64:
+    if call.query.is_cuda and call.weights_dtype == torch.float64:
         return "on CUDA the fused kernels have no float64"
     if not call.query.is_cpu:
         return None
@@ -94,7 +93,7 @@ def fused_context(call: Call, dropout: float) -> Context:
         context = kernel(query, key, value, None, scale, dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
-    elif grid.queries == 1 or not varies_by_query(mask, formula.bias):
+    elif grid.queries == 1 or not added_varies_by_query(mask, formula.bias):
         context = context_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
         blocks, run = list(spans(grid.queries, BLOCK_QUERIES)), context_of_block
@@ -123,17 +122,17 @@ def needs_float32(call: Call) -> bool:
     formula = call.softmax
     if formula.projection is not None:
         return True
-    return formula.bias is not None and formula.temperature != 1 and call.query.dtype != call.dtype
+    return formula.bias is not None and formula.temperature != 1 and call.query.itemsize == 2
 
 
 def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: float) -> Context:
     """Compute the context in float32 (or float64) by `backend`, and convert it to the data type of the values."""
     with without_autocast(call.device):
-        query, key, value = (part.to(call.dtype) for part in (call.query, call.key, call.value))
-        score = call.score.of_type(query)
-        if call.softmax.projection is not None:
-            query, key = call.softmax.vectors(query, key)
-            score = ScaledDot(scale=1.0)
+        query, key, value = (part.to(call.weights_dtype) for part in (call.query, call.key, call.value))
+        if call.softmax.projection is None:
+            score = call.score.of_type(query)  # converts the bias
+        else:
+            (query, key), score = call.softmax.vectors(query, key), ScaledDot(scale=1.0)
         context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 
@@ -164,11 +163,11 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     return is_symbolic(size) or size <= max(mask.tensor.numel(), bias.numel(), BLOCK_WEIGHTS)
 
 
-def varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
+def added_varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     """Return whether the mask or the bias depends on the query; always True for a bias rule such as `Alibi`."""
     if mask is not None and mask.per_query:
         return True
-    return tensor_varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
+    return varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
 
 
 def rebuilds_in_backward(

@@ -83,9 +83,9 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return the weights of alpha-entmax with alpha 3/2; its threshold is computed exactly, by sorting.
+    """Return the weights of alpha-entmax with alpha 3/2: max(scores / 2 - τ, 0)², where τ = threshold / 2 - 1.
 
-    The threshold solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest
+    τ solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest halved
     scores, where k is the number of keys with weight above 0.
     """
     # A key whose halved score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps
@@ -96,11 +96,11 @@ def by_sorting(scores: Rows) -> Rows:
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
     squares = (wide**2).cumsum(dim=-1) - count * mean**2  # sums of squared deviations: count · variance
-    # entry k - 1 is the threshold if only the k largest scores have weights above 0
-    thresholds = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()
-    k = (thresholds <= ordered).sum(dim=-1, keepdim=True)
-    threshold = thresholds.gather(-1, k.clamp_min(1) - 1)
-    return ((half - threshold).clamp_min(0.0) ** 2).to(scores)
+    # entry k - 1 is τ if only the k largest scores have weights above 0
+    candidates = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()
+    k = (candidates <= ordered).sum(dim=-1, keepdim=True).clamp_min(1)  # without the minimum, 0 if a score is NaN
+    tau = candidates.gather(-1, k - 1)
+    return ((half - tau).clamp_min(0.0) ** 2).to(scores)
 
 
 def by_bisection(scores: Rows, alpha: float) -> Rows:

@@ -52,6 +52,7 @@ def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
     # of the sums.
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
-    size = (1 + count * ordered > ordered.cumsum(dim=-1)).sum(dim=-1, keepdim=True)
-    smallest = ordered.gather(-1, size.clamp_min(1) - 1)
+    is_in_support = 1 + count * ordered > ordered.cumsum(dim=-1)
+    size = is_in_support.sum(dim=-1, keepdim=True).clamp_min(1)  # without the minimum, 0 if a score is NaN
+    smallest = ordered.gather(-1, size - 1)
     return ~(below < smallest)  # not `below >= smallest`: NaN must give True, so that the weights show it

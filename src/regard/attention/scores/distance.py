@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.gradients import are_plain
+from regard.attention.gradients import are_concrete
 from regard.attention.grid.grid import Tile
 from regard.attention.precision import widest_type
 from regard.attention.representation import Described
@@ -39,17 +39,17 @@ class Distance(Described, Score):
     scale: float = 1.0
 
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
-        if products_are_exact(query, key, self.scale):
+        if products_are_accurate(query, key, self.scale):
             return -self.scale * squares_by_products(query, key)
         return -self.scale * in_tiles(squares_by_differences, query, key)
 
 
-def products_are_exact(query: Query, key: Key, scale: float) -> bool:
+def products_are_accurate(query: Query, key: Key, scale: float) -> bool:
     """Return whether `squares_by_products` computes the scores with errors below 10⁻⁶.
 
     Return False for float64 vectors, on a device without float64, and under torch.compile and torch.func.
     """
-    if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_plain((query, key)):
+    if query.dtype == torch.float64 or widest_type(query.device) != torch.float64 or not are_concrete((query, key)):
         return False
     if query.numel() == 0 or key.numel() == 0:
         return False

@@ -54,7 +54,7 @@ class General(nn.Module, DotScore):
         return query @ self.weight.to(query), key
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        check_built_for(self, (self.weight.shape[0], self.weight.shape[1]), (d_query, d_key))
+        check_built_for(self, (self.d_query, self.d_key), (d_query, d_key))
 
     def extra_repr(self) -> str:
-        return f"d_query={self.weight.shape[0]}, d_key={self.weight.shape[1]}"
+        return f"d_query={self.d_query}, d_key={self.d_key}"

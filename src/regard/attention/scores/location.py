@@ -56,18 +56,18 @@ class Location(nn.Module, DotScore):
         return query @ entries_at(self.weight, 0, tile.keys).to(query).mT
 
     def check(self, grid: Grid) -> None:
-        if grid.keys > len(self.weight):
+        if grid.keys > self.max_keys:
             raise ValueError(
-                f"there are {grid.keys} keys and this Location has scores for {len(self.weight)} positions; "
+                f"there are {grid.keys} keys and this Location has scores for {self.max_keys} positions; "
                 f"build it with max_keys={grid.keys} or more, or give fewer keys."
             )
 
     def check_widths(self, d_query: int, d_key: int) -> None:
-        if d_query != self.weight.shape[1]:
+        if d_query != self.d_query:
             raise ValueError(
-                f"query has width {d_query}; this Location was built for queries of width {self.weight.shape[1]}, "
-                "and its parameters fit no others."
+                f"query has width {d_query}; this Location was built for queries of width {self.d_query}, and its "
+                "parameters fit no others."
             )
 
     def extra_repr(self) -> str:
-        return f"d_query={self.weight.shape[1]}, max_keys={len(self.weight)}"
+        return f"d_query={self.d_query}, max_keys={self.max_keys}"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.ask import Ask, Summary
 from regard.attention.call import Call
-from regard.attention.gradients import are_plain
+from regard.attention.gradients import are_concrete
 from regard.attention.overflow import statistics_may_hold_nan, without_overflow
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu import engine as cpu_engine
@@ -47,7 +47,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
     call.check_unchanged()
-    if not are_plain(call.tensors):  # under torch.compile and torch.func, which differentiate the operations themselves
+    if not are_concrete(call.tensors):  # torch.compile and torch.func differentiate the operations themselves
         return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
     with torch.no_grad():
         summary = compute_summary(call, ask, report)
@@ -65,7 +65,7 @@ def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def find_engine(call: Call) -> Engine | None:
-    """Return the engine (C or Triton kernels) that supports a call, or None. `are_plain(call.tensors)` must be True."""
+    """Return the engine (C or Triton kernels) that supports a call, or None; its tensors must be concrete."""
     for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine

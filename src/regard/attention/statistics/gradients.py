@@ -44,7 +44,7 @@ class Statistics(torch.autograd.Function):
         call, ask, names = ctx.call, ctx.ask, ctx.names
         given = dict(zip(names, gradients, strict=True))
         needed = [x for x in dict.fromkeys(call.tensors) if x.requires_grad]  # key and value may be one tensor
-        totals = [torch.zeros_like(tensor, dtype=call.dtype) for tensor in needed]
+        totals = [torch.zeros_like(tensor, dtype=call.weights_dtype) for tensor in needed]
         has_maximum = ask.pooled is not None and ask.reduce == "max"
         with torch.no_grad():
             largest = pooled_map(call, ask) if has_maximum else None

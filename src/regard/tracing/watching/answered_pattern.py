@@ -51,7 +51,7 @@ class ForgottenCall(Call):
     def without_tensors(cls, call: Call) -> "ForgottenCall":
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
         nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
-        return cls(call.grid, call.dtype, call.device, nan, unmasked_score(call))
+        return cls(call.grid, call.weights_dtype, call.device, nan, unmasked_score(call))
 
     @property
     def dtype(self) -> torch.dtype:

@@ -314,5 +314,5 @@ def has_weights(pattern: Pattern, scores: Tensor) -> bool:
         return False
     rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()
     with torch.no_grad():
-        weights = scores[:, :, rows].to(pattern.call.dtype).softmax(dim=-1)[..., :n_keys]
+        weights = scores[:, :, rows].to(pattern.call.weights_dtype).softmax(dim=-1)[..., :n_keys]
         return torch.allclose(pattern[:, :, rows], weights, rtol=1e-4, atol=1e-5)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.gradients import are_plain
+from regard.attention.gradients import are_concrete
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.precision import widest_type
 from regard.attention.representation import short_repr
@@ -53,7 +53,7 @@ class Forgetting(EqualFields, Bias):
                 "numbers [batch heads keys], such as F.logsigmoid(linear(x))."
             )
         # gates on a GPU are not checked, because Python would wait until they are computed
-        if self.log_gates.is_cpu and are_plain((self.log_gates,)):
+        if self.log_gates.is_cpu and are_concrete((self.log_gates,)):
             refused = (self.log_gates > 0) | (self.log_gates == -torch.inf)
             if refused.any():
                 raise ValueError(

@@ -30,7 +30,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     per_query: dict[str, Callable[[Block], Tensor]] = {
         "entropy": entropies,
         "distance": mean_distances,
-        "first": lambda block: weights_on_keys(block, 0 * own_positions(block)),  # key 0 for every query
+        "first": lambda block: weights_on_keys(block, torch.zeros_like(own_positions(block))),
         "own": lambda block: weights_on_keys(block, own_positions(block)),
         "previous": lambda block: weights_on_keys(block, own_positions(block) - 1),
     }
@@ -66,8 +66,9 @@ def entropies(block: Block) -> PerQuery:
     """Return the entropy of each query's weights, in nats; below 0 only if a normaliser gave weights above 1."""
     positive = block.weights.masked_fill(block.weights == 0, 1.0)  # the gradient of log(0) would be NaN
     entropy = -torch.xlogy(block.weights, positive).sum(dim=-1)
-    by_rounding = entropy > -64 * torch.finfo(entropy.dtype).eps  # rounding can give a weight slightly above 1
-    return torch.where(by_rounding, entropy.clamp_min(0.0), entropy)
+    # rounding can give a weight slightly above 1, and so an entropy slightly below 0
+    largest_error = 64 * torch.finfo(entropy.dtype).eps
+    return torch.where(entropy > -largest_error, entropy.clamp_min(0.0), entropy)
 
 
 def mean_distances(block: Block) -> PerQuery:
