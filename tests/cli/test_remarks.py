@@ -30,7 +30,8 @@ def test_a_text_that_is_the_name_of_a_file_is_told(verb, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two words.txt").write_text("The snake is dangerous.")
     assert invoke(*verb, "two words.txt").stderr == (
-        "regard: the text is the name two words.txt, not what is in that file; - reads the file: - < 'two words.txt'\n"
+        "regard: the text is two words.txt, which is the name of a file; to read the file instead, give - < "
+        "'two words.txt'\n"
     )
     assert invoke(*verb, "-", text="two words.txt").stderr == ""
 

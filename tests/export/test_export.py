@@ -34,8 +34,9 @@ def test_a_difference_is_refused_with_its_size():
     parity = Parity(n_lines=5, n_same=3, difference=0.25, gap=0.5, worst="the cat sat")
     assert refusal(InputError, refuse_difference, parity, FORMATS["ctranslate2"]) == (
         "the CTranslate2 export does not translate as the translator does, so it was deleted: same translation of 3 of "
-        "5 lines; log-probabilities at most 2.5e-01 nats a token apart; where translations first differ, the logits of "
-        "the two pieces are up to 5.0e-01 apart; the worst line is 'the cat sat'."
+        "5 lines; log-probabilities at most 2.5e-01 nats a token apart; at the first piece that differs, the "
+        "translator's logits of its own piece and of the export's piece are up to 5.0e-01 apart; the worst line is "
+        "'the cat sat'."
     )
 
 

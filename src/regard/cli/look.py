@@ -10,8 +10,8 @@ from regard.cli.remarks import (
     print_remark,
     remark_on_file_name,
     remark_on_fonts,
+    remark_on_layers_not_shown,
     remark_on_silence,
-    remark_on_stages,
     remark_on_texts,
     remarks_on_translation,
 )
@@ -139,7 +139,7 @@ def look(
     from regard.views.terminal.trace import show
 
     remark_on_texts(seen)
-    remark_on_stages(full_trace, seen)
+    remark_on_layers_not_shown(full_trace, seen)
     remark_on_silence(full_trace, seen)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if translation is not None:

@@ -23,7 +23,7 @@ def print_remark(remark: str) -> None:
 def remark_on_file_name(text: str) -> None:
     if os.path.isfile(text):  # noqa: PTH113 (Path(text).is_file() raises OSError for a long text)
         print_remark(
-            f"the text is the name {text}, not what is in that file; - reads the file: - < {shlex.quote(text)}"
+            f"the text is {text}, which is the name of a file; to read the file instead, give - < {shlex.quote(text)}"
         )
 
 
@@ -35,8 +35,8 @@ def remark_on_texts(*traces: "Trace") -> None:
         print_remark(remark)
 
 
-def remark_on_stages(full_trace: "Trace", shown: "Trace") -> None:
-    """Print a remark if some layers are not shown, because these layers divide the picture into other patches."""
+def remark_on_layers_not_shown(full_trace: "Trace", shown: "Trace") -> None:
+    """Print a remark if some layers are not shown; they divide the picture into other patches than the shown layers."""
     from regard.tracing.patterns_by_layer import layers_label
 
     if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
@@ -50,13 +50,13 @@ def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
     """Print a remark if the silence after a recording is shown as one token; the model reads the silence, too."""
     from regard.tracing.tokens.places import Frame
 
-    frames, shown_frames = (
+    frames, recorded_frames = (
         [token.place for token in trace.source if isinstance(token.place, Frame)] for trace in (full_trace, shown)
     )
-    if len(shown_frames) < len(frames):
+    if len(recorded_frames) < len(frames):  # the token of the silence is no frame
         print_remark(
             f"the model reads {frames[-1].end_seconds:.2f} s; the silence after the recording, from "
-            f"{shown_frames[-1].end_seconds:.2f} s on, is shown as one token; see its frames with --padding."
+            f"{recorded_frames[-1].end_seconds:.2f} s on, is shown as one token; see its frames with --padding."
         )
 
 
@@ -72,8 +72,8 @@ def remarks_on_translation(translation: "Translation") -> Iterator[str]:
     if translation.parts:
         yield f"long: translated in {len(translation.parts)} parts"
     if translation.left_out:
-        n = len(translation.source_ids) - 1
-        yield f"too long: the first {n:,} pieces were read and the last {translation.left_out:,} were not"
+        n_read = translation.n_source_pieces
+        yield f"too long: the first {n_read:,} pieces were read and the last {translation.left_out:,} were not"
     if translation.cut:
         yield f"the translation was ended at {len(translation.target_ids):,} pieces, the most that the search allows"
     if UNKNOWN in translation.target_pieces:

@@ -91,7 +91,7 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
     contents = read_any_translator(folder)
-    # New models draw random parameters, which are then replaced: the caller's random numbers must not change
+    # `write` and `open` may create models with random parameters, but the caller's random numbers must not change
     with new_folder(out) as written, torch.random.fork_rng(devices=[]):
         chosen.write(contents, written)
         lines = random_lines(contents.source_vocabulary) if lines is None else lines
@@ -125,7 +125,7 @@ def format_of_name(to: str) -> Format:
 def refuse_difference(parity: Parity, chosen: Format) -> None:
     if not parity.holds:
         raise InputError(
-            f"the {chosen.name} export does not translate as the translator does, so it was deleted: {parity}; where "
-            f"translations first differ, the logits of the two pieces are up to {parity.gap:.1e} apart; the worst "
-            f"line is {parity.worst[:60]!r}."
+            f"the {chosen.name} export does not translate as the translator does, so it was deleted: {parity}; at the "
+            "first piece that differs, the translator's logits of its own piece and of the export's piece are up to "
+            f"{parity.gap:.1e} apart; the worst line is {parity.worst[:60]!r}."
         )

@@ -73,7 +73,7 @@ class TrainingState:
         kept: the evaluation of the parameters that are written as the translator.
         lowest_loss_nats: the lowest dev loss of all evaluations.
         since_best: the number of evaluations after the last one that improved `best` or `lowest_loss_nats`.
-        snapshots: the names of the files with the parameters at each of the latest evaluations, oldest first.
+        snapshots: for each of the latest evaluations, the name of the file with its parameters, oldest first.
         elapsed_seconds: the time spent in the training loop so far, in all runs together.
     """
 

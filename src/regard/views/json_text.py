@@ -59,17 +59,17 @@ def comparison_json(comparison: Comparison) -> str:
     A query has two weights on each key, one in each trace. Its total variation (0 to 1) is half the sum over the keys
     of |difference of the two weights|. For each head, "heads" has the largest total variation of all queries, "tokens"
     has the query with this total variation, and "weights" has the largest |difference|; null = no such head. "output"
-    is the largest difference of the outputs (null = unknown). "first" is the head with the largest total variation in
-    the first layer where one exceeds "at_most" (null = no layer).
+    is the largest difference of the outputs (null = unknown). "first" is from the first layer with a total variation
+    above "at_most": the head and the query with the largest one (null = there is no such layer).
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):
-        heads, weights = (
+        variations, weights = (
             [None if math.isnan(number) else number for number in numbers[row].tolist()]
             for numbers in (comparison.heads, comparison.weights)
         )
-        tokens = [None if share is None else comparison.head_and_query(row, i)[1] for i, share in enumerate(heads)]
-        layers.append({"kind": kind, "layer": layer, "heads": heads, "tokens": tokens, "weights": weights})
+        tokens = [None if found is None else comparison.head_and_query(row, i)[1] for i, found in enumerate(variations)]
+        layers.append({"kind": kind, "layer": layer, "heads": variations, "tokens": tokens, "weights": weights})
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
     document = {
         "models": comparison.models,

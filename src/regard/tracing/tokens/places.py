@@ -47,7 +47,7 @@ class Patch:
 
     @property
     def cell(self) -> tuple[float, float, float, float]:
-        """(top, left, height, width) of the area to colour for the patch: all, or its middle if patches overlap."""
+        """(top, left, height, width) of the area to colour: the whole patch, or its middle if patches overlap."""
         height, width = self.row_step or self.height, self.column_step or self.width
         return self.top + (self.height - height) / 2, self.left + (self.width - width) / 2, height, width
 
@@ -101,5 +101,6 @@ class PatchGrid:
 
     def patches(self, rows: range | None = None, columns: range | None = None) -> list[Patch]:
         """Return the patches in some rows and columns of the grid (None = all), row by row."""
-        rows, columns = rows or range(self.rows), columns or range(self.columns)
+        rows = range(self.rows) if rows is None else rows
+        columns = range(self.columns) if columns is None else columns
         return [self.patch(row, column) for row in rows for column in columns]
