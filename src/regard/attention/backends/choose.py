@@ -13,6 +13,7 @@ statistics of the weights together.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Literal, get_args
 
 import torch
@@ -147,7 +148,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
             return FASTEST
         return Choice("tiled", "exact, and faster than the fused kernel for this call", engine)
     if fused.math_unsupported_reason(call, dropout) is None:
-        n_weights = call.grid.shape.numel()
+        n_weights = prod(call.grid)
         if n_weights <= BLOCK_WEIGHTS:
             return Choice("math", obstacle)
         obstacle += f", and {n_weights:,} weights are too many for the math backend, which stores them"
@@ -187,7 +188,7 @@ def favours_cpu_kernel(call: Call) -> bool:
     assert formula is not None
     if formula.projection is not None or not (call.is_concrete and call.query.is_cpu):
         return False
-    if grid.shape.numel() < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
+    if prod(grid) < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
         return False
     if grid.queries == 1 or not has_avx2():  # one query reads each key once, at which PyTorch's kernel is faster
         return False

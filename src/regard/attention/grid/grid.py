@@ -5,6 +5,7 @@ Scores, masks and biases are computed for one tile at a time, so that the whole 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,8 +19,7 @@ Positions = Int[Tensor, "#batch #heads #queries #keys"] | Int[Tensor, ""]
 """The position of each query, or of each key, of a tile; for FlexAttention, the position of one query or key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """The shape of the attention weights: the numbers of batch items, heads, queries and keys."""
 
     batch: int
