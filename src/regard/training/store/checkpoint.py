@@ -87,6 +87,9 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
 
     Args:
         say: shows a message to the user about a damaged checkpoint that was skipped.
+
+    Raises:
+        DamagedError: there are checkpoints, but all of them are damaged.
     """
     restore_folders(folder)
     reasons = []
