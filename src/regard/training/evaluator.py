@@ -110,16 +110,16 @@ class Evaluator:
         if chosen is not candidates[-1][0]:  # `loss` has loaded the parameters of the last candidate
             self.load_mean(folder, chosen)
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
-        shown = seed_of(step) % len(translations)  # another example at each step, the same in every run
+        example = seed_of(step) % len(translations)  # another one at each step, the same in every run
         return DevEvaluation(
             result=DevResult(
                 step=step, loss_nats=loss, bleu=self.bleu(translations), averaged=len(chosen), tokenizer=self.tokenizer
             ),
             training_loss_nats=training_loss,
             sample={
-                "source": self.pairs.source_texts[shown],
-                "translation": translations[shown],
-                "reference": self.pairs.target_texts[shown],
+                "source": self.pairs.source_texts[example],
+                "translation": translations[example],
+                "reference": self.pairs.target_texts[example],
             },
         )
 
@@ -150,21 +150,22 @@ class Evaluator:
         return float(total) / n_tokens
 
     def translations(self) -> list[str]:
-        sources, texts = self.pairs.sources, dict[int, str]()
+        """Translate the sources greedily, in batches of similar lengths; return the translations in their order."""
+        sources, translations = self.pairs.sources, dict[int, str]()
         by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         for start in range(0, len(by_length), SENTENCES_AT_ONCE):
             numbers = by_length[start : start + SENTENCES_AT_ONCE]
             batch = SourceBatch.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
             for number, hypotheses in zip(numbers, Greedy().run(self.model, batch), strict=True):
                 text = self.target_vocabulary.decode(list(hypotheses[0].tokens))
-                texts[number] = with_items(text, self.pairs.signs[number])
-        return [texts[number] for number in range(len(sources))]
+                translations[number] = with_items(text, self.pairs.signs[number])
+        return [translations[number] for number in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:
-        references, corpus_bleu = list(self.pairs.target_texts), import_extra("sacrebleu", "translation").corpus_bleu
+        sacrebleu, references = import_extra("sacrebleu", "translation"), list(self.pairs.target_texts)
         # force=True: no warning that the text is tokenized, which would appear at every evaluation
-        found = corpus_bleu(list(translations), [references], force=True, tokenize=self.tokenizer)
-        return float(found.score)
+        bleu = sacrebleu.corpus_bleu(list(translations), [references], force=True, tokenize=self.tokenizer)
+        return float(bleu.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
         extra = {"dev": asdict(result), "training_texts": self.training_texts and asdict(self.training_texts)}

@@ -114,9 +114,6 @@ def write_missing(
     recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
     corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
     source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
-    asked, most = config.vocabulary.n_tokens, max(len(source), len(target))
-    if asked is not None and most < asked:
-        watcher.say(f"vocabulary.n_tokens = {asked} is more than the texts allow: the vocabulary has {most:,} pieces")
     if settled is not None:
         return settled
     # called only to raise InputError for settings that are not valid, before they are stored
@@ -185,13 +182,7 @@ def write_data(
     if vocabularies is None:
         watcher.busy("making the vocabulary")
         vocabularies = shared_vocabularies(split, config.vocabulary, n_pairs, share)
-        asked = config.vocabulary.n_tokens
-        for side, vocabulary in zip(SIDES, vocabularies, strict=True):
-            if asked is not None and len(vocabulary) > asked + len(SIGNS):  # the pieces for signs are extra
-                watcher.say(
-                    f"vocabulary.n_tokens = {asked} is fewer than the different characters of the {side} texts: their "
-                    f"vocabulary has {len(vocabulary):,} pieces"
-                )
+        remark_on_sizes(vocabularies, config.vocabulary.n_tokens, watcher)
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if user_models.start is not None:
@@ -206,17 +197,18 @@ def write_data(
 
     placeholders = Placeholders.of(*vocabularies)
     names = {} if placeholders is None else names_for(placeholders, split.train())
-    longest = config.data.max_tokens
-    write = partial(write_corpus, max_tokens=longest, max_ratio=config.data.max_ratio, share=share)
+    write = partial(write_corpus, max_tokens=config.data.max_tokens, max_ratio=config.data.max_ratio, share=share)
     for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
         pairs = split.train_of(corpus, report)
         pairs = pairs if placeholders is None else signed_pairs(pairs, placeholders, names, report)
         write(writing / corpus_folder(number), pairs, *vocabularies, report=report, progress=progress)
     dev_report = Report()
-    dev = split.dev(dev_report) if placeholders is None else starmap(placeholders.signed_pair, split.dev(dev_report))
-    write(writing / "dev", dev, *vocabularies, report=dev_report, purpose="for evaluation")
-    translated = split.pairs_to_translate(config.evaluation.pairs, vocabularies[0], longest)
-    write_atomically(writing / "dev.json", json.dumps(translated, ensure_ascii=False))
+    dev_pairs = split.dev(dev_report)
+    if placeholders is not None:
+        dev_pairs = starmap(placeholders.signed_pair, dev_pairs)
+    write(writing / "dev", dev_pairs, *vocabularies, report=dev_report, purpose="for evaluation")
+    pairs_to_translate = split.pairs_to_translate(config.evaluation.pairs, vocabularies[0], config.data.max_tokens)
+    write_atomically(writing / "dev.json", json.dumps(pairs_to_translate, ensure_ascii=False))
     total = Report()
     for report in reports:
         total.add(report)
@@ -279,31 +271,47 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     return with_signs_if_learnt((source, target), split.train) if settings.placeholders else (source, target)
 
 
+def remark_on_sizes(vocabularies: Vocabularies, n_wanted: int | None, watcher: Watcher) -> None:
+    """Tell the user if the vocabularies have more or fewer pieces than the setting vocabulary.n_tokens (`n_wanted`)."""
+    if n_wanted is None:
+        return
+    for side, vocabulary in zip(SIDES, vocabularies, strict=True):
+        if len(vocabulary) > n_wanted + len(SIGNS):  # the pieces for signs are extra
+            watcher.say(
+                f"vocabulary.n_tokens = {n_wanted} is fewer than the different characters of the {side} texts: their "
+                f"vocabulary has {len(vocabulary):,} pieces"
+            )
+    n_pieces = max(map(len, vocabularies))
+    if n_pieces < n_wanted:
+        watcher.say(
+            f"vocabulary.n_tokens = {n_wanted} is more than the texts allow: the vocabulary has {n_pieces:,} pieces"
+        )
+
+
 def load(data: Path, config: SettledConfig) -> Prepared:
     try:
         source, target = load_vocabularies(data, config.vocabulary.joint)
         sizes = len(source), len(target)
         corpus, dev_corpus = read_corpora(data, config.data.weights, sizes), Corpus(data / "dev", sizes)
-        translated = [(source_text, target_text) for source_text, target_text in read_json(data / "dev.json")]
-        if not translated or not all(isinstance(text, str) for pair in translated for text in pair):
+        source_texts, target_texts = zip(*read_json(data / "dev.json"), strict=True)
+        if not all(isinstance(text, str) for text in source_texts + target_texts):
             raise ValueError("dev.json has no pairs of texts")
     except (OSError, ValueError, TypeError) as error:
         raise InputError(
             f"{data} is damaged ({first_paragraph(error)}); delete it, and the same command makes it again."
         ) from error
     training, placeholders = config.training, Placeholders.of(source, target)
-    dropouts, probability, longest = None, config.vocabulary.bpe_dropout, config.data.max_tokens
-    if probability:
-        dropouts = BPEDropout(source, probability, longest), BPEDropout(target, probability, longest)
-    texts = [text for text, _ in translated]
-    signs = [None if placeholders is None else placeholders.signs(text) for text in texts]
+    signs = [None if placeholders is None else placeholders.signs(text) for text in source_texts]
     dev = DevPairs(
         batches=Batches(dev_corpus, training.batch_tokens, seed=0),
-        sources=source.encode_all(list(map(with_signs, texts, signs))),
+        sources=source.encode_all(list(map(with_signs, source_texts, signs))),
         signs=signs,
-        source_texts=texts,
-        target_texts=[text for _, text in translated],
+        source_texts=source_texts,
+        target_texts=target_texts,
     )
+    dropouts, probability, max_tokens = None, config.vocabulary.bpe_dropout, config.data.max_tokens
+    if probability:
+        dropouts = BPEDropout(source, probability, max_tokens), BPEDropout(target, probability, max_tokens)
     return Prepared(
         config=config,
         batches=Batches(corpus, training.batch_tokens, training.seed, dropouts),

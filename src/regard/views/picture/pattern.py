@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def allowed_cells(
     """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for."""
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
     like = torch.empty((), device=pattern.device)  # only its data type and its device are used
-    cells = Pooled(replace(pattern.grid, batch=1, heads=len(heads)), like, rows, columns, "max")
+    cells = Pooled(pattern.grid._replace(batch=1, heads=len(heads)), like, rows, columns, "max")
     for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
         tile = selected_heads.part(queries=queries)
         keep = pattern.keep(tile)
