@@ -79,7 +79,7 @@ def test_translations_scores_and_alignments_are_python_s(page: Page, translating
     for text, answer in zip(texts, found, strict=True):
         (request,) = read_requests([text], [""], *vocabularies, python.placeholders, python._most_pieces)
         n_pieces = len(request.ids) - 1 + request.left_out
-        if n_pieces > site["models"][0]["most"]:
+        if n_pieces > site["models"][0]["max_tokens"]:
             assert answer == {"reason": "long", "tokens": n_pieces}, ascii(text)
             continue
         translation = translated(python, text)

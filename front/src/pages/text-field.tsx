@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { answerer, busy, cancel, compareWith, loading, nucleus, type Question, readText, samplingTemperature } from "../state/questions";
-import { complaint, LONG_TEXT, second, showSecond, trace } from "../state/state";
+import { complaint, isLongText, LONG_TEXT, second, showSecond, trace } from "../state/state";
 import type { ModelHere } from "../trace/data";
 import { words } from "../words";
 
@@ -55,7 +55,7 @@ function askSecond(then?: () => void): void {
 
 /** Put a text from a link into the field of the second text, and let the model read it. Afterwards, call `then`. */
 export function proposeSecond(text: string, then: () => void): void {
-  if (!trace.value.live || trace.value.map || !text.trim() || text.length > MOST_LINKED) return;
+  if (!trace.value.live || isLongText.value || !text.trim() || text.length > MOST_LINKED) return;
   [typedSecond.value, proposed.value] = [text, { then }];
   askSecond(then);
 }
@@ -118,7 +118,7 @@ export function TextField() {
         ) : (
           <button type="submit" key="look">{translates() ? say.translate : say.look}</button>
         )}
-        {typedSecond.value === null && !trace.value.map && (
+        {typedSecond.value === null && !isLongText.value && (
           <button type="button" class="plain" key="second" onClick={() => (typedSecond.value = "")}>{say.compareText}</button>
         )}
         <span role="status">{status()}</span>
@@ -136,7 +136,7 @@ const onEnter = (then: () => void) => (event: KeyboardEvent) => {
 
 function SecondField() {
   const say = words();
-  if (typedSecond.value === null || trace.value.map) return null;
+  if (typedSecond.value === null || isLongText.value) return null;
   const close = () => {
     clearTimeout(typingTimer);
     typedSecond.value = null;

@@ -1,7 +1,7 @@
 // The page of a trace: the text, the controls that choose a layer and a head, and the views
 
 import { answerer, tooLong } from "../state/questions";
-import { complaint, keyTokens, kind, queryTokens, second, trace, traceName } from "../state/state";
+import { complaint, isLongText, keyTokens, kind, queryTokens, second, trace, traceName } from "../state/state";
 import { AlignmentView } from "../views/alignment/alignment";
 import { Difference } from "../views/difference";
 import { Generation } from "../views/generation";
@@ -38,10 +38,10 @@ export function TracePage() {
         </p>
       )}
       <ChangesBand />
-      {trace.value.map ? <MapViews /> : <AllViews />}
+      {isLongText.value ? <MapViews /> : <AllViews />}
       <footer>
-        {!trace.value.map && <p class="precision">{here ? (here.int8 ? say.quantisedHere(here.difference.toPrecision(2)) : say.preciseHere(here.difference.toExponential(1))) : allComputed ? say.precise : coarse}</p>}
-        {!trace.value.live && !trace.value.map && <p>{say.oneFile}</p>}
+        {!isLongText.value && <p class="precision">{here ? (here.int8 ? say.quantisedHere(here.difference.toPrecision(2)) : say.preciseHere(here.difference.toExponential(1))) : allComputed ? say.precise : coarse}</p>}
+        {!trace.value.live && !isLongText.value && <p>{say.oneFile}</p>}
         {here && <p>{say.modelHere}</p>}
       </footer>
     </>
@@ -95,7 +95,7 @@ function Header() {
 }
 
 /** The text for the title; of a long text (see `map` in data.ts), the first 120 letters. */
-const shortText = (text: string) => (trace.value.map ? `${text.slice(0, 120)}…` : text);
+const shortText = (text: string) => (isLongText.value ? `${text.slice(0, 120)}…` : text);
 
 /** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {

@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { course, lessonNumber } from "../state/course";
 import { linkedChoice } from "../state/linked-signals";
-import { second, trace, traceName, weightsChanged } from "../state/state";
+import { isLongText, second, traceName, weightsChanged } from "../state/state";
 import { words } from "../words";
 import { savePanel } from "./save";
 
@@ -64,7 +64,7 @@ export function Caution() {
     view.scrollIntoView({ block: "center" });
     view.querySelector("input")?.focus({ preventScroll: true });
   };
-  const offered = !trace.value.map && (!course.value || course.value.lessons[lessonNumber()].views.includes("what-if"));
+  const offered = !isLongText.value && (!course.value || course.value.lessons[lessonNumber()].views.includes("what-if"));
   return (
     <p class="caption caution">
       {say.caution} {offered && <button type="button" onClick={go}>{say.tryChange}</button>}

@@ -36,7 +36,7 @@ export function answererOf(site: Site): Answerer {
     waiting.delete(data.id);
     // If the trace has come already, only the computation of its `moves` has failed: the trace stays.
     if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
-    else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.most));
+    else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.max_tokens));
     else question?.answered("trace" in data ? data.trace : data.effect);
     if ("trace" in data && question && !question.beside) [latest, awaitedMovement.value] = [data, data.trace];
   };
@@ -88,13 +88,13 @@ async function start(first: Start, receive: (event: MessageEvent<FromWorker>) =>
   return worker;
 }
 
-const refusalOf = (refusal: Refusal, most: number) => new (refusal.reason === "long" ? TooLong : Error)(sayRefusal(refusal, most));
+const refusalOf = (refusal: Refusal, maxTokens: number) => new (refusal.reason === "long" ? TooLong : Error)(sayRefusal(refusal, maxTokens));
 
-function sayRefusal(refusal: Refusal, most: number): string {
+function sayRefusal(refusal: Refusal, maxTokens: number): string {
   const say = words();
   if (refusal.reason === "empty") return say.emptyText;
   if (refusal.reason === "surrogate") return say.brokenText;
-  if (refusal.reason === "long") return say.longText(refusal.tokens, most);
+  if (refusal.reason === "long") return say.longText(refusal.tokens, maxTokens);
   if (refusal.reason === "file") return say.notLoaded(refusal.file, refusal.error);
   return refusal.error;
 }

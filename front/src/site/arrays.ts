@@ -40,14 +40,14 @@ export interface Outputs {
   projections: Record<string, Float32Array>; // the whole matrices W_O, which only the worker needs
 }
 
-/** Divide the numbers of a model's file "outputs" into arrays; the records of the layers in `shape` tell their order and sizes. */
-export function outputArrays(file: Uint8Array, shape: Trace): Outputs {
+/** Divide the numbers of a model's file "outputs" into arrays; the records of the layers in `template` tell their order and sizes. */
+export function outputArrays(file: Uint8Array, template: Trace): Outputs {
   const numbers = new Float32Array(file.slice().buffer);
-  const layers = Object.values(shape.kinds).flatMap((kind) => kind.layers);
+  const layers = Object.values(template.kinds).flatMap((kind) => kind.layers);
   let at = 0;
-  const take = ({ block, shape: sizes }: NumberArray): [string, Float32Array] => {
+  const take = ({ block, shape }: NumberArray): [string, Float32Array] => {
     const from = at;
-    at += sizes.reduce((product, size) => product * size, 1);
+    at += shape.reduce((product, size) => product * size, 1);
     return [block, numbers.subarray(from, at)];
   };
   const [shown, projections]: [string, Float32Array][][] = [[], []];

@@ -17,9 +17,9 @@ export function addressOf({ name, version }: File, folder: string): URL {
 /** A model of the site. Python's site/exported.py writes this record. */
 export interface ModelRecord extends ModelHere {
   files: Record<string, File>; // the files of the model, by purpose ("model", "tokenizer", …); Python's site/text_model.py and translator_model.py name the purposes
-  most: number; // the most tokens that the model reads
+  max_tokens: number; // the most tokens that a text may have
   ends: number[]; // the ids of the tokens after which a causal model stops generating
-  shape: Trace; // a trace of the model; the worker adds the text and the numbers
+  template: Trace; // a trace of the model without text and numbers; the worker fills them in
 }
 
 export type ModelFiles = Record<string, Uint8Array>;

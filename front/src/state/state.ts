@@ -51,8 +51,10 @@ export const layer = computed<Layer>(() => layerOf(layerNumber.value));
 export const secondLayer = computed<Layer | null>(() => secondLayerOf(layer.value.layer));
 export const queryTokens = computed<Token[]>(() => trace.value[kind.value.queries]);
 export const keyTokens = computed<Token[]>(() => trace.value[kind.value.keys]);
-/** true = each row and column of a view is a whole word; false = a token, as always in a long text (see `map` in data.ts). */
-export const inWords = computed(() => wholeWords.value && !trace.value.map);
+/** Whether the page requests the weights of the text from the server, because they are too many for the page. */
+export const isLongText = computed(() => Boolean(trace.value.map));
+/** true = each row and column of a view is a whole word; false = a token, as always in a long text. */
+export const inWords = computed(() => wholeWords.value && !isLongText.value);
 export const queryItems = computed<Item[]>(() => itemsOf(queryTokens.value, inWords.value));
 export const keyItems = computed<Item[]>(() => (twoTexts.value ? itemsOf(keyTokens.value, inWords.value) : queryItems.value));
 const labels = (tokens: Token[]) => itemsOf(tokens, false).map((item) => item.label);

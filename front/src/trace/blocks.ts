@@ -10,7 +10,7 @@ export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weight
   key?: DecodedVectors;
   value?: DecodedVectors;
   weights?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units`
-  units: number;
+  units: number; // the number that stands for a weight of 1
   bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
   output?: { width: number; arrays: DecodedArrays };
 }

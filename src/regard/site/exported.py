@@ -59,18 +59,18 @@ class Exported:
             "name": self.name,
             "kind": self.kind,
             "files": {purpose: file_record(folder / name) for purpose, name in self.files.items()},
-            "most": self.max_tokens,
+            "max_tokens": self.max_tokens,
             "ends": self.ends,
             "difference": self.difference.weights,
             "int8": self.int8,
-            "shape": shape_of(self.first, self.page()),
+            "template": template_of(self.first, self.page()),
         }
 
 
-def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
+def template_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
     """Return the part of a page's JSON data that is the same for all texts: without texts, tokens and arrays."""
     kinds = {
-        kind: record | {"layers": [layer_shape(first, kind, layer) for layer in first.attended[kind]]}
+        kind: record | {"layers": [layer_template(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
     }
     tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
@@ -80,7 +80,7 @@ def shape_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
     return page | without_text | unrounded | {"kinds": kinds}
 
 
-def layer_shape(first: Trace, kind: str, layer: int) -> dict[str, Any]:
+def layer_template(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     """Return the JSON record of one attention layer of a model, without the numbers of its queries, keys and values.
 
     The page gets these numbers, unrounded, from the web worker that runs the model. Of a recurrent translator,

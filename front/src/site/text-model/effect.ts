@@ -20,9 +20,9 @@ const headNamed = (name: string): HeadPlace => {
 const headsOf = (change: Change): HeadPlace[] => (change.kind === "cut" ? change.heads : [change.head]).map(headNamed);
 
 /** Return the inputs of the ONNX graph that make these changes to heads (see `Changed`), for a text of so many tokens. */
-export function changedBy(changes: Change[], model: Model, shape: Trace, tokens: number): Changed {
+export function changedBy(changes: Change[], model: Model, template: Trace, tokens: number): Changed {
   const changed = model.unchanged(tokens);
-  const layers = layersOf(shape);
+  const layers = layersOf(template);
   for (const change of changes) {
     if (change.kind === "silence") changed.cut.fill(1);
     if (change.kind === "cut") for (let query = change.query ?? 0; query <= (change.query ?? tokens - 1); query++) changed.cut[query * tokens + change.key] = 1;

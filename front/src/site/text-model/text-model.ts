@@ -31,8 +31,8 @@ export class TextReader implements Reader {
   ) {}
 
   static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
-    const { layers } = Object.values(record.shape.kinds)[0];
-    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.shape));
+    const { layers } = Object.values(record.template.kinds)[0];
+    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.template));
   }
 
   get projections() {
@@ -55,24 +55,24 @@ export class TextReader implements Reader {
 
   private input({ text, truncate }: Reading, continuation: number[] = []): Input {
     const letters = [...text];
-    const pieces = this.tokenizer.encode(letters, truncate ? this.record.most - continuation.length : undefined);
+    const pieces = this.tokenizer.encode(letters, truncate ? this.record.max_tokens - continuation.length : undefined);
     const ids = [...pieces.map(({ id }) => id), ...continuation];
     this.check(ids.length);
     return { text: text + this.tokenizer.decode(continuation), ids, read: pieces.length, tokens: this.tokenizer.tokens(pieces, letters, continuation) };
   }
 
   private check(tokens: number): void {
-    if (tokens > this.record.most) throw new Refused({ reason: "long", tokens });
+    if (tokens > this.record.max_tokens) throw new Refused({ reason: "long", tokens });
   }
 
   /** Run the model with some changes to its heads. The output of a causal model is the logits after the tokens at the positions `places`. */
   private async run({ text, ids, tokens }: Input, changes: Change[], places = range(0, ids.length)): Promise<RunResult> {
-    const { shape } = this.record;
-    const changed = changes.length ? changedBy(changes, this.model, shape, ids.length) : null;
+    const { template } = this.record;
+    const changed = changes.length ? changedBy(changes, this.model, template, ids.length) : null;
     const { output, numbers } = await this.model.run(ids, changed, places);
-    const side = Object.values(shape.kinds)[0].queries;
+    const side = Object.values(template.kinds)[0].queries;
     const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
-    return { trace: { ...shape, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
+    return { trace: { ...template, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
   }
 
   /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */

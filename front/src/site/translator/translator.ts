@@ -27,7 +27,7 @@ interface Pair {
   source: TextPiece[]; // the pieces; the last one is the end of the sentence
   encoded: Encoded;
   hypothesis: Hypothesis;
-  signs: Signs;
+  signs: Signs; // the signs that replace names, numbers and addresses of the source
 }
 
 export class TranslatorReader implements Reader {
@@ -38,17 +38,16 @@ export class TranslatorReader implements Reader {
     private readonly settings: Settings,
     private readonly source: Vocabulary,
     private readonly target: Vocabulary,
-    private readonly shape: Trace,
-    private readonly most: number,
+    private readonly record: ModelRecord,
     private readonly outputs: Outputs,
   ) {
     this.clean = cleaner(settings.unassigned);
   }
 
-  static async of(files: ModelFiles, { shape, most }: ModelRecord): Promise<TranslatorReader> {
+  static async of(files: ModelFiles, record: ModelRecord): Promise<TranslatorReader> {
     const settings = JSON.parse(new TextDecoder().decode(files.settings)) as Settings;
     const graphs = await Graphs.load(files.encoder, files.decoder, settings);
-    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), shape, most, outputArrays(files.outputs, shape));
+    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), record, outputArrays(files.outputs, record.template));
   }
 
   get projections() {
@@ -56,11 +55,12 @@ export class TranslatorReader implements Reader {
   }
 
   async trace({ text, truncate }: Reading, throwIfOutdated: () => void): Promise<Trace> {
+    const { max_tokens: maxTokens } = this.record;
     const clean = this.clean(text);
     const signs = signsOf(clean, this.settings.latin);
-    const pieces = piecesWithItems(this.source.encode(withSigns(clean, signs)), signs).slice(0, truncate ? this.most : undefined);
+    const pieces = piecesWithItems(this.source.encode(withSigns(clean, signs)), signs).slice(0, truncate ? maxTokens : undefined);
     if (!pieces.length) throw new Refused({ reason: "empty" });
-    if (pieces.length > this.most) throw new Refused({ reason: "long", tokens: pieces.length });
+    if (pieces.length > maxTokens) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
     const encoded = await this.graphs.encode(source.map(({ id }) => id));
     const hypotheses = await beamSearch(this.graphs, this.settings, encoded, throwIfOutdated);
@@ -75,7 +75,7 @@ export class TranslatorReader implements Reader {
     const begin = { id: bos, text: this.target.piece(bos) };
     const target = [begin, ...this.pieces(pair)];
     return {
-      ...this.shape,
+      ...this.record.template,
       text: escaped(pair.text, SPACES),
       target_text: escaped(this.textOf(pair), SPACES),
       source: tokensOfPieces(pair.source, eos),
@@ -85,14 +85,19 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /** The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors, each [heads tokens width]. For a recurrent decoder, the attention weights. */
+  /**
+   * The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors, each [heads tokens width]. For a
+   * recurrent decoder, the attention weights. The encoder returns its arrays, and the keys and values of cross-attention ("source_key_0"),
+   * for all tokens; the decoder's last step returns the keys and values of all tokens so far ("present_key_0"). All other arrays of the
+   * decoder are joined from its steps, one for each token.
+   */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
-    const read = [last];
-    while (read[0].before) read.unshift(read[0].before);
-    const rowsOfSteps = (block: string) => read.map(({ step, row }) => rowOf(step, block, row));
-    for (const [kind, { layers }] of Object.entries(this.shape.kinds)) {
+    const readTokens = [last];
+    while (readTokens[0].before) readTokens.unshift(readTokens[0].before);
+    const rowsOfSteps = (block: string) => readTokens.map(({ step, row }) => rowOf(step, block, row));
+    for (const [kind, { layers }] of Object.entries(this.record.template.kinds)) {
       for (const layer of layers) {
         if (layer.weights) vectors[layer.weights] = transposed(rowsOfSteps(layer.weights));
         else for (const vector of vectorsOf(layer)) {
@@ -136,7 +141,7 @@ export class TranslatorReader implements Reader {
     const layer = await decodeLayer(trace, record);
     const heads = rule.head === null ? Array.from({ length: record.heads }, (_, head) => head) : [rule.head];
     return Array.from({ length: layer.nQueries }, (_, piece) => {
-      const query = rule.step === "reads" ? Math.min(piece + 1, layer.nQueries - 1) : piece;
+      const query = rule.step === "reads" ? Math.min(piece + 1, layer.nQueries - 1) : piece; // the step that reads a piece follows the step that predicts it; no step reads the last piece, EOS
       const rows = heads.map((head) => weightsOf(layer, head, query));
       return Array.from({ length: layer.nKeys }, (_, key) => rows.reduce((sum, row) => sum + row[key], 0) / heads.length);
     });
