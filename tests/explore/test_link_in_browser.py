@@ -26,9 +26,10 @@ def asked(tab: Page) -> Iterator[list[dict[str, Any]]]:
     complaints: list[str] = []
 
     def hear(request: Request) -> None:
+        is_for_page = request.method == "GET" and request.url.partition("#")[0].endswith("/")
         if request.url.endswith("/trace"):
             questions.append(request.post_data_json)
-        elif request.method != "GET" or not request.url.partition("#")[0].endswith("/"):
+        elif not is_for_page:
             complaints.append(request.url)
 
     listeners = {
@@ -88,7 +89,7 @@ def test_the_numbers_of_a_link_are_those_of_its_text(
 
 
 def check_unasked(tab: Page, asked: list[dict[str, Any]]) -> None:
-    """Fail if the page has asked about another text than the next one, which is typed."""
+    """Type a text, and check that it is the first text that the page asks the server about."""
     tab.get_by_label("Text").fill("It rains again.")
     tab.get_by_role("button", name="look").click()
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(6)
@@ -125,16 +126,14 @@ def test_a_link_says_how_many_tokens_the_model_wrote(tab: Page, explorer: Runnin
     assert asked == [{"text": "Once upon a time", "new_tokens": 7}]
     assert tab.locator("[data-role=new-tokens]").input_value() == "7"
     expect(tab.locator(".word")).to_have_count(13)
-    tab.wait_for_function("() => location.hash.includes('The+snake')")  # the address names what is shown again
+    tab.wait_for_function("() => location.hash.includes('The+snake')")  # the first text, which is still shown
     tab.unroute("**/trace")
 
 
 def test_a_long_text_is_not_in_the_link(tab: Page, explorer: Running) -> None:
     open_link(tab, explorer)
     for length, is_in_link in ((2000, True), (2001, False)):
-        words = ["x" * 199] * 10  # too long to be known: each is one token
-        text = " ".join(words)[:-1] + "y" * (length - 1998)
-        assert len(text) == length
+        text = " ".join(["x" * 199] * 10).ljust(length, "y")  # each word is one token: it is too long to be known
         tab.get_by_label("Text").fill(text)
         tab.get_by_role("button", name="look").click()
         expect(tab.locator(".facts")).to_contain_text("12 tokens")
@@ -148,18 +147,18 @@ def test_a_long_text_is_not_in_the_link(tab: Page, explorer: Running) -> None:
     "fragment",
     [
         {
-            **{"text": "information " * 170, "kind": "__proto__", "head": "L999999H0", "query": "-1", "key": "1e9"},
-            **{"candidate": "99999999", "temperature": "1e-320", "pattern-at": "1e9 1e9 1e9"},
+            "text": "information " * 170, "kind": "__proto__", "head": "L999999H0", "query": "-1", "key": "1e9",
+            "candidate": "99999999", "temperature": "1e-320", "pattern-at": "1e9 1e9 1e9",
         },
         {
-            **{"text": " \n ", "temperature": "Infinity", "kept": "source999999", "step": "999999999"},
-            **{"cut": " ".join(f"{n},{n}" for n in range(13, 3000)), "step-key": "999999999", "locked": "1"},
+            "text": " \n ", "temperature": "Infinity", "kept": "source999999", "step": "999999999",
+            "cut": " ".join(f"{n},{n}" for n in range(13, 3000)), "step-key": "999999999", "locked": "1",
         },
         {"text": "It rains.", "model": "x" * 301},
         {"text": "It rains.", "write": 513},
     ],
     ids=lambda fragment: "-".join(fragment),
-)
+)  # fmt: skip
 def test_a_hostile_link_changes_nothing(
     tab: Page, explorer: Running, asked: list[dict[str, Any]], fragment: dict[str, str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The worker of a site, asked about texts without its page; its translations, compared with Python's."""
+"""Ask the worker of a site about texts, without the page; compare its translations with those of Python."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ ASK = """async ({ texts, shown, kept, ...start }) => {
   const script = await (await fetch(new URL("worker.js", start.address))).text();
   const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   const answers = [];
-  const moved = kept.includes("moves");
+  const waitsForMoves = kept.includes("moves");
   worker.postMessage(start);
   for (const [id, text] of texts.entries()) {
     answers.push(await new Promise((answered) => {
@@ -19,7 +19,7 @@ ASK = """async ({ texts, shown, kept, ...start }) => {
       worker.onmessage = ({ data }) => {
         if (data.id !== id) return;
         if (data.trace) trace = data.trace;
-        if (data.trace && !moved) answered(trace); // the next question stops the computation of the movements
+        if (data.trace && !waitsForMoves) answered(trace); // the next question stops the computation of the movements
         else if (data.refusal) answered(data.refusal);
         else if (data.moves) answered({ ...trace, moves: data.moves, sent: Object.keys(trace.numbers) });
       };
@@ -38,7 +38,8 @@ def answers(page: Page, address: str, texts: Sequence[str], kept: Sequence[str],
     Args:
         page: the page of the site.
         address: the address of the site.
-        kept: the names of the parts of a trace or a refusal to return.
+        kept: the names of the parts of a trace or a refusal to return; "moves" = the movements, which the worker sends
+            after the trace; "sent" = the names of the arrays in the trace, returned only with "moves".
         shown: the kind, layer and head that the page would show.
     """
     site = json.loads(page.locator("#site").text_content() or "")

@@ -1,4 +1,4 @@
-"""Tests of numbers as text, and of the positions that are shown if there are too many: examples, and laws."""
+"""Tests of numbers as text, and of the positions that are shown if not all fit: examples, and laws."""
 
 import math
 
@@ -16,7 +16,7 @@ def test_a_number_that_is_exact_has_no_zeros_and_one_that_is_rounded_has_all():
     ]  # fmt: skip
 
 
-def test_numbers_of_another_size_are_written_with_their_exponent():
+def test_very_large_and_very_small_numbers_are_written_with_an_exponent():
     assert aligned([[1.5e12, -2.0], [0.0, 3.0]], 2) == [[" 1.50e+12", "-2.00e+00"], [" 0       ", " 3.00e+00"]]
     assert aligned([[1.5e-7, 0.0]], 2) == [["1.50e-07", "0       "]]
 
@@ -33,10 +33,10 @@ def test_aligned_numbers_are_equally_wide_and_within_half_a_digit(rows, digits):
 
 
 @given(st.integers(1, 60), st.lists(st.integers(0, 59), max_size=4), st.integers(1, 20))
-def test_kept_positions_are_in_order_with_gaps_exactly_where_some_are_missing(count, notable, limit):
+def test_shown_positions_are_in_order_with_gaps_exactly_where_some_are_missing(count, notable, limit):
     notable = [position for position in notable if position < count]
-    some = positions_to_show(count, notable, lambda shown: len(shown) <= limit)
-    shown = [position for position in some if position is not None]
+    found = positions_to_show(count, notable, lambda shown: len(shown) <= limit)
+    shown = [position for position in found if position is not None]
     assert shown == sorted(set(shown))
     assert len(shown) >= 1
     expected, before = [], -1
@@ -44,7 +44,7 @@ def test_kept_positions_are_in_order_with_gaps_exactly_where_some_are_missing(co
         expected += [None] if position > before + 1 else []
         expected += [position] if position < count else []
         before = position
-    assert some == expected
+    assert found == expected
     if count <= limit:
         assert shown == list(range(count))
 
