@@ -170,28 +170,29 @@ class BackTranslation:
         description, lines = self.description(), islice(clean_lines(self.text), state.counts.lines, None)
         start, first = time.monotonic(), state.counts.lines
         while not stopped() and (group := list(islice(lines, LINES_PER_CALL))):
-            n_done = state.counts.lines
-            left = ""
+            n_done, time_left = state.counts.lines, ""
             if n_done > first:
                 seconds_per_line = (time.monotonic() - start) / (n_done - first)
-                left = f", {duration_text(seconds_per_line * (n_lines - n_done))} left"
-            watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{left}")
-            found = translator.translate(group, search=self.search, split=True, first=n_done + 1)
-            state = self.append(state, found)
+                time_left = f", {duration_text(seconds_per_line * (n_lines - n_done))} left"
+            watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{time_left}")
+            translations = translator.translate(group, search=self.search, split=True, first=n_done + 1)
+            state = self.append(state, translations)
             self.store(state, description)
         return state
 
-    def append(self, state: State, found: list[Translation]) -> State:
-        """Append the pairs made from the translations `found` to the temporary files of pairs; return the new state."""
+    def append(self, state: State, translations: list[Translation]) -> State:
+        """Append the pairs made from translations to the temporary files of pairs; return the new state."""
         counts, pairs = state.counts, list[tuple[str, str]]()
-        for one in found:
-            outcome = outcome_of(one)
-            unlike = counts.unlike + bool(one.unlike_source)
+        for translation in translations:
+            outcome = outcome_of(translation)
             counts = replace(
-                counts, **{"lines": counts.lines + 1, "unlike": unlike, outcome: getattr(counts, outcome) + 1}
+                counts,
+                lines=counts.lines + 1,
+                unlike=counts.unlike + bool(translation.unlike_source),
+                **{outcome: getattr(counts, outcome) + 1},
             )
             if outcome == "pairs":
-                pairs.append((" ".join(one.text.split()), one.source))
+                pairs.append((" ".join(translation.text.split()), translation.source))
         sizes = []
         for side, name in enumerate(("source", "target")):
             with (self.folder / name).open("rb+") as file:

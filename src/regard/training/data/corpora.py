@@ -46,7 +46,7 @@ def text_files(source: Texts, target: Texts, data: Data) -> TextFiles:
 def paths(texts: Texts) -> list[Path]:
     """Return the paths in `texts`; a single str is split at its commas unless a file has this name."""
     if isinstance(texts, Sequence) and not isinstance(texts, str):
-        return [Path(one) for one in texts]
+        return [Path(path) for path in texts]
     return paths_in(str(texts))
 
 

@@ -119,12 +119,12 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
         sources_of.setdefault(target, set()).add(source)
         targets_of.setdefault(source, set()).add(target)
     trained = {target for _, target in others if target in sources_of}
-    left = set(targets_of)
+    remaining = set(targets_of)
     while trained:
-        moved = {source for target in trained for source in sources_of[target]} & left
-        left -= moved
+        moved = {source for target in trained for source in sources_of[target]} & remaining
+        remaining -= moved
         trained = {target for source in moved for target in targets_of[source]}
-    return frozenset(left)
+    return frozenset(remaining)
 
 
 def random_rank(source: str, seed: int) -> int:

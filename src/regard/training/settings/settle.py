@@ -152,7 +152,8 @@ RECIPES: Mapping[str, tuple[Recipe, ...]] = {
 
 
 def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
-    return next(r for r in RECIPES["cpu" if device.type == "cpu" else "gpu"] if n_pairs <= r.up_to_pairs)
+    recipes = RECIPES["cpu" if device.type == "cpu" else "gpu"]
+    return next(recipe for recipe in recipes if n_pairs <= recipe.up_to_pairs)
 
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
@@ -248,12 +249,12 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
 
 def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
     """Return data.max_tokens, the longest training sentence in pieces: the user's number, or the model's default."""
-    most = model_max_tokens - 1  # the model also reads EOS after a source, and BOS before a target
-    longest = value_or_default(max_tokens, min(DEFAULT_MAX_TOKENS, most))
-    if longest > most:
+    largest = model_max_tokens - 1  # the model also reads EOS after a source, and BOS before a target
+    longest = value_or_default(max_tokens, min(DEFAULT_MAX_TOKENS, largest))
+    if longest > largest:
         raise InputError(
             f"data.max_tokens = {longest} does not fit model.max_tokens = {model_max_tokens}: the model needs room for "
-            f"a sentence's end as well; give data.max_tokens of at most {most}, or leave it out, or give "
+            f"a sentence's end as well; give data.max_tokens of at most {largest}, or leave it out, or give "
             f"model.max_tokens of at least {longest + 1}."
         )
     return longest
