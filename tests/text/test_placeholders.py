@@ -1,5 +1,6 @@
 """Items of typed lines by hand, and the law that signs and items change into each other without loss."""
 
+import re
 from itertools import permutations
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.text.cleaning import clean_text
-from regard.text.placeholders import SIGNS, Placeholders, with_items, with_sign_pieces, with_signs
+from regard.text.placeholders import BEGIN, END, SIGNS, Placeholders, with_items, with_sign_pieces, with_signs
 from regard.text.vocabulary import Vocabulary
 
 KOREAN, ENGLISH = Placeholders(latin=False), Placeholders(latin=True)
@@ -59,6 +60,18 @@ def test_decomposed_letters_are_no_items_and_stay_whole():
 def test_items_come_back(text, placeholders):
     signs = placeholders.signs(text)
     assert with_items(with_signs(text, signs), signs) == text
+
+
+@given(
+    st.text("톰a12,.-'A\u00e9", max_size=20),
+    st.lists(st.text("톰a1.A", min_size=1, max_size=3), min_size=1, max_size=3, unique=True),
+)
+def test_signs_replace_what_a_regular_expression_finds(text, items):
+    """Boundaries as one regular expression: the longest item of those that begin at a place, from left to right."""
+    signs = dict(zip(items, SIGNS, strict=False))
+    longest_first = sorted(items, key=len, reverse=True)
+    found = re.sub("|".join(f"{BEGIN}{re.escape(item)}{END}" for item in longest_first), lambda m: signs[m[0]], text)
+    assert with_signs(text, signs) == found
 
 
 def test_a_pair_has_signs_only_for_items_of_both_texts():

@@ -13,7 +13,6 @@ Source: Luong et al. 2015, "Addressing the rare word problem", section 3.1 (copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from regard.text.keyed_random import digest
 from regard.text.piece_table import NORMAL, USER_DEFINED, Piece, pieces_of, with_pieces
@@ -31,6 +30,8 @@ LATIN, NOT_LATIN = "[A-Za-zÀ-ɏḀ-ỿ]", r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
 """A regular expression for where a name, number or address may end: not within a number or a Latin word."""
+
+BEGIN_AT, END_AT = re.compile(BEGIN), re.compile(END)
 
 SPACED_LETTER = r"[^\W\d_\x00-ɏḀ-ỿ\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 """A regular expression for a letter that is not Latin, in a script with spaces between words, such as Hangul."""
@@ -120,7 +121,7 @@ class Placeholders:
         ('⟐은 갔다.', '⟐ left.')
         """
         # {item in the source: item in the target}; one sign replaces both
-        common = {item: item for item in ITEMS[self.latin].findall(source) if item_pattern(item).search(target)}
+        common = {item: item for item in ITEMS[self.latin].findall(source) if places(item, target)}
         for name, translated in (names or {}).items():
             in_both = name in source and translated in target  # a fast check first: False for most names
             if in_both and occurs_once(name, source) and occurs_once(translated, target):
@@ -145,8 +146,15 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
     """
     if not signs:
         return text
-    longest_first = sorted(signs, key=len, reverse=True)
-    return re.sub("|".join(item_pattern(item).pattern for item in longest_first), lambda match: signs[match[0]], text)
+    sign_at = {}
+    for item in sorted(signs, key=len):  # a longer item replaces a shorter one that begins at the same place
+        sign_at.update(dict.fromkeys(places(item, text), (len(item), signs[item])))
+    parts, end = list[str](), 0
+    for place, (length, sign) in sorted(sign_at.items()):
+        if place >= end:
+            parts += [text[end:place], sign]
+            end = place + length
+    return "".join([*parts, text[end:]])
 
 
 def with_items(text: str, signs: Mapping[str, str] | None) -> str:
@@ -164,11 +172,15 @@ def with_items(text: str, signs: Mapping[str, str] | None) -> str:
     return re.sub(f"[{SIGNS}]", lambda match: item_of.get(match[0], ""), text)
 
 
-@lru_cache(maxsize=1_024)
-def item_pattern(item: str) -> re.Pattern[str]:
-    """Return a regular expression for a name, number or address that is no part of a longer number or Latin word."""
-    return re.compile(f"{BEGIN}{re.escape(item)}{END}")
+def places(item: str, text: str) -> list[int]:
+    """Return where a name, number or address begins in a text, except as part of a longer number or Latin word.
+
+    >>> places("Tom", "Tom's tomcat is Tom, Tomcat.")
+    [0, 16]
+    """
+    starts = (start for start in range(len(text)) if text.startswith(item, start))
+    return [start for start in starts if BEGIN_AT.match(text, start) and END_AT.match(text, start + len(item))]
 
 
 def occurs_once(item: str, text: str) -> bool:
-    return len(item_pattern(item).findall(text)) == 1
+    return len(places(item, text)) == 1
