@@ -80,6 +80,21 @@ def test_prefixes_and_given_targets_may_have_the_items(keeping):
     assert other.log_probability < given.log_probability
 
 
+@pytest.mark.parametrize(("truncate", "read"), [(False, "⟐⟡"), (True, "⟐")])
+def test_a_search_knows_the_signs_that_the_model_reads(keeping, truncate, read):
+    given = []
+
+    class Recording(Greedy):
+        def run(self, model, sources):
+            given.extend(sources.required)
+            return super().run(model, sources)
+
+    longer = "Kotanu는" + " 갔다" * (keeping.model.config.max_tokens if truncate else 1) + " 34,500원이다"
+    keeping.translate(["개가 갔다", longer], search=Recording(), truncate=truncate)
+    signs = frozenset(map(keeping.target_vocabulary.processor.PieceToId, read))
+    assert sorted(given, key=len) == [frozenset(), signs]
+
+
 def test_an_item_that_the_translation_lacks_is_remarked_on(keeping):
     (one,) = keeping.score(["Kotanu는 34,500을 봤다"], ["Kotanu saw a dog"])
     assert one.missing == ("34,500",)

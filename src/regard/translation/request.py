@@ -22,6 +22,7 @@ class Request:
         left_out: the number of pieces that are cut from the end of a text that is too long.
         signed: the cleaned text, with signs such as ⟐ in place of names, numbers and addresses.
         signs: {name, number or address: its sign}; None = the translator has no placeholders.
+        sign_ids: the ids of the target pieces of the signs that `ids` has: the translation should have them, too.
     """
 
     index: int
@@ -32,6 +33,7 @@ class Request:
     left_out: int
     signed: str
     signs: Mapping[str, str] | None
+    sign_ids: frozenset[int] = frozenset()
 
     def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
         """Put names, numbers and addresses back in place of the signs (such as ⟐) in the pieces of a translation."""
@@ -71,6 +73,11 @@ def read_requests(
             left_out=max(len(ids) - limit, 0),
             signed=signed[index],
             signs=signs[index],
+            sign_ids=frozenset(
+                target_vocabulary.processor.PieceToId(sign)
+                for sign in (signs[index] or {}).values()
+                if source_vocabulary.processor.PieceToId(sign) in ids[:limit]
+            ),
         )
         for index, ids in enumerate(encoded)
     ]

@@ -334,7 +334,8 @@ class Translator:
             numbers=[first + one.index for one in batch],
             device=self.device,
         )
-        return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode))
+        required = tuple(one.sign_ids for one in batch)
+        return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode, required=required))
 
     def _translate_sentences(
         self, text: str, prefix: str, search: Search, batch_tokens: int, line: int

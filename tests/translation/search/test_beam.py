@@ -53,8 +53,22 @@ def test_exhaustive_search_after_a_prefix():
         assert hypothesis.tokens == scored(model, sources, row, every_text(model, sources, row), 0.6, 0.0)[0][1]
 
 
+def test_a_wide_beam_finds_the_best_text_with_the_required_tokens():
+    """No text of the third sentence is long enough for all three tokens: the best have two of them."""
+    model = Tiny(1, sharpness=2)
+    required = (frozenset({4}), frozenset({4, 5}), frozenset({4, 5, 6}), frozenset())
+    sources = replace(some_sources(model, n=4, limits=[3, 3, 2, 3]), required=required)
+    for row, hypotheses in enumerate(Beam(400, n_best=5).run(model, sources)):
+        texts = list(every_text(model, sources, row))
+        most = max(len(required[row].intersection(text)) for text in texts)
+        texts = [text for text in texts if len(required[row].intersection(text)) == most]
+        best = scored(model, sources, row, texts, 1.0, 0.0)[:5]
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [text for _, text in best]
+
+
 def plain_beam(model, sources, row, beam):
     """Beam search with lists, which goes on until the beam is finished even if no active hypothesis can win."""
+    required = sources.required[row] if sources.required else frozenset()
     one, prefix = alone(sources, row), tuple(sources.prefix[row].tolist())
     running, ended = [(sum(following(model, one, [prefix[:n]])[0][t] for n, t in enumerate(prefix)), prefix)], []
     while running and len(ended) < beam.size:
@@ -65,6 +79,7 @@ def plain_beam(model, sources, row, beam):
                 may = token == EOS if len(text) >= sources.limits[row] else token not in (PAD, BOS)
                 if may:
                     extensions.append((total + more, (*text, token)))
+        extensions = [one for one in extensions if one[1][-1] != EOS or required <= set(one[1])]
         extensions = sorted(extensions, reverse=True)[: beam.size - len(ended)]
         ended += [text[:-1] for _, text in extensions if text[-1] == EOS]
         running = [(total, text) for total, text in extensions if text[-1] != EOS]
@@ -96,6 +111,21 @@ def test_a_narrow_beam_is_the_plain_beam(beam, prefix):
             expected = plain_beam(model, sources, row, beam)
             assert [hypothesis.tokens for hypothesis in hypotheses] == [text for _, text in expected]
             assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([s for s, _ in expected], abs=1e-9)
+
+
+@pytest.mark.parametrize("beam", [Beam(1), Beam(2, n_best=2), Beam(5, length_penalty=1.7, n_best=3)])
+def test_a_narrow_beam_goes_on_until_it_has_the_required_tokens(beam):
+    n_short = 0
+    for seed in range(4):
+        model = Tiny(seed, sharpness=1.5)
+        free = some_sources(model, n=3, limits=[12] * 3, seed=seed)
+        sources = replace(free, required=(frozenset({4}), frozenset({5, 6}), frozenset()))
+        for row, hypotheses in enumerate(beam.run(model, sources)):
+            expected = [text for _, text in plain_beam(model, sources, row, beam)]
+            found = [hypothesis.tokens for hypothesis in hypotheses]
+            assert found == expected if expected else not sources.required[row] <= set(found[0])
+            n_short += bool(expected) and expected != [text for _, text in plain_beam(model, free, row, beam)]
+    assert n_short
 
 
 def test_a_beam_stops_as_soon_as_nothing_can_win():

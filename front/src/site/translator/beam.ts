@@ -30,35 +30,43 @@ interface Extension {
   logProbability: number;
 }
 
-/** The finished translations of a source, best first. `throwIfOutdated` is called before each step; it throws an error to end the search. */
-export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, throwIfOutdated: () => void): Promise<Hypothesis[]> {
+/** The finished translations of a source, best first: those with all `required` tokens (signs for names); without any, those with the most. `throwIfOutdated` is called before each step; it throws an error to end the search. */
+export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, required: number[], throwIfOutdated: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
   const limit = Math.min(settings.max_tokens - 1, settings.limit.per_piece * encoded.tokens + settings.limit.extra);
   const first = await graphs.step([settings.bos], encoded, null);
-  const found: Hypothesis[] = [];
+  const [found, lacking]: Hypothesis[][] = [[], []];
+  const missing = ({ tokens }: Active) => required.filter((token) => !tokens.includes(token)).length;
   let active: Active[] = [{ tokens: [], logProbability: 0, last: { step: first, row: 0, before: null } }];
   while (active.length) {
     throwIfOutdated();
-    const extensions = extensionsOf(active, settings, size, limit).slice(0, size - found.length);
-    for (const { from, token, logProbability } of extensions) {
-      if (token !== settings.eos) continue;
+    const unfinished: Extension[] = [];
+    for (const extension of extensionsOf(active, settings, size + 1, limit)) {
+      if (found.length + unfinished.length === size) break;
+      const { from, token, logProbability } = extension;
+      if (token !== settings.eos) {
+        unfinished.push(extension);
+        continue;
+      }
       const score = logProbability / ((5 + from.tokens.length + 1) / 6) ** penalty;
-      found.push({ ...from, logProbability, score });
+      (missing(from) ? lacking : found).push({ ...from, logProbability, score });
     }
-    active = await advanced(graphs, encoded, extensions.filter(({ token }) => token !== settings.eos));
+    active = await advanced(graphs, encoded, unfinished);
   }
-  return found.sort((a, b) => b.score - a.score);
+  const fewest = Math.min(...lacking.map(missing));
+  const best = found.length ? found : lacking.filter((one) => missing(one) === fewest);
+  return best.sort((a, b) => b.score - a.score).slice(0, size);
 }
 
-/** The `size` most probable extensions by one token, best first. A translation with `limit` tokens is extended only by its end (EOS). */
-function extensionsOf(active: Active[], settings: Settings, size: number, limit: number): Extension[] {
+/** All extensions by one of the `n` most probable next tokens, best first. A translation with `limit` tokens is extended only by its end (EOS). */
+function extensionsOf(active: Active[], settings: Settings, n: number, limit: number): Extension[] {
   const all = active.flatMap((from) => {
     const numbers = logSoftmax(rowOf(from.last.step, "logits", from.last.row));
     numbers[settings.pad] = numbers[settings.bos] = -Infinity;
     if (from.tokens.length >= limit) numbers.forEach((_, token) => token !== settings.eos && (numbers[token] = -Infinity));
-    return indicesOfLargest(numbers, size).map((token) => ({ from, token, logProbability: from.logProbability + numbers[token] }));
+    return indicesOfLargest(numbers, n).map((token) => ({ from, token, logProbability: from.logProbability + numbers[token] }));
   });
-  return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability).slice(0, size);
+  return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability);
 }
 
 /** Let the decoder read the new token of each extension; return the extensions as unfinished translations. */

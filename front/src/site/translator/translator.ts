@@ -58,12 +58,14 @@ export class TranslatorReader implements Reader {
     const { max_tokens: maxTokens } = this.record;
     const clean = this.clean(text);
     const signs = signsOf(clean, this.settings.latin);
-    const pieces = piecesWithItems(this.source.encode(withSigns(clean, signs)), signs).slice(0, truncate ? maxTokens : undefined);
+    const read = this.source.encode(withSigns(clean, signs)).slice(0, truncate ? maxTokens : undefined);
+    const pieces = piecesWithItems(read, signs);
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > maxTokens) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
     const encoded = await this.graphs.encode(source.map(({ id }) => id));
-    const hypotheses = await beamSearch(this.graphs, this.settings, encoded, throwIfOutdated);
+    const required = [...(signs?.values() ?? [])].filter((sign) => read.some(({ text }) => text === sign)).map((sign) => this.target.encode(sign).at(-1)!.id);
+    const hypotheses = await beamSearch(this.graphs, this.settings, encoded, required, throwIfOutdated);
     const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis, signs }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
     return { ...this.traceOf(pairs[0]), alignment: { rule: this.settings.rule, candidates } as Alignment };

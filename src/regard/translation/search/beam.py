@@ -11,6 +11,9 @@ keeps its slot, so the number of active hypotheses falls. The search for a sente
 or when no active hypothesis can become one of the `n_best` best. Log-probability only falls, so a hypothesis with
 log-probability log P cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
+A source may have required tokens, the signs for its names and numbers. A finished hypothesis without one of them gives
+up its slot, so that the search goes on; it is only returned if no hypothesis has more of the required tokens.
+
 Source: Sutskever, Vinyals & Le 2014, section 3.2 (finished hypotheses are not extended further); Wu et al. 2016,
 section 7, eq. 14.
 Departure: penalties rank finished hypotheses; active ones have equal lengths and are ranked by log-probability. A
@@ -73,9 +76,9 @@ class Beam:
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return the best hypotheses for each source, at most `n_best`, best first."""
         lengths = sources.lengths.tolist()
-        sentences = [
-            SentenceSearch(self, limit, length - 1) for limit, length in zip(sources.limits, lengths, strict=True)
-        ]
+        required = sources.required or [frozenset[int]()] * len(lengths)
+        of_sentence = zip(sources.limits, lengths, required, strict=True)
+        sentences = [SentenceSearch(self, limit, length - 1, tokens) for limit, length, tokens in of_sentence]
         all_sentences, history = sentences, TokenHistory(sources.prefix.tolist())
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
@@ -129,13 +132,17 @@ class SentenceSearch:
     Attributes:
         limit: the largest number of tokens of a hypothesis, EOS not counted.
         n_source: the number of source tokens, EOS not counted.
+        required: the token ids that the translation should have.
+        finished: the finished hypotheses that have all required tokens; `lacking`: those that do not.
         to_beat: an active hypothesis with at most this log-probability can no longer be among the `n_best`.
     """
 
     beam: Beam
     limit: int
     n_source: int
+    required: frozenset[int] = frozenset()
     finished: list[Hypothesis] = field(default_factory=list)
+    lacking: list[Hypothesis] = field(default_factory=list)
     to_beat: float = -torch.inf
 
     def collect_finished(
@@ -149,36 +156,41 @@ class SentenceSearch:
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
         """
-        n_slots = self.beam.size - len(self.finished)
-        possible = [one for one in extensions[:n_slots] if one[0] > -torch.inf]
-        unfinished = [one for one in possible if one[2] != EOS]
-        if len(unfinished) < len(possible):
-            for log_probability, parent, token in possible:
-                if token == EOS:
-                    coverage_of = None if coverage is None else coverage[parent]
-                    self.add(log_probability, history.tokens(parent), coverage_of)
-            if len(self.finished) >= self.beam.n_best:
-                self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
+        n_before, unfinished = len(self.finished), list[Extension]()
+        for log_probability, parent, token in extensions:
+            if len(self.finished) + len(unfinished) == self.beam.size or log_probability == -torch.inf:
+                break
+            if token == EOS:
+                coverage_of = None if coverage is None else coverage[parent]
+                self.add(log_probability, history.tokens(parent), coverage_of)
+            else:
+                unfinished.append((log_probability, parent, token))
+        if len(self.finished) > n_before and len(self.finished) >= self.beam.n_best:
+            self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Score a finished hypothesis, and add it to `finished`; `tokens` are its tokens without EOS."""
+        """Score a finished hypothesis, and add it to `finished` or `lacking`; `tokens` are its tokens without EOS."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
         score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
-        self.finished.append(
+        (self.finished if self.required <= set(tokens) else self.lacking).append(
             Hypothesis(
                 tokens=tuple(tokens), log_probability=log_probability, score=score, cut=len(tokens) >= self.limit
             )
         )
 
     def best(self) -> tuple[Hypothesis, ...]:
-        return tuple(sorted(self.finished, key=lambda one: -one.score)[: self.beam.n_best])
+        n_required = [len(self.required.intersection(one.tokens)) for one in self.lacking]
+        most = [one for one, n in zip(self.lacking, n_required, strict=True) if n == max(n_required)]
+        return tuple(sorted(self.finished or most, key=lambda one: -one.score)[: self.beam.n_best])
 
 
 def best_extensions(
     decoding: Decoding, sentences: list[SentenceSearch], totals: list[float], length: int
 ) -> Iterator[tuple[SentenceSearch, list[Extension]]]:
-    """Yield each sentence with the `Beam.size` most probable extensions of its hypotheses by one token, best first.
+    """Yield each sentence with the most probable extensions of its hypotheses by one token, best first.
+
+    They suffice to fill `Beam.size` slots, even if a hypothesis that ends in EOS takes no slot.
 
     Args:
         decoding: the active hypotheses: equally many rows for each sentence, in the order of the sentences.
@@ -186,7 +198,8 @@ def best_extensions(
         length: the number of tokens of each hypothesis.
     """
     size, width = sentences[0].beam.size, len(totals) // len(sentences)
-    columns = top_tokens(decoding.logits, size, length, [sentence.limit for sentence in sentences])
+    n_tokens = size + any(sentence.required for sentence in sentences)
+    columns = top_tokens(decoding.logits, n_tokens, length, [sentence.limit for sentence in sentences])
     refuse_nan(of_row[0] for of_row in columns[0])
     rows = list(zip(totals, range(len(totals)), *columns, strict=True))
     for index, sentence in enumerate(sentences):
@@ -196,7 +209,7 @@ def best_extensions(
             for new, token in zip(log_probabilities, tokens, strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
-        yield sentence, extensions[:size]
+        yield sentence, extensions
 
 
 def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:

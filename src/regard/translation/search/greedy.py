@@ -16,7 +16,8 @@ from regard.translation.search.next_token import top_tokens
 class Greedy:
     """Greedy search: take the most probable token at every step.
 
-    It finds the same text as `Beam(1)` in less time. The score of a translation is its log-probability.
+    It finds the same text as `Beam(1)` in less time, unless `Beam` goes on for a required token. The score of a
+    translation is its log-probability.
     """
 
     @torch.inference_mode()

@@ -51,6 +51,8 @@ class SourceBatch:
         prefix: the token ids with which each target must begin, without BOS; equally many in every row.
         limits: the largest number of tokens of each target, without BOS and EOS.
         numbers: a number for each sentence, such as its line number, from which sampling derives its random numbers.
+        required: for each sentence, the token ids that its target should have, such as signs for names; only `Beam`
+            reads them. () = none.
         text_of: the function that gives the text of a target; only `MinimumRisk` needs it.
     """
 
@@ -59,6 +61,7 @@ class SourceBatch:
     prefix: Int[Tensor, "batch prefix"]
     limits: tuple[int, ...]
     numbers: tuple[int, ...]
+    required: tuple[frozenset[int], ...] = ()
     text_of: TextOf | None = None
 
     @classmethod
