@@ -195,6 +195,6 @@ def test_a_changed_call_is_computed_by_the_formula_of_its_new_parts():
     query, key, value = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(3))
     call = attend(query, key, value).pattern.call
     changed = call.changed(normalise=Softmax(temperature=0.5), mask=Causal())
-    assert (changed.softmax.temperature, call.softmax.temperature) == (0.5, 1.0)
+    assert (changed.softmax_formula.temperature, call.softmax_formula.temperature) == (0.5, 1.0)
     expected = attend(query, key, value, normalise=Softmax(temperature=0.5), mask=Causal()).pattern
     assert torch.equal(Pattern(changed).dense(), expected.dense())

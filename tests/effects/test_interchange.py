@@ -1,5 +1,7 @@
 """Heads whose outputs are those of another run, against hooks on the output projections of eager models."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hooked_heads import CLEAN, CORRUPTED, OTHER_TARGET, TARGET, bert, by_hooks, gpt2, llama, marian, output_of, traced
@@ -163,6 +165,12 @@ def test_traces_heads_and_tokens_that_do_not_fit_are_refused(tokenizer, tmp_path
     assert message("L1H2", asked) == (
         "Interchange('L1H2', …): the other run was traced with ask=…, which keeps no outputs of heads; trace it "
         "without ask=…."
+    )
+    of_pictures = Interchange("L1H2", replace(clean, images=(None, None)))
+    two_items = clean.attended["decoder"][1].context.expand(2, -1, -1, -1)
+    assert refusal(InputError, of_pictures.outputs, "decoder", 1, two_items) == (
+        "Interchange('L1H2', …): decoder layer 1 reads 2 pictures or parts of a picture in one batch; an Interchange "
+        "needs a model that reads a single picture as a whole."
     )
     assert message("L1H4", clean) == "no head H4: the layer has 4 heads, H0 to H3."
     missing = Interchange("L3H0", clean)

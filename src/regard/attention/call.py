@@ -157,7 +157,7 @@ class Call:
         return need_gradients(self.tensors)
 
     @property
-    def softmax(self) -> SoftmaxFormula:
+    def softmax_formula(self) -> SoftmaxFormula:
         """The parameters of softmax attention (`formula`); only for calls whose normaliser is softmax."""
         assert self.formula is not None
         return self.formula

@@ -63,7 +63,7 @@ def compare(
     with spinner("reading the text with both models"):
         traces = [trace_text(name, text, target, truncate) for name in (model, other)]
         if words:
-            traces = [seen.words() for seen in traces]
+            traces = [trace.words() for trace in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
     remark_on_texts(*traces)
     if json != STDOUT:

@@ -65,16 +65,16 @@ def demo(
         from regard.tracing.run import trace
 
         loaded = load()
-        seen = trace(loaded.model, SNAKE, tokenizer=loaded.tokenizer)
-    seen.show(token="it", head="L3H1")
-    check = seen.check()
+        traced = trace(loaded.model, SNAKE, tokenizer=loaded.tokenizer)
+    traced.show(token="it", head="L3H1")
+    check = traced.check()
     console.print(
         f"\nchecked: recomputed from the weights, every context is within {check.max_error:.1e} "
         f"of what the {', '.join(check.backends)} kernel returned (largest number {check.magnitude:.1f})"
     )
     with spinner("drawing"):
-        picture = seen.figure(out / "snake.png", token="it", head="L3H1")
-        page = seen.html(out / "snake.html", token="it", head="L3H1")
+        picture = traced.figure(out / "snake.png", token="it", head="L3H1")
+        page = traced.html(out / "snake.html", token="it", head="L3H1")
     console.print()
     console.rule("3  a translator, from two text files", align="left")
     console.print()

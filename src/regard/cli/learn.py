@@ -86,16 +86,18 @@ def show_lesson(lesson: "Lesson", lesson_text: "LessonText") -> None:
     narrow = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
     console.rule(f"{NAMES.index(lesson.name) + 1}  {lesson_text.title}", align="left")
     for paragraph in lesson_text.text:
-        formula = paragraph.startswith(FORMULA)
-        narrow.print(f"\n    {paragraph.removeprefix(FORMULA)}" if formula else f"\n{paragraph.replace('`', '')}")
+        if paragraph.startswith(FORMULA):
+            narrow.print(f"\n    {paragraph.removeprefix(FORMULA)}")
+        else:
+            narrow.print(f"\n{paragraph.replace('`', '')}")
     console.print()
-    seen = None
+    traced = None
     if lesson.sentence is not None:
         with spinner("running MiniLM"):
             from regard.tracing.run import trace
 
-            seen = trace("MiniLM", lesson.sentence)
-    show_attention(lesson, seen)
+            traced = trace("MiniLM", lesson.sentence)
+    show_attention(lesson, traced)
     console.print()
     for command in lesson.commands:
         console.print(f"  $ {command}", soft_wrap=True)

@@ -121,26 +121,26 @@ def look(
 
         translation = None if has_medium else translate_text(model, text or "", target, truncate, new_tokens)
         if translation is not None:
-            seen = translation.trace
+            traced = translation.trace
         elif has_medium:
             from regard.cli.media_files import media_arguments
 
             options = media_arguments(image or [], video, audio) | {"layers": None if layer is None else [layer]}
-            seen = trace_media(model, text, target, new_tokens, options, for_page=html is not None)
+            traced = trace_media(model, text, target, new_tokens, options, for_page=html is not None)
         else:
-            seen = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
+            traced = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
         if words or span:
-            seen = seen.words(*(span or ()))
-        full_trace, seen = seen, seen.stage(head)  # `seen` now has only the layers of one patch size
+            traced = traced.words(*(span or ()))
+        full_trace, traced = traced, traced.stage(head)  # `traced` now has only the layers of one patch size
         if not padding:
-            seen = seen.without_padding()
-        focus = focus_on(seen, token, head, layer)
+            traced = traced.without_padding()
+        focus = focus_on(traced, token, head, layer)
 
     from regard.views.terminal.trace import show
 
-    remark_on_texts(seen)
-    remark_on_layers_not_shown(full_trace, seen)
-    remark_on_silence(full_trace, seen)
+    remark_on_texts(traced)
+    remark_on_layers_not_shown(full_trace, traced)
+    remark_on_silence(full_trace, traced)
     query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
     if translation is not None:
         for remark in (*remarks_on_translation(translation), *translation.unlike):
@@ -148,11 +148,11 @@ def look(
     if json != STDOUT:
         if translation is not None:
             show_alignment(translation)
-        show(seen, token=query, head=name)
+        show(traced, token=query, head=name)
     with spinner("drawing"):
         if html:
             if translation is None:
-                seen.html(html, token=query, head=name, padding=padding)
+                traced.html(html, token=query, head=name, padding=padding)
             else:
                 translation.html(html, token=query, head=name)
         one_head = token or head or layer is not None
@@ -160,16 +160,16 @@ def look(
             if translation is not None and translation.alignment.pairs and not one_head:
                 translation.figure(picture)
             else:
-                seen.figure(picture, token=query, head=name, padding=padding)
+                traced.figure(picture, token=query, head=name, padding=padding)
         if heads:
-            seen.heads_figure(heads, layer, focus.head.kind, padding=padding)
+            traced.heads_figure(heads, layer, focus.head.kind, padding=padding)
         if json:
             from regard.views.json_text import trace_json
 
-            chosen = [focus.head] if head else [h for h in seen.heads(focus.head.kind) if layer in (None, h.layer)]
-            write_json(json, trace_json(seen, focus, chosen))
+            chosen = [focus.head] if head else [h for h in traced.heads(focus.head.kind) if layer in (None, h.layer)]
+            write_json(json, trace_json(traced, focus, chosen))
     if pictures or heads:
-        remark_on_fonts(letters_of(seen))
+        remark_on_fonts(letters_of(traced))
     if json != STDOUT:
         print_written(outputs)
 

@@ -31,7 +31,7 @@ def remark_on_texts(*traces: "Trace") -> None:
     """Print a remark for each model that reads most of its text as unknown words, single Korean letters or bytes."""
     from regard.tracing.tokens.readable_tokens import unfamiliar_text_note
 
-    for remark in dict.fromkeys(unfamiliar_text_note(seen.model, seen.tokens) for seen in traces):
+    for remark in dict.fromkeys(unfamiliar_text_note(trace.model, trace.tokens) for trace in traces):
         print_remark(remark)
 
 
@@ -88,4 +88,4 @@ def remark_on_fonts(text: str) -> None:
 
 def letters_of(*traces: "Trace") -> str:
     """Return all text in a picture of the traces, for which a font is looked up."""
-    return "".join(seen.model + "".join(token.text for token in (*seen.source, *seen.target)) for seen in traces)
+    return "".join(trace.model + "".join(token.text for token in (*trace.source, *trace.target)) for trace in traces)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PAIRS_PER_CALL = 512
 
 SPACES = str.maketrans("\t\n", "  ")
-"""Replaces the characters that separate texts and lines of the output by spaces."""
+"""For str.translate: spaces in place of tabs and line ends, which separate the texts and the lines of the output."""
 
 DIGITS = 6
 """The decimals of a score; a float32 is accurate to about as many."""
@@ -68,10 +68,7 @@ def score(
 
             translator = Translator.load(folder, device)
         _, count = stack.enter_context(line_progress(streams[0], "scoring"))
-        sources, targets = (
-            (line for lines in read_lines(stream, path) for line in lines)
-            for stream, path in zip(streams, (source, target), strict=True)
-        )
+        sources, targets = map(chain.from_iterable, map(read_lines, streams, (source, target)))
         pairs_of_lines = checked_pairs(sources, targets, source, target)
         first = 1  # the number of the batch's first line
         while batch := list(islice(pairs_of_lines, PAIRS_PER_CALL)):

@@ -44,12 +44,12 @@ Int8 = Annotated[
 Words = Annotated[
     bool,
     typer.Option(
-        "--words", help="Join the tokens of each word: weights on a word are summed, weights from a word averaged."
+        "--words", help="Join the tokens of each word into one: its weights as a key are summed, as a query averaged."
     ),
 ]
 Span = Annotated[
     list[str] | None,
-    typer.Option("--span", help='Join these words to one: --span "Eiffel Tower"; may be repeated.'),
+    typer.Option("--span", help='Join these words into one: --span "Eiffel Tower"; may be repeated.'),
 ]
 Truncate = Annotated[
     bool, typer.Option("--truncate", help="Of a text that is too long for the model, read only the beginning.")

@@ -42,8 +42,8 @@ class Interchange:
         head: the name of a head, such as "L3H1" or "cross L3H1", or of a layer, such as "L3".
         other: the trace of the other run, from `regard.trace`.
         tokens: the query tokens whose outputs are replaced: a position or a text, a list of them, or None = all tokens.
-            A position is the same in both runs, and a text is looked up in the text of each run. A dict gives for each
-            token of this run a token of the other run.
+            A number is a position in both runs; a text is looked up in both. A dict gives for each token of this run a
+            token of the other run.
 
     Raises:
         TypeError: `other` is not a trace.
@@ -69,7 +69,10 @@ class Interchange:
 
     @property
     def token_pairs(self) -> list[tuple[int | str, int | str]] | None:
-        """Pairs (a token whose output is replaced, the token of `other` with the new output); None = all tokens."""
+        """Pairs (a token whose output is replaced, the token of `other` with the new output); None = all tokens.
+
+        Before a run, texts are replaced by positions; the methods below expect positions.
+        """
         if self.tokens is None:
             return None
         if isinstance(self.tokens, Mapping):
@@ -136,7 +139,7 @@ class Interchange:
         if self.other.images and context.shape[0] > 1:
             raise InputError(
                 f"Interchange({self.head!r}, …): {kind} layer {layer} reads {context.shape[0]} pictures or parts of a "
-                "picture in one batch, and a trace has them as one sequence; an Interchange needs one picture."
+                "picture in one batch; an Interchange needs a model that reads a single picture as a whole."
             )
         return outputs
 

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.grid.grid import Tile
+from regard.attention.grid.grid import Tile, with_four_axes
 from regard.attention.pattern import Pattern
 from regard.attention.representation import type_name
 from regard.attention.scores.score import Score
@@ -52,7 +52,7 @@ def pattern_of_item(weights: object, batch: int) -> Pattern:
                 f"weights of shape {list(weights.shape)}; give [queries keys], [heads queries keys] or "
                 "[batch heads queries keys], none of size 0."
             )
-        weights = pattern_of_weights(weights.detach().float()[(None,) * (4 - weights.ndim)])
+        weights = pattern_of_weights(with_four_axes(weights.detach().float()))
     if not isinstance(weights, Pattern):
         raise TypeError(f"weights is {type_name(weights)}; give a Pattern or a floating-point tensor of weights.")
     if not 0 <= batch < len(weights):

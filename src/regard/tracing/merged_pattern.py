@@ -21,7 +21,7 @@ from regard.attention.weights import weights_of
 from regard.tracing.patterns_by_layer import SIDES
 
 Group = Sequence[int]
-"""The positions of the tokens that are joined to one word."""
+"""The positions of the tokens that are joined into one word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

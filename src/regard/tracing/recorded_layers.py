@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from regard.attention.call import Call
 from regard.errors import InputError
 from regard.tracing.patterns_by_layer import missing_layer_error
-from regard.tracing.watching.answered_pattern import ForgottenCall
+from regard.tracing.watching.answered_pattern import CallWithoutTensors
 from regard.tracing.watching.attention_kind import KindOfPath
 from regard.tracing.watching.joined_calls import join_windows
 from regard.tracing.watching.watched import Watched, WatchedStep
@@ -84,12 +85,13 @@ def select_layers(
 def check_no_nan(name: str, steps: Mapping[str, Mapping[int, WatchedStep]]) -> None:
     for kind, by_layer in steps.items():
         for layer, step in by_layer.items():
-            call = step.attended.pattern.call
             for part in ("query", "key", "value"):
-                # a ForgottenCall stores no tensors, but its `nan` names the one that contained NaN
-                damaged = call.nan == part if isinstance(call, ForgottenCall) else getattr(call, part).isnan().any()
-                if bool(damaged):
+                if has_nan(step.attended.pattern.call, part):
                     raise InputError(
                         f"{name} gives NaN in the {part} of {kind} layer {layer}; its parameters are damaged, or too "
                         "small a number type overflows: load it in float32."
                     )
+
+
+def has_nan(call: Call, part: str) -> bool:
+    return call.nan_in == part if isinstance(call, CallWithoutTensors) else bool(getattr(call, part).isnan().any())

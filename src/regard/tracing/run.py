@@ -239,7 +239,7 @@ def encoder_of_medium(
 ) -> tuple[tuple[Token, ...], dict[int, tuple[Token, ...]], dict[int, Attended]]:
     """Return the tokens and the attention calls of an encoder that reads pictures or a recording.
 
-    The sequences that the encoder reads, such as windows or tiles of a picture, are joined to one sequence.
+    The sequences that the encoder reads, such as windows or tiles of a picture, are joined into one sequence.
 
     Args:
         windows: the windows of each layer that divides pictures into windows, by the layer's path.

@@ -237,10 +237,10 @@ class Trace:
         return Roles(names, sums.means())
 
     def words(self, *spans: str) -> "Trace":
-        """Return a trace of words: the tokens of each word are joined to one, in every pattern and view.
+        """Return a trace of words: the tokens of each word are joined into one, in every pattern and view.
 
         A word as a key has the sum of the weights on its tokens; as a query, the mean of the weights of its tokens.
-        `spans` are whole words that are joined to one token each, such as "Eiffel Tower".
+        `spans` are whole words that are joined into one token each, such as "Eiffel Tower".
         """
         if self.joined is not None:
             return self.joined.trace.words(*spans)

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from regard import Ask, Trace, attend
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall
+from regard.tracing.watching.answered_pattern import AnsweredPattern, CallWithoutTensors
 
 WORDS = tuple(Token(text=word, piece=word) for word in "abcdefg")
 
@@ -20,7 +20,7 @@ def answered(normal):
     with torch.no_grad():
         step = attend(*normal(3, 1, 2, 7, 8).unbind())
     summary = step.pattern.answer(Ask(received=True, top=2))
-    pattern = AnsweredPattern(ForgottenCall.without_tensors(step.pattern.call), summary)
+    pattern = AnsweredPattern(CallWithoutTensors.of_call(step.pattern.call), summary)
     attended = {"encoder": {0: replace(step, pattern=pattern)}}
     return Trace(model="m", text="a", target_text="", source=WORDS, target=(), attended=attended)
 

@@ -242,6 +242,6 @@ def test_a_picture_without_a_text_and_maps_of_windows_of_several_sizes_are_refus
         "Qwen2_5_VLForConditionalGeneration reads pictures beside a text; give the text too."
     )
     assert refusal(InputError, read, ask=regard.Ask(pooled=(2, 2))) == (
-        "ask=Ask(pooled=…) keeps a map of each window of a picture, and here the windows have different sizes, so that "
-        "their maps give none of the whole picture; leave pooled out."
+        "the windows of the picture have different sizes, so that their pooled maps cannot be joined into a map of the "
+        "whole picture; leave pooled=… out of ask=Ask(…)."
     )

@@ -13,7 +13,7 @@ from regard.tracing.focus import focus_on
 from regard.views.picture.canvas import MASKED, weight_colours
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.heads import heads_figure, mosaic_of, select_heads, write_heads
-from regard.views.picture.pattern import SHADES
+from regard.views.picture.pattern import SQUARE_ROOT
 from regard.views.picture.trace import figure
 
 
@@ -29,7 +29,7 @@ def test_every_cell_is_the_colour_of_its_weight(handmade, layer):
     free = np.ones(image.shape[:2], bool)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
-        expected = weight_colours()(SHADES(head.weights.numpy()))[..., :3]
+        expected = weight_colours()(SQUARE_ROOT(head.weights.numpy()))[..., :3]
         expected[np.triu_indices(5, 1)] = grey
         assert_allclose(image[top : top + 5, left : left + 5], expected, atol=1e-6)
         free[top : top + 5, left : left + 5] = False
@@ -101,7 +101,7 @@ def test_layers_of_different_numbers_of_heads(uneven):
     assert list(mosaic.places) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (1, 3)]
     figure_of_all = heads_figure(uneven)
     assert "encoder · 2 layers of 2 to 4 heads · a b c" in texts(figure_of_all)
-    (rows, columns), image = mosaic.size, image_of(figure_of_all)
+    (rows, columns), image = mosaic.pattern_size, image_of(figure_of_all)
     top, left = mosaic.corner((0, 3))
     assert (image[top : top + rows, left : left + columns] == 1).all(), "no pattern where there is no head"
 

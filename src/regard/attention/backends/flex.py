@@ -50,13 +50,13 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    formula, grid = call.softmax, call.grid
+    formula, grid = call.softmax_formula, call.grid
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     if grid.shape.numel() == 0:
         return query.new_zeros(*grid.shape[:3], value.shape[-1])
     score_mod = None
     if formula.softcap is not None:
-        softcap = formula.softcap / formula.temperature  # of scores that are divided by the temperature too
+        softcap = formula.softcap / formula.temperature  # `scale` below divides the scores by the temperature, too
         score_mod = lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)  # noqa: E731
     blocks = None if call.mask is None else block_mask(call.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=MAX_PROGRAMS, accumulated_recompile_limit=MAX_PROGRAMS):
@@ -88,8 +88,8 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
         keep = mask.keep(grid.whole().part(queries=queries), device)
         keep = keep.expand(*keep.shape[:2], len(queries), grid.keys)
         n_padding = -grid.keys % BLOCK
-        blocks = torch.nn.functional.pad(keep, (0, n_padding)).reshape(*keep.shape[:3], -1, BLOCK)
-        any_kept, all_kept = blocks.any(dim=(-3, -1)), blocks.all(dim=(-3, -1))
+        by_block = torch.unflatten(torch.nn.functional.pad(keep, (0, n_padding)), 3, (-1, BLOCK))
+        any_kept, all_kept = by_block.any(dim=(2, 4)), by_block.all(dim=(2, 4))  # over the queries and keys of a block
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)
     return BlockMask.from_kv_blocks(

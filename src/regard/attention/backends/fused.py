@@ -58,7 +58,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
         return None
     if dropout > 0:
         return "on a CPU the fused kernel has no dropout"
-    bias = call.softmax.bias
+    bias = call.softmax_formula.bias
     if bias is not None and need_gradients(tensors_in(bias)):
         return "on a CPU the fused kernel has no gradient of a bias"
     return None
@@ -83,7 +83,7 @@ def math_unsupported_reason(call: Call, dropout: float) -> str | None:
 def fused_context(call: Call, dropout: float) -> Context:
     if needs_float32(call):
         return in_float32(fused_context, call, dropout)
-    formula, mask, grid = call.softmax, call.mask, call.grid
+    formula, mask, grid = call.softmax_formula, call.mask, call.grid
     scale, bias = formula.scale / formula.temperature, bias_of(formula, call.query)
     query, key, value = expand_batches(grid, *pad_to_one_width(call.query, call.key, call.value))
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
@@ -108,7 +108,7 @@ def fused_context(call: Call, dropout: float) -> Context:
 def math_context(call: Call, dropout: float) -> Context:
     if needs_float32(call):
         return in_float32(math_context, call, dropout)
-    formula, all_weights = call.softmax, call.grid.whole()
+    formula, all_weights = call.softmax_formula, call.grid.whole()
     query, key, value = expand_batches(call.grid, call.query, call.key, call.value)
     attn_mask = added_to_scores(call.mask, bias_of(formula, query), all_weights, query)
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
@@ -119,7 +119,7 @@ def needs_float32(call: Call) -> bool:
 
     True if half precision would round projected queries and keys, or a bias that is divided by the temperature.
     """
-    formula = call.softmax
+    formula = call.softmax_formula
     if formula.projection is not None:
         return True
     return formula.bias is not None and formula.temperature != 1 and call.query.itemsize == 2
@@ -129,10 +129,10 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
     """Compute the context in float32 (or float64) by `backend`, and convert it to the data type of the values."""
     with without_autocast(call.device):
         query, key, value = (part.to(call.weights_dtype) for part in (call.query, call.key, call.value))
-        if call.softmax.projection is None:
+        if call.softmax_formula.projection is None:
             score = call.score.of_type(query)  # converts the bias
         else:
-            (query, key), score = call.softmax.vectors(query, key), ScaledDot(scale=1.0)
+            (query, key), score = call.softmax_formula.vectors(query, key), ScaledDot(scale=1.0)
         context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 

@@ -89,7 +89,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 
 
 def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
-    formula, grid, device = call.softmax, call.grid, call.device
+    formula, grid, device = call.softmax_formula, call.grid, call.device
     all_weights = grid.whole()
     bias = (
         None

@@ -110,7 +110,7 @@ class Tile:
 
         The tensor broadcasts to [batch heads queries keys]; its axes of size 1 keep size 1.
         """
-        tensor = tensor[(None,) * (4 - tensor.ndim)]
+        tensor = with_four_axes(tensor)
         for axis, indices in enumerate(self.axes):
             if tensor.shape[axis] != 1:
                 tensor = entries_at(tensor, axis, indices)
@@ -129,6 +129,11 @@ class Tile:
         rows = self.part(keys=all_indices(self.grid.keys)).select(tensor[:, :, None])
         positions = self.query_positions(tensor.device).flatten()
         return F.pad(rows, (1, 0)).index_select(3, (positions + 1).clamp_min(0)).mT
+
+
+def with_four_axes(tensor: Tensor) -> Tensor:
+    """Insert axes of size 1 in front, so that the tensor has four axes."""
+    return tensor[(None,) * (4 - tensor.ndim)]
 
 
 def is_integer(number: object) -> bool:

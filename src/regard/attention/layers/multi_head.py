@@ -83,7 +83,7 @@ class MultiHeadAttention(nn.Module):
         check_positions(positions)
         self.d_model, self.n_heads, self.n_key_heads, self.d_head = d_model, n_heads, n_key_heads, d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
-        # Do not rename these attributes: the parameters in saved models have names such as held_parameters.0.
+        # registers the modules and parameters in score and normaliser (see stages.py); saved models have these names
         self.held, self.held_parameters = field_modules(score, normalise), field_parameters(score, normalise)
         self.to_query = nn.Linear(d_model, d_model)
         self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
@@ -123,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         if self.positions is not None:
             first, stop = key_value.n_tokens - x.shape[1], key_value.n_tokens  # the queries are the last tokens
             query = self.positions(query, torch.arange(first, stop, device=x.device))
-        # load_state_dict may have replaced the registered parameters; score and normaliser still contain the old ones
+        # load_state_dict(assign=True) replaces the registered parameters, but not those inside score and normaliser
         layer_score, layer_normalise = with_parameters(self.held_parameters, self.score, self.normalise)
         attended = attend(
             query,

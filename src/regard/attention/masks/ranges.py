@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, with_four_axes
 
 Limits = Int[Tensor, "_ranges #batch #heads #queries"]
 """The starts of all key ranges, or the stops; index r along axis 0 is range r of each query."""
@@ -35,8 +35,7 @@ class Ranges:
         Numbers below 0 or above the number of keys are clamped. A stop below its start gives an empty range.
         """
         limits = (torch.as_tensor(limit, device=device).long().clamp(0, grid.keys) for limit in (start, stop))
-        # axes of size 1 are inserted in front, so that starts and stops are [ranges batch heads queries]
-        starts, stops = (limit[(None,) * (4 - limit.ndim)] for limit in limits)
+        starts, stops = map(with_four_axes, limits)  # [ranges batch heads queries], with one range
         stops = torch.maximum(starts, stops)
         return cls(starts.expand_as(stops), stops, grid.keys)
 

@@ -53,7 +53,7 @@ class TalkingHeads(nn.Module, Normaliser):
         self.n_heads, self.normalise = n_heads, normalise
         self.before = nn.Parameter(torch.empty(n_heads, n_heads))
         self.after = nn.Parameter(torch.empty(n_heads, n_heads))
-        # Do not rename this attribute: the parameters in saved models have names such as held_parameters.0.
+        # registers the parameters inside the normaliser (see stages.py); saved models have this name
         self.held_parameters = field_parameters(normalise)
         self.reset_parameters()
 

@@ -13,7 +13,7 @@ STATES = ("before", "attention", "feed_forward", "after")
 
 
 def states_to_json(states: Mapping[str, Mapping[int, LayerStates]], add: Callable[[Tensor], str]) -> Json:
-    """Return the vectors of all tokens in each layer as JSON; `add` returns the name of a tensor in the file."""
+    """Return the vectors of all tokens in each layer as JSON; `add` stores a tensor and returns its name."""
     return {
         kind: {
             str(layer): {
@@ -37,17 +37,17 @@ def states_from_json(
     if document is None:
         return None
     return {
-        kind: {layer: layer_states(document[kind][str(layer)], tensors, step) for layer, step in layers.items()}
+        kind: {layer: layer_states(document[kind][str(layer)], tensors, call) for layer, call in layers.items()}
         for kind, layers in attended.items()
     }
 
 
-def layer_states(document: Json, tensors: Mapping[str, Tensor], step: Attended) -> LayerStates:
-    """Return the vectors of all tokens in one layer; raise ValueError if they do not fit the attention call `step`."""
+def layer_states(document: Json, tensors: Mapping[str, Tensor], attended: Attended) -> LayerStates:
+    """Return the vectors of all tokens in one layer; raise ValueError if they do not fit the attention call."""
     weight = tensors[document["weight"]]
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}
-    _, heads, queries, d_value = step.context.shape
+    _, heads, queries, d_value = attended.context.shape
     fits = weight.shape[:2] == (heads, d_value) and (bias is None or bias.shape == weight.shape[2:])
     if not fits or any(tensor.shape != (queries, weight.shape[2]) for tensor in vectors.values()):
         raise ValueError("the vectors of a layer do not fit its attention.")

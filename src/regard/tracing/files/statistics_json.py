@@ -10,25 +10,22 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.attend import Attended
 from regard.attention.grid.grid import Grid
 from regard.json_file import Json
-from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall, names_of
+from regard.tracing.watching.answered_pattern import AnsweredPattern, CallWithoutTensors, names_of
 from regard.typed_fields import check_fields
 
 
-def statistics_to_json(step: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
-    """Return as JSON an attention call of which only statistics were recorded.
-
-    `add` returns the name of a tensor in the file.
-    """
-    stored = pattern.stored_statistics
+def statistics_to_json(attended: Attended, pattern: AnsweredPattern, add: Callable[[Tensor], str]) -> Json:
+    """Return an attention call with recorded statistics as JSON; `add` stores a tensor and returns its name."""
+    stored = pattern.statistics
     ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
     for name in names_of(stored):
         part = getattr(stored, name)
         statistics[name] = [add(part.weights), add(part.keys)] if isinstance(part, Top) else add(part)
     return {
-        "backend": step.backend,
+        "backend": attended.backend,
         "grid": list(pattern.shape),
-        "d_value": step.context.shape[3],
+        "d_value": attended.context.shape[3],
         "dtype": str(pattern.dtype).removeprefix("torch."),
         "ask": ask,
         "groups": None if stored.ask.groups is None else add(stored.ask.groups),
@@ -61,7 +58,7 @@ def statistics_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Atten
         else:
             parts[name] = checked(tensors[tensor_names], shape)
     context = torch.empty(*grid.shape[:3], positive(document["d_value"]), device="meta")
-    pattern = AnsweredPattern(ForgottenCall(grid, dtype, torch.device("cpu")), Summary(ask=ask, **parts))
+    pattern = AnsweredPattern(CallWithoutTensors(grid, dtype, torch.device("cpu")), Summary(ask=ask, **parts))
     return Attended(context=context, pattern=pattern, backend=document["backend"])
 
 

@@ -61,7 +61,7 @@ def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, 
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 
-    Such a model merges 2 × 2 patches to one from stage to stage. `grid` is (rows, columns) of patches in this layer;
+    Such a model merges 2 × 2 patches into one from stage to stage. `grid` is (rows, columns) of patches in this layer;
     `padded` also counts the padding at the right and the bottom. `patch_size` is the side length of a patch in the
     first layer, in pixels. A patch may extend beyond the picture, at the right or the bottom.
     """
@@ -112,7 +112,7 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
     if n_image_tokens == 0:
         return []
     n_patches = sum(grid.rows * grid.columns for grid in grids)
-    # two ways of merging are tried: factor × factor patches to one token, or all patches to side × side tokens
+    # two ways of merging are tried: factor × factor patches into one token, or all patches into side × side tokens
     factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
     if not any(hasattr(config, name) for name in LATENT_CONFIGS):
         if n_image_tokens * factor**2 == n_patches and all(

@@ -102,7 +102,7 @@ def time_and_spectrogram(
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
-    """Join the frames after the end of a recording to one token; return new tokens and the old positions of each."""
+    """Join the frames after the end of a recording into one token; return new tokens and the old positions of each."""
     recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
     groups = [range(i, i + 1) for i in recorded]
     kept = tuple(tokens[i] for i in recorded)

@@ -40,7 +40,7 @@ def word_groups(tokens: Sequence[Token]) -> list[range]:
 
 
 def with_spans(tokens: Sequence[Token], groups: Sequence[range], spans: Sequence[str]) -> list[range]:
-    """Return `groups`, in which consecutive groups that together spell one of `spans` are joined to one group.
+    """Return `groups`, in which consecutive groups that together spell one of `spans` are joined into one group.
 
     A group has the positions of the tokens of one word; a span is several words, such as "Eiffel Tower".
     """

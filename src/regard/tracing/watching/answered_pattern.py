@@ -25,33 +25,33 @@ NOT_KEPT = (
 )
 
 
-class ForgottenCall(Call):
+class CallWithoutTensors(Call):
     """The sizes, data type and device of an attention call whose tensors, score, mask and normaliser are not stored.
 
     Attributes:
-        nan: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
-        unmasked_score: the score as text; None if the call had a mask.
+        nan_in: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
+        score_if_unmasked: the score as text; None if the call had a mask.
     """
 
-    __slots__ = ("known_device", "known_dtype", "nan", "unmasked_score")
+    __slots__ = ("known_device", "known_dtype", "nan_in", "score_if_unmasked")
 
     def __init__(
         self,
         grid: Grid,
         dtype: torch.dtype,
         device: torch.device,
-        nan: str | None = None,
-        unmasked_score: str | None = None,
+        nan_in: str | None = None,
+        score_if_unmasked: str | None = None,
     ) -> None:
-        fields = ("grid", "known_dtype", "known_device", "nan", "unmasked_score")
-        for name, value in zip(fields, (grid, dtype, device, nan, unmasked_score), strict=True):
+        fields = ("grid", "known_dtype", "known_device", "nan_in", "score_if_unmasked")
+        for name, value in zip(fields, (grid, dtype, device, nan_in, score_if_unmasked), strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def without_tensors(cls, call: Call) -> "ForgottenCall":
+    def of_call(cls, call: Call) -> "CallWithoutTensors":
         tensors = ((name, getattr(call, name)) for name in ("query", "key", "value"))
-        nan = next((name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any())), None)
-        return cls(call.grid, call.weights_dtype, call.device, nan, unmasked_score(call))
+        with_nan = (name for name, tensor in tensors if may_hold_nan(tensor) and bool(tensor.isnan().any()))
+        return cls(call.grid, call.weights_dtype, call.device, next(with_nan, None), score_if_unmasked(call))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -68,13 +68,14 @@ class ForgottenCall(Call):
         raise InputError(NOT_KEPT)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ForgottenCall, (self.grid, self.known_dtype, self.known_device, self.nan, self.unmasked_score)
+        fields = (self.grid, self.known_dtype, self.known_device, self.nan_in, self.score_if_unmasked)
+        return CallWithoutTensors, fields
 
 
-def unmasked_score(call: Call) -> str | None:
+def score_if_unmasked(call: Call) -> str | None:
     """Return the score of a call as text; None if the call had a mask."""
-    if isinstance(call, ForgottenCall):
-        return call.unmasked_score
+    if isinstance(call, CallWithoutTensors):
+        return call.score_if_unmasked
     return repr(call.score) if call.mask is None else None
 
 
@@ -85,15 +86,13 @@ class AnsweredPattern(Pattern):
     Its methods return the statistics that were requested before the run; methods that need weights raise InputError.
     """
 
-    @property
-    def stored_statistics(self) -> Summary:
-        assert self.statistics is not None
-        return self.statistics
+    call: CallWithoutTensors
+    statistics: Summary
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
         """Return the stored statistics that `ask` requests; none is computed, so `report` is not used."""
         ask.check(self.grid)
-        stored = self.stored_statistics
+        stored = self.statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}
         if ask.groups is not None:
             same = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
@@ -112,7 +111,7 @@ class AnsweredPattern(Pattern):
         return Summary(ask=ask, **parts)
 
     def __repr__(self) -> str:
-        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.stored_statistics)) or 'nothing'})"
+        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.statistics)) or 'nothing'})"
 
 
 def answered(attended: Attended, ask: Ask) -> Attended:
@@ -123,9 +122,9 @@ def answered(attended: Attended, ask: Ask) -> Attended:
     pattern = attended.pattern
     stored = pattern.statistics
     summary = stored if stored is not None and stored.ask is ask else pattern.answer(ask)
-    forgotten = AnsweredPattern(ForgottenCall.without_tensors(pattern.call), summary)
     context = torch.empty_like(attended.context, device="meta")
-    return Attended(context=context, pattern=forgotten, backend=attended.backend)
+    answered_pattern = AnsweredPattern(CallWithoutTensors.of_call(pattern.call), summary)
+    return Attended(context=context, pattern=answered_pattern, backend=attended.backend)
 
 
 def names_of(summary: Summary) -> list[str]:

@@ -1,4 +1,4 @@
-"""The bias of attention calls that are joined to one call, such as those of the windows of a picture."""
+"""The bias of attention calls that are joined into one call, such as those of the windows of a picture."""
 
 from dataclasses import dataclass
 

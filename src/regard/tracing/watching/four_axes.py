@@ -8,7 +8,7 @@ from torch import Tensor
 def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tensor:
     """Reshape a tensor [*lead rows columns] to [batch heads rows columns]; `lead` axes may be missing or of size 1.
 
-    Two leading axes are batch and heads. Other leading axes are joined to one axis batch · heads, which is split by
+    Two leading axes are batch and heads. Other leading axes are joined into one axis batch · heads, which is split by
     `n_heads`. If `n_heads` is None (unknown), the last of several leading axes is the axis of heads, and a single
     leading axis is the batch, with one head.
 

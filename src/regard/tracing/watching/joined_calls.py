@@ -1,4 +1,4 @@
-"""Joins the attention calls for parts of a picture, such as windows or tiles, to one call over all tokens.
+"""Joins the attention calls for parts of a picture, such as windows or tiles, into one call over all tokens.
 
 In a joined call, a token attends only to tokens of its own part.
 """
@@ -15,19 +15,19 @@ from torch import Tensor
 from regard.attention.ask import PER_QUERY, Reduce, Top
 from regard.attention.attend import Attended
 from regard.attention.call import Call
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, with_four_axes
 from regard.attention.masks import Documents, Keep, Mask
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.statistics.cpu.results import MapCells
 from regard.errors import InputError
-from regard.tracing.watching.answered_pattern import AnsweredPattern, ForgottenCall, unmasked_score
+from regard.tracing.watching.answered_pattern import AnsweredPattern, CallWithoutTensors, score_if_unmasked
 from regard.tracing.watching.diagonal_bias import DiagonalBias
 from regard.tracing.watching.watched import WatchedStep
 
 
 def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
-    """Join successive attention calls of the same module, one for each window of a picture, to one call.
+    """Join successive attention calls of the same module, one for each window of a picture, into one call.
 
     Calls that cannot be joined (see `is_joinable`) are returned as they are.
     """
@@ -43,7 +43,7 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
     """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
     calls = [one.attended.pattern.call for one in (step, other)]
-    scores = [unmasked_score(call) for call in calls]
+    scores = [score_if_unmasked(call) for call in calls]
     is_alike = scores[0] is not None and scores[0] == scores[1] and calls[0].grid.heads == calls[1].grid.heads
     return is_alike and all(call.grid.queries == call.grid.keys for call in calls)
 
@@ -51,18 +51,18 @@ def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
 def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
     context = torch.cat([step.attended.context for step in steps], dim=2)
     patterns = [step.attended.pattern for step in steps]
-    if answered := [pattern for pattern in patterns if isinstance(pattern, AnsweredPattern)]:
-        return replace(
-            steps[0], attended=replace(steps[0].attended, context=context, pattern=joined_statistics(answered))
+    answered = [pattern for pattern in patterns if isinstance(pattern, AnsweredPattern)]
+    if answered:  # with `ask`, all patterns of a run have statistics in place of queries and keys
+        pattern: Pattern = joined_statistics(answered)
+    else:
+        calls = [pattern.call for pattern in patterns]
+        query, key, value = (
+            torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")
         )
-    calls = [pattern.call for pattern in patterns]
-    query, key, value = (
-        torch.cat([getattr(call, name) for call in calls], dim=2) for name in ("query", "key", "value")
-    )
-    lengths = torch.tensor([call.grid.keys for call in calls], device=query.device)
-    ids = torch.arange(len(calls), device=query.device).repeat_interleave(lengths)
-    call = Call.of(query, key, value, calls[0].score, Documents(ids), calls[0].normalise)
-    return replace(steps[0], attended=replace(steps[0].attended, context=context, pattern=Pattern(call)))
+        lengths = torch.tensor([call.grid.keys for call in calls], device=query.device)
+        window = torch.arange(len(calls), device=query.device).repeat_interleave(lengths)
+        pattern = Pattern(Call.of(query, key, value, calls[0].score, Documents(window), calls[0].normalise))
+    return replace(steps[0], attended=replace(steps[0].attended, context=context, pattern=pattern))
 
 
 def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = None) -> Attended:
@@ -71,8 +71,8 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     The items are, for example, the tiles of a picture. In the sequence, a token attends only to tokens of its own item.
 
     Args:
-        order: for each token of the sequence, its index among the tokens of all items, item after item; None = the
-            items follow one another. If the attention call has a mask, `order` must be None.
+        order: for each token of the sequence, its index in the concatenation of all items; None = the sequence is this
+            concatenation. If the attention call has a mask, `order` must be None.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -97,20 +97,18 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     score = call.score
     if isinstance(score, ScaledDot) and score.bias is not None:
         bias = score.bias if isinstance(score.bias, Tensor) else score.bias(grid.whole(), device)
-        blocks = bias[(None,) * (4 - bias.ndim)]
-        score = replace(score, bias=DiagonalBias(blocks, item, position))
+        score = replace(score, bias=DiagonalBias(with_four_axes(bias), item, position))
     call = Call.of(query, key, value, score, mask, call.normalise)
     return replace(attended, context=context, pattern=Pattern(call))
 
 
 def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
-    """Join the statistics of all items (such as windows) of several batches to the statistics of one sequence.
+    """Join the statistics of all items (such as windows) of several batches into the statistics of one sequence.
 
-    A pooled map (one number for each block of weights) keeps its numbers of rows and columns; its blocks become larger.
-    In sums over groups of keys, group g of the sequence has the keys of group g of every item.
+    The sequence has the same groups of keys as an item; each group has keys of every item. The pooled map (see
+    `map_of_one_sequence`) has as many rows and columns as that of an item.
     """
-    stored = [pattern.stored_statistics for pattern in patterns]
-    calls = [call for pattern in patterns if isinstance(call := pattern.call, ForgottenCall)]
+    stored, calls = [pattern.statistics for pattern in patterns], [pattern.call for pattern in patterns]
     grids = [call.grid for call in calls]
     ask, grid, n_items = stored[0].ask, grids[0], sum(one.batch for one in grids)
 
@@ -127,8 +125,8 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
     if ask.pooled is not None:
         if any((one.queries, one.keys) != (grid.queries, grid.keys) for one in grids):
             raise InputError(
-                "ask=Ask(pooled=…) keeps a map of each window of a picture, and here the windows have different sizes, "
-                "so that their maps give none of the whole picture; leave pooled out."
+                "the windows of the picture have different sizes, so that their pooled maps cannot be joined into a "
+                "map of the whole picture; leave pooled=… out of ask=Ask(…)."
             )
         maps = torch.cat([one.pooled for one in stored if one.pooled is not None])
         parts["pooled"] = map_of_one_sequence(maps, grid, ask.reduce)
@@ -136,16 +134,15 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
         parts["first"][..., grid.queries :] = 0
     if ask.top is not None:
         tops = [one.top for one in stored if one.top is not None]
-        n_keys = torch.tensor([one.keys for one in grids for _ in range(one.batch)], device=calls[0].device)
-        first_keys = torch.split(n_keys.cumsum(0) - n_keys, [one.batch for one in grids])
-        keys = [
-            torch.where(top.keys < 0, top.keys, top.keys + first.view(-1, 1, 1, 1))
-            for top, first in zip(tops, first_keys, strict=True)
-        ]
+        keys, n_before = [], 0  # n_before: the number of keys of the sequence before those of the batch
+        for top, one in zip(tops, grids, strict=True):
+            first_key = n_before + one.keys * torch.arange(one.batch, device=top.keys.device).view(-1, 1, 1, 1)
+            keys.append(torch.where(top.keys < 0, -1, first_key + top.keys))
+            n_before += one.batch * one.keys
         parts["top"] = Top(in_turn([top.weights for top in tops]), in_turn(keys))
     sizes = (sum(one.batch * getattr(one, name) for one in grids) for name in ("queries", "keys"))
-    nan = next((call.nan for call in calls if call.nan is not None), None)
-    whole = ForgottenCall(Grid(1, grid.heads, *sizes), calls[0].dtype, calls[0].device, nan)
+    nan_in = next((call.nan_in for call in calls if call.nan_in is not None), None)
+    whole = CallWithoutTensors(Grid(1, grid.heads, *sizes), calls[0].dtype, calls[0].device, nan_in)
     return AnsweredPattern(whole, replace(stored[0], **parts))
 
 
@@ -163,8 +160,9 @@ def map_of_one_sequence(
     def cell_sizes(n: int) -> Tensor:  # the number of weights in each cell of the map of n joined items
         return MapCells.of(n * grid.queries, n * grid.keys, rows, columns).sizes.to(pooled)
 
-    first = torch.arange(n_items, device=pooled.device)[:, None]
-    row, column = ((first * n + torch.arange(n, device=pooled.device)) // n_items for n in (rows, columns))
+    item = torch.arange(n_items, device=pooled.device)[:, None]
+    # row[i, r]: the row of the result into which row r of the map of item i is reduced; column[i, c] likewise
+    row, column = ((item * n + torch.arange(n, device=pooled.device)) // n_items for n in (rows, columns))
     cell = (row[:, :, None] * columns + column[:, None]).flatten().expand(n_heads, -1)
     parts = rearrange(pooled * cell_sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
     joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0

@@ -43,7 +43,7 @@ def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
     lead = [*range(-max(left.ndim, right.ndim), -2)]
     left_axes = [*lead, "query", "summed"][-left.ndim :] if left.ndim > 1 else ["summed"]
     right_axes = [*lead, "summed", "key"][-right.ndim :] if right.ndim > 1 else ["summed"]
-    axes = [*lead, *["query"] * (left.ndim > 1), *["key"] * (right.ndim > 1)]
+    axes = [axis for axis in (*lead, "query", "key") if axis in (*left_axes, *right_axes)]
     return origin_of_product(op, Named(left, (*left_axes,)), Named(right, (*right_axes,)), (*axes,))
 
 

@@ -309,7 +309,7 @@ def has_weights(pattern: Pattern, scores: Tensor) -> bool:
     softmax's denominator).
     """
     *lead, n_keys = pattern.shape
-    n_columns = n_keys if pattern.call.softmax.sinks is None else n_keys + 1
+    n_columns = n_keys if pattern.call.softmax_formula.sinks is None else n_keys + 1
     if scores.shape != (*lead, n_columns):
         return False
     rows = torch.linspace(0, pattern.shape[2] - 1, min(64, pattern.shape[2])).long().tolist()

@@ -2,7 +2,7 @@
 
 In every second layer, the windows are shifted by half a window, so that they continue at the opposite edge of the
 picture. If the windows do not fill the picture, padding is added at its right and its bottom. From stage to stage,
-2 × 2 patches are merged to one.
+2 × 2 patches are merged into one.
 
 Source: Liu et al. 2021, "Swin Transformer: hierarchical vision transformer using shifted windows", section 3.2.
 """
@@ -42,7 +42,7 @@ class ShiftedWindows:
         return rows, columns
 
     def in_rows(self, attended: Attended) -> Attended:
-        """Join the windows of an attention call to one sequence, in which the patches follow one another row by row.
+        """Join the windows of an attention call into one sequence, in which the patches follow one another row by row.
 
         Padding is a part of the sequence: patches at the end of each row, and rows at the end of each picture.
         """

@@ -18,14 +18,15 @@ ChooseTokens = Callable[[Decoding, Sequence[int], int, Sequence[int]], ChosenTok
 - the hypotheses, as a `Decoding` with the logits of their next tokens;
 - for each hypothesis, the index of its source in the batch;
 - the number of tokens of each hypothesis (all have the same number);
-- for each hypothesis, the largest number of tokens that it may have, EOS not counted.
+- for each hypothesis, the largest number of tokens that it may have, EOS not counted; after so many tokens, EOS must
+  be chosen.
 """
 
 
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
     """Decode each source token by token until EOS; each result has one hypothesis."""
     decoding = start_decoding(model, sources)
-    *_, totals = read_prefixes(decoding, sources)
+    *_, totals = read_prefixes(decoding, sources)  # the log-probabilities of the prefixes
     indices, limits = list(range(len(totals))), list(sources.limits)
     history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
     while True:
@@ -34,7 +35,7 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
         refuse_nan(log_probabilities)
         totals = [total + new for total, new in zip(totals, log_probabilities, strict=True)]
         unfinished = [row for row, token in enumerate(tokens) if token != EOS]
-        if len(unfinished) < len(tokens):
+        if EOS in tokens:
             for row in set(range(len(tokens))).difference(unfinished):
                 found[indices[row]] = Hypothesis(
                     tokens=tuple(history.tokens(row)),
@@ -44,7 +45,9 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
                 )
             if not unfinished:
                 return [(found[index],) for index in range(len(found))]
-            indices, limits, tokens = ([values[row] for row in unfinished] for values in (indices, limits, tokens))
+            indices = [indices[row] for row in unfinished]
+            limits = [limits[row] for row in unfinished]
+            tokens = [tokens[row] for row in unfinished]
             totals = [totals[row] for row in unfinished]
         history.append(unfinished, tokens)
         decoding.read(tokens, unfinished)

@@ -36,7 +36,7 @@ from regard.views.picture.canvas import (
     weight_colours,
 )
 from regard.views.picture.fonts import Fonts, fonts_for
-from regard.views.picture.pattern import SHADES, PatternCells, half_capital, label_text, pattern_cells
+from regard.views.picture.pattern import SQUARE_ROOT, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
 
 TITLE_HEIGHT = 0.72
@@ -62,9 +62,9 @@ class Mosaic:
         places: for each head, the place of its pattern: (0, 2) = the third pattern in the first row of patterns.
         between: the number of white cells between two patterns side by side.
         below: the number of white cells between two rows of patterns.
-        n_places: the number of rows, and of columns, of patterns.
-        size: the height and width of one pattern.
-        shape: the height and width of the whole image.
+        layout: the number of rows, and of columns, of patterns.
+        pattern_size: the height and width of one pattern.
+        image_size: the height and width of the whole image.
     """
 
     heads: Sequence[Head]
@@ -74,37 +74,37 @@ class Mosaic:
     below: int
 
     @property
-    def n_places(self) -> tuple[int, int]:
+    def layout(self) -> tuple[int, int]:
         rows, columns = zip(*self.places, strict=True)
         return max(rows) + 1, max(columns) + 1
 
     @property
-    def size(self) -> tuple[int, int]:
+    def pattern_size(self) -> tuple[int, int]:
         rows, columns = self.cells[0].weights.shape[1:]
         return rows, columns
 
     @property
-    def shape(self) -> tuple[int, int]:
-        (rows, columns), (n_rows, n_columns) = self.size, self.n_places
+    def image_size(self) -> tuple[int, int]:
+        (rows, columns), (n_rows, n_columns) = self.pattern_size, self.layout
         return n_rows * (rows + self.below) - self.below, n_columns * (columns + self.between) - self.between
 
     def side(self, width: float) -> float:
         """Return the side of a cell in inches: the image is at most `width` wide, and a pattern at most `width` / 3."""
-        return whole_pixels(width / max(self.shape[1], self.size[1] * 3))
+        return whole_pixels(width / max(self.image_size[1], self.pattern_size[1] * 3))
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
         """Return (row, column) of a pattern's top left cell; `place` (1, 2) = third pattern in the second row."""
-        rows, columns = self.size
+        rows, columns = self.pattern_size
         return place[0] * (rows + self.below), place[1] * (columns + self.between)
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
         """Return RGB colours from 0 to 1: blue for weights, grey for masked cells, white between the patterns."""
-        (rows, columns), image = self.size, np.ones((*self.shape, 3))
+        (rows, columns), image, colours = self.pattern_size, np.ones((*self.image_size, 3)), weight_colours()
         panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, panels, strict=True):
             top, left = self.corner(place)
-            shades = weight_colours()(SHADES(np.ma.masked_array(weights.numpy(), ~allowed.numpy())))
-            image[top : top + rows, left : left + columns] = shades[..., :3]
+            masked = np.ma.masked_array(weights.numpy(), ~allowed.numpy())
+            image[top : top + rows, left : left + columns] = colours(SQUARE_ROOT(masked))[..., :3]
         return image
 
 
@@ -133,7 +133,7 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     texts = [*notes(mosaic), decoder_note(trace, heads[0].kind), CAUTION, fonts.advice]
     caption = fonts.lines(" ".join(texts), 8.5, INNER_WIDTH)
 
-    bottom = MARGIN + TITLE_HEIGHT + above + mosaic.shape[0] * side + 0.45
+    bottom = MARGIN + TITLE_HEIGHT + above + mosaic.image_size[0] * side + 0.45
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     write_title(page, trace, heads, layer)
     axes = draw_mosaic(page, MARGIN + left, MARGIN + TITLE_HEIGHT + above, mosaic, side)
@@ -176,7 +176,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
     rows, width = cells[0].weights.shape[1:]
     between, below = max(1, round(width * 0.08)), max(1, round(rows * 0.08))
-    if one_layer:  # 0.3 inches for the names of the heads
+    if one_layer:  # room for the names of the heads: 0.3 inches, in cells; all cells of a row have INNER_WIDTH inches
         below = math.ceil(0.3 * columns * (width + between) / INNER_WIDTH)
     return Mosaic(heads, cells, places, between, below)
 
@@ -184,13 +184,14 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
 def notes(mosaic: Mosaic) -> list[str]:
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.cells[0].weights.shape[1:]
-    pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-    return [
-        "Each panel is a head: rows are queries, columns are keys, the first token top left.",
-        *[f"In each, {pooled}."] * ((rows, columns) != (n_queries, n_keys)),
-        "Darkness grows with the square root of the weight.",
-        *["Grey: hidden by the mask."] * (not all(bool(layer.allowed.all()) for layer in mosaic.cells)),
-    ]
+    texts = ["Each panel is a head: rows are queries, columns are keys, the first token top left."]
+    if (rows, columns) != (n_queries, n_keys):
+        pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
+        texts.append(f"In each, {pooled}.")
+    texts.append("Darkness grows with the square root of the weight.")
+    if not all(bool(layer.allowed.all()) for layer in mosaic.cells):
+        texts.append("Grey: hidden by the mask.")
+    return texts
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
@@ -205,10 +206,10 @@ def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | No
 
 def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float) -> Axes:
     """Draw all patterns of `mosaic`, each in a frame, with cells of `side` inches; return the axes."""
-    (rows, columns), (height, width) = mosaic.size, mosaic.shape
+    (rows, columns), (height, width) = mosaic.pattern_size, mosaic.image_size
     axes = page.area(left, top, width * side, height * side)
     axes.set(xlim=(0, width), ylim=(height, 0))
-    draw_cells(axes, mosaic.image(), SHADES, "patterns")
+    draw_cells(axes, mosaic.image(), SQUARE_ROOT, "patterns")
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
     thin = min(0.5, 0.5 * columns * side)
@@ -220,22 +221,22 @@ def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float
 
 def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the numbers of layers left of the patterns, and of heads above them; only some if space is short."""
-    rows, columns = mosaic.size
+    rows, columns = mosaic.pattern_size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
-    layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.n_places
+    layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.layout
     for head in range(0, n_columns, step):
         x = mosaic.corner((0, head))[1] + columns / 2
         page.write(axes, x, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")
     for row in range(0, n_rows, step):
         y = mosaic.corner((row, 0))[0] + rows / 2 + half_capital(7.5) / side
         page.write(axes, -0.07 / side, y, str(layers[row]), 7.5, color=FAINT, ha="right")
-    x, y = -0.3 / side, mosaic.shape[0] / 2
-    page.write(axes, mosaic.shape[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
+    x, y = -0.3 / side, mosaic.image_size[0] / 2
+    page.write(axes, mosaic.image_size[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
     page.write(axes, x, y, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
 
 
 def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float, names: Sequence[str]) -> None:
-    rows, columns = mosaic.size
+    rows, columns = mosaic.pattern_size
     for place, name in zip(mosaic.places, names, strict=True):
         top, left = mosaic.corner(place)
         page.write(axes, left + columns / 2, top + rows + 0.15 / side, name, 8.5, ha="center")

@@ -38,8 +38,8 @@ SMALLEST_DRAWN = 0.0005
 TALLEST, LABEL_WIDTH = 6.0, 1.1
 """The largest height of a pattern with its labels, and the largest width of a label, in inches."""
 
-SHADES = PowerNorm(0.5, 0, 1)
-"""A cell darkens with the square root of its weight, so that the small weights of a long text are visible."""
+SQUARE_ROOT = PowerNorm(0.5, 0, 1)
+"""The scale of colours: darkness is the square root of the weight, so that small weights of a long text are visible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +132,7 @@ class Drawing:
         if fits_circles(self.weights):
             draw_circles(axes, self.weights, self.allowed)
         else:
-            draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SHADES, "weights")
+            draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SQUARE_ROOT, "weights")
         row = self.focus.query * rows // len(self.focus.head.queries)
         dx, dy = 1.3 / 72 / self.cell_width, 1.3 / 72 / self.cell_height  # the outline's width, in cells
         corner, size = (-dx / 2, row - dy / 2), (columns + dx, 1 + dy)

@@ -114,7 +114,7 @@ def weights_figure(
     batch_note = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
     caption = fonts.lines(" ".join([*batch_note, *notes(mosaic)]), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
-    bottom = top + mosaic.shape[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
+    bottom = top + mosaic.image_size[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     title_area = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
     page.write(title_area, 0.0, 0.16, fonts.shortened(text, 10.5, INNER_WIDTH), 10.5)

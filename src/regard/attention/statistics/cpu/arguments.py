@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, with_four_axes
 from regard.attention.masks.keep import Keep
 from regard.attention.overflow import hides_overflow
 from regard.attention.scores.biases.bias import Bias
@@ -27,7 +27,7 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
         scores / temperature = scale · query · key + bias_factor · bias                     if softcap = -1 (none)
     """
-    grid, ask, formula, limits = call.grid, results.ask, call.softmax, plan.limits
+    grid, ask, formula, limits = call.grid, results.ask, call.softmax_formula, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
     statistics = arguments.statistics
     statistics.queries, statistics.keys_of_head, statistics.offset = grid.queries, grid.keys, grid.keys - grid.queries
@@ -110,10 +110,6 @@ def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -
         table: the bias at each distance, in ascending order of key position - query position.
     """
     return Vectors(table.data_ptr() + table.itemsize * (queries - 1), 0, strides(table)[0], -1)
-
-
-def with_four_axes(tensor: Tensor) -> Tensor:
-    return tensor[(None,) * (4 - tensor.ndim)]
 
 
 def clamped(factor: float) -> float:

@@ -61,7 +61,7 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
     """
     for part in block.parts():
         tile, rows = part.tile(call.grid), scores[: part.size].view(len(part.queries), -1)
-        torch.div(scores_of(call, tile)[0, 0], call.softmax.temperature, out=rows)
+        torch.div(scores_of(call, tile)[0, 0], call.softmax_formula.temperature, out=rows)
         by_mask = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
         for keep in (by_mask, call.score.keep(tile)):
             if keep is not None:

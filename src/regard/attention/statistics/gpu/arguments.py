@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.call import Call
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, with_four_axes
 from regard.attention.scores.biases.alibi import Alibi, alibi_slopes
 from regard.attention.scores.biases.bias import numbers_of_bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
@@ -94,7 +94,7 @@ class KernelArguments:
 
     @classmethod
     def of(cls, call: Call) -> "KernelArguments":
-        grid, formula = call.grid, call.softmax
+        grid, formula = call.grid, call.softmax_formula
         ranges = key_ranges(grid, call.mask, call.device)
         assert ranges is not None
         d_key, d_value = call.key.shape[-1], call.value.shape[-1]
@@ -158,7 +158,7 @@ def padded(width: int) -> int:
 
 
 def rule_of(call: Call) -> Rule:
-    formula, grid, device = call.softmax, call.grid, call.device
+    formula, grid, device = call.softmax_formula, call.grid, call.device
     by_temperature = LOG2_E / formula.temperature
     rule = Rule(product_factor=formula.scale * by_temperature, bias_factor=by_temperature)
     if formula.softcap is not None:
@@ -166,7 +166,7 @@ def rule_of(call: Call) -> Rule:
         rule = rule._replace(product_factor=product_factor, tanh_factor=formula.softcap * by_temperature)
     bias = unrounded(formula.bias)
     if isinstance(bias, Tensor):
-        biases = bias[(None,) * (4 - bias.ndim)]
+        biases = with_four_axes(bias)
         return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases), strict=True)))
     if isinstance(bias, Alibi | RelativeBias):
         rule = rule._replace(first_position=grid.first_position(bias.offset))

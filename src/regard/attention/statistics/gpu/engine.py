@@ -145,7 +145,7 @@ class Results:
         else:
             log_sum = torch.empty(grid.shape[:3], dtype=torch.float32, device=call.device)
             self.context = call.value.new_empty(*grid.shape[:3], call.value.shape[-1]) if contexts else None
-        log_share = torch.empty_like(log_sum) if self.ask.distance and call.softmax.sinks is not None else None
+        log_share = torch.empty_like(log_sum) if self.ask.distance and call.softmax_formula.sinks is not None else None
         units = {name: torch.zeros_like(log_sum, dtype=torch.int64) for name in self.per_query if name in SUMS}
         single = {name: weights for name, weights in self.per_query.items() if name not in SUMS}
         map_rows = self.ask.pooled[0] if self.ask.pooled else 1

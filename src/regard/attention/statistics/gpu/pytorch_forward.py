@@ -26,7 +26,7 @@ def context_and_log_sum(
 
     Return None if no kernel of PyTorch computes both for this call.
     """
-    formula, grid = call.softmax, call.grid
+    formula, grid = call.softmax_formula, call.grid
     plain = formula.softcap is None and formula.bias is None and formula.sinks is None
     square = isinstance(call.mask, Causal) and call.mask.is_lower_triangle(grid) and grid.queries == grid.keys
     d_key, d_value = call.key.shape[-1], call.value.shape[-1]
