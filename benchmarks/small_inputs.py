@@ -16,13 +16,16 @@ BATCH, TOKENS, TARGETS, PADDED = 2, 40, 13, 9
 BINS = "num_mel_bins", "input_feat_per_channel", "feature_size", "n_mels", "mel_dim", "input_dim"
 """The names that configurations have for the number of frequency bands of a spectrogram."""
 
+WANTED = "grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches"
+"""Inputs that a model gets if its `forward` has such a parameter, even if the parameter has a default."""
+
 
 def find(config: Any, *names: str, default: Any = None) -> Any:
     """Return the first attribute with one of these names that is not None, in a configuration or those inside it."""
     for name in names:
         try:
             value = getattr(config, name, None)
-        except Exception:  # a different value for each layer
+        except Exception:  # some configurations raise one if the value differs from layer to layer
             value = None
         if value is not None:
             return value
@@ -55,57 +58,56 @@ def token_ids(n_tokens: int, seed: int, most: int) -> Tensor:
 
 def pixels(config: Any, n_frames: int | None = None) -> Tensor:
     size = find(config, "image_size", "img_size", "input_size", default=64)
-    height, width = size if isinstance(size, list | tuple) else (size, size)
     if isinstance(size, dict):
-        height, width = size["height"], size["width"]
+        size = size["height"], size["width"]
+    height, width = size if isinstance(size, list | tuple) else (size, size)
     channels = find(config, "num_channels", "in_channels", "in_chans", default=3)
     frames = () if n_frames is None else (n_frames,)
     return torch.randn(BATCH, *frames, channels, height, width, generator=torch.Generator().manual_seed(3))
 
 
-def choices(model: nn.Module, side: str) -> Iterator[Inputs]:
+def candidate_inputs(model: nn.Module, side: str) -> Iterator[Inputs]:
     """Yield candidates for the inputs of a model, the most likely to work first; `side` as in `padding_mask`."""
     config: Any = model.config
     parameters = inspect.signature(model.forward).parameters
     main = getattr(model, "main_input_name", "input_ids")
     main = main[0] if isinstance(main, list | tuple) else main
     special = INPUTS[config.model_type](config) if config.model_type in INPUTS else {}
-    made = {name: value for name, value in known(config, side).items() if name in parameters} | special
-    required = {
+    made = {name: value for name, value in made_from_config(config, side).items() if name in parameters} | special
+    required = [
         name
         for name, parameter in parameters.items()
         if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    }
-    text: Inputs = {name: made[name] for name in ("input_ids", "attention_mask", "bbox") if name in made}
-    target = {name: made[name] for name in ("decoder_input_ids",) if name in made}
-    extra = {"grid_thw", "input_features_mask", "visual_feats", "visual_pos", "flattened_patches", *time_series(config)}
-    wanted = {name: made[name] for name in required | extra if name in made}
-    first = {main: made[main]} if main in made else {}
-    if "input_ids" not in text:
-        text = {}
-    image = {name: made[name] for name in ("pixel_values",) if name in made}
-    sound: Inputs = {name: made[name] for name in ("input_features", "input_values") if name in made}
-    offers: list[Inputs] = [
+    ]
+
+    def named(*names: str) -> Inputs:
+        return {name: made[name] for name in names if name in made}
+
+    text = named("input_ids", "attention_mask", "bbox") if "input_ids" in made else {}
+    target, image, sound = named("decoder_input_ids"), named("pixel_values"), named("input_features", "input_values")
+    wanted = named(*required, *WANTED, *time_series(config))
+    text_and_image = {**text, **image, **wanted}
+    candidates: list[Inputs] = [
         {**text, **target, **wanted},
-        {**first, **target, **wanted},
-        {**text, **image, **wanted},
+        {**named(main), **target, **wanted},
+        text_and_image,
         {**text, **sound, **target, **wanted},
         {**text, **image, **sound, **target, **wanted},
         {**sound, **wanted},
         {**image, **wanted},
-        {**first, **wanted, **{name: made[name] for name in ("encoder_hidden_states",) if name in made}},
-        {name: made[name] for name in ("inputs_embeds",) if name in made},
+        {**named(main), **wanted, **named("encoder_hidden_states")},
+        named("inputs_embeds"),
     ]
     if special:
-        wanted |= special
-        offers = [{**text, **target, **wanted}, {**text, **wanted}, wanted, {**image, **wanted}, *offers]
-    if main in image and "input_ids" in text and not special:
-        offers = [offers[2], *offers]
-    seen: list[set[str]] = []
-    for offer in offers:
-        if offer and set(offer) not in seen:
-            seen.append(set(offer))
-            yield from variants(offer, config)
+        wanted = {**wanted, **special}
+        candidates = [{**text, **target, **wanted}, {**text, **wanted}, wanted, {**image, **wanted}, *candidates]
+    elif main in image and text:
+        candidates = [text_and_image, *candidates]
+    tried: list[set[str]] = []
+    for candidate in candidates:
+        if candidate and set(candidate) not in tried:
+            tried.append(set(candidate))
+            yield from variants(candidate, config)
 
 
 def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
@@ -129,7 +131,7 @@ def variants(inputs: Inputs, config: Any) -> Iterator[Inputs]:
             (80, 7 * bins),
         ):
             for mask in ("input_features_mask", "attention_mask"):
-                n_frames = next((size for size in shape if size != bins), 80)
+                n_frames = next((size for size in shape if size != bins), 80)  # the axis that is not the bands
                 with_mask: Inputs = {mask: torch.ones(BATCH, n_frames, dtype=torch.long)} if mask in inputs else {}
                 yield {**inputs, "input_features": random(BATCH, *shape), **with_mask}
     if "input_values" in inputs:
@@ -179,11 +181,11 @@ def time_series(config: Any) -> Inputs:
     }
 
 
-def known(config: Any, side: str) -> Inputs:
+def made_from_config(config: Any, side: str) -> Inputs:
     """Return all inputs that can be made from the configuration alone; `side` as in `padding_mask`."""
     generator = torch.Generator().manual_seed(2)
-    most = max(3, min(70, find(config, "vocab_size", default=70) - 8))
-    left = torch.randint(0, 400, (BATCH, TOKENS, 2), generator=generator)
+    most = max(3, min(70, find(config, "vocab_size", default=70) - 8))  # below the special tokens of small_config.py
+    top_left = torch.randint(0, 400, (BATCH, TOKENS, 2), generator=generator)
     width = find(config, "hidden_size", "d_model", default=128)
     source = find(config, "encoder_hidden_size", default=width)
     bins = find(config, "num_mel_bins", "input_feat_per_channel", "feature_size", default=80)
@@ -191,7 +193,7 @@ def known(config: Any, side: str) -> Inputs:
         "input_ids": token_ids(TOKENS, 0, most),
         "attention_mask": padding_mask(side),
         "decoder_input_ids": token_ids(TARGETS, 1, most),
-        "bbox": torch.cat([left, left + 20], dim=-1),
+        "bbox": torch.cat([top_left, top_left + 20], dim=-1),
         "pixel_values": pixels(config),
         "pixel_values_videos": pixels(config, find(config, "num_frames", "frames_per_clip", default=2)),
         "pixel_mask": None,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from seen_attention import SoftmaxRecorder, tensors_of
 from small_config import shrink
-from small_inputs import choices, parts_of
+from small_inputs import candidate_inputs, parts_of
 from special_types import CLASSES, VALUES
 from torch import Tensor, nn
 
@@ -137,7 +137,7 @@ class Ready:
     """A small model that runs.
 
     Attributes:
-        choice: the index of the inputs with which it runs, among those that `choices` yields.
+        choice: the index of the inputs with which it runs, among those that `candidate_inputs` yields.
         part: the paths of the modules that belong to the tested type; empty = all modules.
     """
 
@@ -192,7 +192,7 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
             if part is not None and not modules:
                 errors.append(f"{model_class.__name__} has no such part")
                 break
-            for number, inputs in enumerate(choices(model, "none")):
+            for number, inputs in enumerate(candidate_inputs(model, "none")):
                 if process_time() - started > SECONDS_TO_FIND:
                     break
                 try:

@@ -16,7 +16,7 @@ from seen_attention import (
     run_for_weights,
     tensors_of,
 )
-from small_inputs import TARGETS, choices, padding_mask
+from small_inputs import TARGETS, candidate_inputs, padding_mask
 from small_models import build, find_ready, first_line, runner
 from special_types import REASONS
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ def try_once(name: str) -> Trial:
         return trial
     model = ready.model
     trial.details["class"] = ready.model_class.__name__
-    all_inputs = {side: dict(list(choices(model, side))[ready.choice]) for side in SIDES}
+    all_inputs = {side: dict(list(candidate_inputs(model, side))[ready.choice]) for side in SIDES}
     trial.details["inputs"] = {k: list(v.shape) for k, v in all_inputs["none"].items() if isinstance(v, Tensor)}
     try:
         eager = build(ready.model_class, ready.config, attn_implementation="eager")

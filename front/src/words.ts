@@ -51,7 +51,7 @@ const texts = {
     "쿼리는 디코더가 방금 읽은 토큰이며, 그 가중치는 다음 토큰을 예측하는 데 쓰입니다."],
   hardlyKnown: both((model: string, known: number, all: number) => `${model} knows ${known} of the ${all} tokens of this text; the others are unknown words, single jamo (parts of Korean syllables) or bytes, so attention says little about the text. Choose a model for its language.`,
     (model, known, all) => `이 글의 토큰 ${all}개 가운데 ${model} 모델의 어휘로 읽은 것은 ${known}개뿐입니다. 나머지는 모르는 단어이거나 자모, 바이트로 쪼개져서, 어텐션을 보아도 알 수 있는 것이 거의 없습니다. 이 글의 언어로 학습한 모델을 고르세요.`),
-  rareCharacters: both((letters: string) => `The translator has no piece for these characters and hardly knows them: ${letters}. Do not rely on their translation.`,
+  unknownCharacters: both((letters: string) => `The translator has no piece for these characters and hardly knows them: ${letters}. Do not rely on their translation.`,
     (letters) => `번역기의 어휘에 없어 제대로 읽지 못하는 글자가 있습니다: ${letters}. 이 부분의 번역은 믿을 수 없습니다.`),
   queries: ["queries", "쿼리"],
   keysWeights: ["keys, weights", "키와 가중치"],

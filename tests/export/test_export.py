@@ -1,4 +1,4 @@
-"""Tests of `export`: existing files are kept, refusals, and no files remain of an export that fails."""
+"""Tests of `export`: what it writes, what it refuses, and that no files remain of an export that fails."""
 
 import sys
 
@@ -102,7 +102,7 @@ def test_all_missing_packages_are_named_before_anything_is_read(tmp_path, monkey
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_what_is_printed_to_go_on_is_python(to):
+def test_the_usage_of_each_format_is_valid_python(to):
     compile(format_of_name(to).usage.format(out="en-ko"), to, "exec")
 
 

@@ -26,8 +26,8 @@ PAIRS = {
 
 
 @pytest.fixture(scope="module")
-def keeping():
-    """A translator from Korean to English that has learnt to copy two signs."""
+def translator():
+    """A translator from Korean to English that has learnt to copy ⟐ and ⟡, the signs that replace names and numbers."""
     plain = (Vocabulary.train([*PAIRS] * 9, 40), Vocabulary.train([*PAIRS.values()] * 9, 40))
     source, target = map(with_sign_pieces, plain)
     return replace(train_translator(source, target, PAIRS), placeholders=Placeholders.of(source, target))
@@ -45,8 +45,8 @@ def keeping():
         ("개가 갔다", "a dog left"),
     ],
 )
-def test_names_prices_and_addresses_are_kept(keeping, source, expected):
-    (one,) = keeping.translate([source], search=Greedy())
+def test_names_prices_and_addresses_are_kept(translator, source, expected):
+    (one,) = translator.translate([source], search=Greedy())
     assert one.text == expected
     assert one.source == source
     assert one.missing == ()
@@ -54,26 +54,26 @@ def test_names_prices_and_addresses_are_kept(keeping, source, expected):
     assert one.alignment.target_words == tuple(expected.split())
 
 
-def test_pieces_and_traces_show_the_item_in_place_of_its_sign(keeping):
-    (one,) = keeping.translate(["Kotanu는 갔다"], search=Greedy())
+def test_pieces_and_traces_show_the_item_in_place_of_its_sign(translator):
+    (one,) = translator.translate(["Kotanu는 갔다"], search=Greedy())
     assert "Kotanu" in one.source_pieces
     assert one.target_pieces[:2] == ("▁", "Kotanu")
     assert "Kotanu" in [token.text for token in one.trace.tokens]
 
 
-def test_without_placeholders_the_signs_are_not_used(keeping):
-    (one,) = replace(keeping, placeholders=None).translate(["Kotanu는 갔다"])
+def test_without_placeholders_the_signs_are_not_used(translator):
+    (one,) = replace(translator, placeholders=None).translate(["Kotanu는 갔다"])
     assert "Kotanu" not in one.text
     assert one.unknown
-    (one,) = replace(keeping, placeholders=None).translate(["⟐는 갔다"], search=Greedy())
+    (one,) = replace(translator, placeholders=None).translate(["⟐는 갔다"], search=Greedy())
     assert one.text == "⟐ left"
 
 
-def test_prefixes_and_given_targets_may_have_the_items(keeping):
-    (one,) = keeping.translate(["Kotanu는 34,500을 봤다"], prefix="Kotanu saw")
+def test_prefixes_and_given_targets_may_have_the_items(translator):
+    (one,) = translator.translate(["Kotanu는 34,500을 봤다"], prefix="Kotanu saw")
     assert one.text == "Kotanu saw 34,500"
-    given, other = keeping.score(["Kotanu는 갔다"] * 2, ["Kotanu left", "Kotanu came"])
-    (found,) = keeping.translate(["Kotanu는 갔다"], search=Greedy())
+    given, other = translator.score(["Kotanu는 갔다"] * 2, ["Kotanu left", "Kotanu came"])
+    (found,) = translator.translate(["Kotanu는 갔다"], search=Greedy())
     assert given.text == "Kotanu left"
     assert given.target_pieces == found.target_pieces
     assert given.log_probability == pytest.approx(found.log_probability, abs=1e-4)
@@ -81,7 +81,7 @@ def test_prefixes_and_given_targets_may_have_the_items(keeping):
 
 
 @pytest.mark.parametrize(("truncate", "read"), [(False, "⟐⟡"), (True, "⟐")])
-def test_a_search_knows_the_signs_that_the_model_reads(keeping, truncate, read):
+def test_a_search_knows_the_signs_that_the_model_reads(translator, truncate, read):
     given = []
 
     class Recording(Greedy):
@@ -89,39 +89,39 @@ def test_a_search_knows_the_signs_that_the_model_reads(keeping, truncate, read):
             given.extend(sources.required)
             return super().run(model, sources)
 
-    longer = "Kotanu는" + " 갔다" * (keeping.model.config.max_tokens if truncate else 1) + " 34,500원이다"
-    keeping.translate(["개가 갔다", longer], search=Recording(), truncate=truncate)
-    signs = frozenset(map(keeping.target_vocabulary.processor.PieceToId, read))
+    longer = "Kotanu는" + " 갔다" * (translator.model.config.max_tokens if truncate else 1) + " 34,500원이다"
+    translator.translate(["개가 갔다", longer], search=Recording(), truncate=truncate)
+    signs = frozenset(map(translator.target_vocabulary.processor.PieceToId, read))
     assert sorted(given, key=len) == [frozenset(), signs]
 
 
-def test_an_item_that_the_translation_lacks_is_remarked_on(keeping):
-    (one,) = keeping.score(["Kotanu는 34,500을 봤다"], ["Kotanu saw a dog"])
+def test_an_item_that_the_translation_lacks_is_remarked_on(translator):
+    (one,) = translator.score(["Kotanu는 34,500을 봤다"], ["Kotanu saw a dog"])
     assert one.missing == ("34,500",)
     assert "the translation lacks 34,500" in remarks_on_translation(one)
     assert one.record()["missing"] == ["34,500"]
 
 
 @pytest.mark.usefixtures("unhooked")
-def test_evaluations_of_a_training_put_the_items_back(keeping):
-    vocabularies = {"source_vocabulary": keeping.source_vocabulary, "target_vocabulary": keeping.target_vocabulary}
-    sources = keeping.source_vocabulary.encode_all(["⟐는 갔다", "개가 갔다"])
+def test_evaluations_of_a_training_put_the_items_back(translator):
+    sources = translator.source_vocabulary.encode_all(["⟐는 갔다", "개가 갔다"])
     pairs = DevPairs(
         batches=SimpleNamespace(), sources=sources, signs=[{"Kotanu": "⟐"}, None], source_texts=[], target_texts=[]
     )
-    assert Evaluator(model=keeping.model, pairs=pairs, **vocabularies).translations() == ["Kotanu left", "a dog left"]
+    evaluator = Evaluator(translator.model, pairs, translator.source_vocabulary, translator.target_vocabulary)
+    assert evaluator.translations() == ["Kotanu left", "a dog left"]
 
 
-def test_a_long_text_keeps_the_items_of_each_sentence(keeping):
+def test_a_long_text_keeps_the_items_of_each_sentence(translator):
     sentences = [f"Kotanu는 {number}을 봤다." for number in range(1_000, 1_006)]
-    (one,) = keeping.translate([" ".join(sentences)], search=Greedy(), split=True)
+    (one,) = translator.translate([" ".join(sentences)], search=Greedy(), split=True)
     assert len(one.parts) > 1
     for part in one.parts:
-        assert all(item in part.text or item in part.missing for item in keeping.placeholders.signs(part.source))
+        assert all(item in part.text or item in part.missing for item in translator.placeholders.signs(part.source))
     lacking = [replace(part, missing=(f"{number}",)) for number, part in enumerate(one.parts)]
     assert join_translations(one.source, lacking).missing == tuple(map(str, range(len(lacking))))
 
 
-def test_a_saved_translator_keeps_them_too(keeping, tmp_path):
-    loaded = type(keeping).load(keeping.save(tmp_path / "ko-en"), "cpu")
-    assert loaded.placeholders == keeping.placeholders == Placeholders(latin=False)
+def test_a_saved_translator_has_the_same_placeholders(translator, tmp_path):
+    loaded = type(translator).load(translator.save(tmp_path / "ko-en"), "cpu")
+    assert loaded.placeholders == translator.placeholders == Placeholders(latin=False)  # Korean has no Latin letters

@@ -20,7 +20,7 @@ export function clip(context: CanvasRenderingContext2D, left: number, top: numbe
   context.clip();
 }
 
-/** Fill an image with pixels, given row after row as the four bytes of their colours (see `bytesOf` in colours.ts). */
+/** Fill an image with pixels, given row after row as the four bytes of their colours (see `pixelsOf` in colours.ts). */
 export function putPixels(image: OffscreenCanvas, pixels: Uint32Array): void {
   image.getContext("2d")!.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer as ArrayBuffer), image.width, image.height), 0, 0);
 }

@@ -48,19 +48,19 @@ export function shades(hue: number): string[] {
   return shadeCache.get(name)!;
 }
 
-const byteCache = new Map<string, Uint32Array>();
-/** The four bytes (red, green, blue, opacity) of CSS colours. The browser converts a colour when it is drawn on a canvas. */
-export function bytesOf(colours: string[]): Uint32Array {
+const pixelCache = new Map<string, Uint32Array>();
+/** CSS colours as pixels of four bytes (red, green, blue, opacity). The browser converts a colour when it is drawn on a canvas. */
+export function pixelsOf(colours: string[]): Uint32Array {
   const name = colours.join();
-  if (!byteCache.has(name)) {
+  if (!pixelCache.has(name)) {
     const context = new OffscreenCanvas(colours.length, 1).getContext("2d", { willReadFrequently: true })!;
     colours.forEach((colour, i) => {
       context.fillStyle = colour;
       context.fillRect(i, 0, 1, 1);
     });
-    byteCache.set(name, new Uint32Array(context.getImageData(0, 0, colours.length, 1).data.buffer));
+    pixelCache.set(name, new Uint32Array(context.getImageData(0, 0, colours.length, 1).data.buffer));
   }
-  return byteCache.get(name)!;
+  return pixelCache.get(name)!;
 }
 
 /** The strength (0 to 1) of a weight on the chosen scale. `most` has strength 1 on the relative scale, `faintest` 0 on the logarithmic one. */

@@ -35,7 +35,7 @@ function rowOfItem(attention: Decoded, headIndex: number | null, query: Item, ke
 
 /** For each key (a token or a whole word): 0 if, in one of the heads, one of the queries may attend to one of the key's tokens; else 1 (masked). */
 function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
-  if (!attention.bits) return new Uint8Array(keys.length);
+  if (!attention.maskBits) return new Uint8Array(keys.length);
   const may = new Uint8Array(attention.nKeys);
   for (const one of heads) {
     for (const query of queries) for (let key = 0; key < may.length; key++) if (mayAttend(attention, one, query, key)) may[key] = 1;

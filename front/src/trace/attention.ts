@@ -31,9 +31,9 @@ export interface Stages {
 }
 
 export function mayAttend(layer: Decoded, head: number, query: number, key: number): boolean {
-  if (!layer.bits) return true;
+  if (!layer.maskBits) return true;
   const bit = ((layer.masks > 1 ? head : 0) * layer.nQueries + query) * layer.nKeys + key;
-  return Boolean((layer.bits[bit >> 3] >> (7 - (bit & 7))) & 1);
+  return Boolean((layer.maskBits[bit >> 3] >> (7 - (bit & 7))) & 1);
 }
 
 export function stagesOf(layer: Decoded, head: number, query: number, changes: Changes): Stages {

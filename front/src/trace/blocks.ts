@@ -11,7 +11,7 @@ export interface Decoded extends Omit<Layer, "query" | "key" | "value" | "weight
   value?: DecodedVectors;
   weights?: Uint16Array | Float32Array; // [heads keys queries], each weight times `units`
   units: number; // the number that stands for a weight of 1
-  bits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
+  maskBits?: Uint8Array; // [masks queries keys], one bit each, 1 = the query may attend to the key
   output?: { width: number; arrays: DecodedArrays };
 }
 
@@ -84,6 +84,6 @@ export async function decodeLayer(trace: Stored & Pick<Trace, "kinds" | "source"
     weights: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await bytesOfBlock(trace.blocks[weights]))) : undefined,
     units: trace.units,
     output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,
-    bits: mask ? (trace.masks?.[mask] ?? (await bytesOfBlock(trace.blocks[mask]))) : undefined,
+    maskBits: mask ? (trace.masks?.[mask] ?? (await bytesOfBlock(trace.blocks[mask]))) : undefined,
   };
 }

@@ -180,7 +180,7 @@ class Call:
     def current_versions(self) -> tuple[int, ...]:
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
-    def check_unchanged(self) -> None:
+    def check_tensors_unchanged(self) -> None:
         if self.versions is not None and not torch.compiler.is_compiling() and self.current_versions() != self.versions:
             raise ValueError(
                 "a tensor given to attend() was changed in place afterwards, so the weights of that call can no longer "

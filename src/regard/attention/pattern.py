@@ -145,7 +145,7 @@ class Pattern(ThroughDense):
         device, dtype, *_ = torch._C._nn._parse_to(*target, **options)
         if device is None or dtype is not None:
             return self.dense().to(*target, **options)
-        self.call.check_unchanged()
+        self.call.check_tensors_unchanged()
         names = ("query", "key", "value", "score", "mask", "normalise")
         call = self.call.changed(**{name: on_device(getattr(self.call, name), device) for name in names})
         return replace(self, call=call, statistics=on_device(self.statistics, device))
@@ -240,13 +240,13 @@ class Pattern(ThroughDense):
         """Return how much attention each key receives: the sum of its weights over all queries."""
         if self.statistics is not None and self.statistics.received is not None:
             return self.statistics.received
-        return requested(self.answer(replace(NOTHING, received=True)).received)
+        return not_none(self.answer(replace(NOTHING, received=True)).received)
 
     def entropy(self) -> Float[Tensor, "batch heads queries"]:
         """Return the entropy of each query's weights, in nats: 0 = all weight on one key, log(keys) = equal weights."""
         if self.statistics is not None and self.statistics.entropy is not None:
             return self.statistics.entropy
-        return requested(self.answer(replace(NOTHING, entropy=True)).entropy)
+        return not_none(self.answer(replace(NOTHING, entropy=True)).entropy)
 
     def top(self, n: int) -> Top:
         """Return, for each query, the `n` keys with the largest weights, and these weights, largest first.
@@ -258,7 +258,7 @@ class Pattern(ThroughDense):
         ask = replace(NOTHING, top=n)
         if self.statistics is not None and self.statistics.top is not None and n <= self.statistics.top.keys.shape[-1]:
             return self.statistics.top.resized(n)
-        return requested(self.answer(ask).top)
+        return not_none(self.answer(ask).top)
 
     def pooled(self, rows: int, columns: int, reduce: Reduce = "mean") -> Float[Tensor, "batch heads rows columns"]:
         """Return the weights downsampled to a matrix of `rows` × `columns` entries, for each head.
@@ -268,8 +268,8 @@ class Pattern(ThroughDense):
         """
         stored = self.statistics
         if stored is not None and (stored.ask.pooled, stored.ask.reduce) == ((rows, columns), reduce):
-            return requested(stored.pooled)
-        return requested(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
+            return not_none(stored.pooled)
+        return not_none(self.answer(replace(NOTHING, pooled=(rows, columns), reduce=reduce)).pooled)
 
     def summary(
         self,
@@ -364,6 +364,6 @@ class Pattern(ThroughDense):
         return sum_over_queries(self.call, vector)
 
 
-def requested(statistic: Statistic | None) -> Statistic:
+def not_none(statistic: Statistic | None) -> Statistic:
     assert statistic is not None
     return statistic

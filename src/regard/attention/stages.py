@@ -60,6 +60,7 @@ def tensors_in(*parts: object) -> list[Tensor]:
             tensors.append(part)
         elif isinstance(part, nn.Module):
             tensors += [*part.parameters(), *part.buffers()]
+            # dataclasses in the attributes, such as a score, may contain tensors that are not registered
             attributes = [value for module in part.modules() for value in vars(module).values()]
             tensors += tensors_in(*(value for value in attributes if hasattr(value, "__dataclass_fields__")))
         else:
@@ -124,7 +125,7 @@ def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
 
 def on_device(part: Part, device: torch.device) -> Part:
     """Return a copy of a tensor, mask, score, normaliser or statistics, with all tensors on the given device."""
-    if isinstance(part, torch.device):  # the device in a `Rounded` bias
+    if isinstance(part, torch.device):  # a field of `Rounded`, a bias
         return device  # type: ignore[return-value]
     if isinstance(part, nn.Module):
         moved = all(tensor.device == device for tensor in tensors_in(part))

@@ -41,7 +41,7 @@ class Block:
 
 def scores_of(call: Call, tile: Tile) -> Weights:
     """Return the scores of a tile (block of the attention weights) before the mask, scaled and with the bias added."""
-    call.check_unchanged()
+    call.check_tensors_unchanged()
     query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
         if call.needs_gradients and not are_finite(key):

@@ -14,7 +14,7 @@ import type { Side } from "../../trace/data";
 import { directionOf, isolated } from "../../trace/items";
 import { unknownCharacters } from "../../trace/unknown";
 import { words } from "../../words";
-import { alignedUnits, candidates, chosenUnit, keepUnit, pointAt, showRule, mostAlignedWith, unitsOf, weightBetween, type Unit } from "./units";
+import { alignedUnits, candidates, chosenUnit, keepUnit, mostAlignedWith, pointAt, showHead, toggleUnit, unitsOf, weightBetween, type Unit } from "./units";
 
 const drawnAs = linkedChoice("alignment", "lines", "matrix");
 const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
@@ -29,8 +29,10 @@ const hue = computed(() => {
 export function AlignmentView() {
   const say = words();
   if (!trace.value.alignment) return null;
-  const { layer, head, step, agreement, reliable, by } = trace.value.alignment.rule;
-  const rare = unknownCharacters(trace.value.source);
+  const { agreement, by, head, layer, reliable, step } = trace.value.alignment.rule;
+  const percent = agreement === null ? null : Math.round(100 * agreement);
+  const origin = by === "erasure" ? say.alignedByErasure : say.alignedBy(layer, head, step === "reads", percent);
+  const unknown = unknownCharacters(trace.value.source);
   const shown = candidates()[candidate.value];
   const at = chosenUnit.value;
   return (
@@ -46,10 +48,10 @@ export function AlignmentView() {
       }
     >
       {drawnAs.value === "lines" ? <Lines key={candidate.value} /> : <Matrix />}
-      {rare.length > 0 && <p class="caption note">{say.rareCharacters(rare.join(", "))}</p>}
+      {unknown.length > 0 && <p class="caption note">{say.unknownCharacters(unknown.join(", "))}</p>}
       <p class="caption rule">
-        {by === "erasure" ? say.alignedByErasure : say.alignedBy(layer, head, step === "reads", agreement === null ? null : Math.round(100 * agreement))}{reliable ? "" : ` ${say.unreliable}`}{" "}
-        {!course.value && by === "attention" && <button type="button" onClick={showRule}>{say.showHead}</button>}
+        {origin} {!reliable && `${say.unreliable} `}
+        {!course.value && by === "attention" && <button type="button" onClick={showHead}>{say.showHead}</button>}
       </p>
       <Caution />
       <Candidates />
@@ -65,8 +67,7 @@ export function AlignmentView() {
 function captionOf(at: Unit): string {
   const strongest = mostAlignedWith(at);
   if (!strongest) return "";
-  const [from, to] = at.side === "source" ? [at, strongest] : [strongest, at];
-  return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(from, to).toFixed(4));
+  return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(at, strongest).toFixed(4));
 }
 
 function Candidates() {
@@ -93,15 +94,15 @@ const minus = (text: string) => text.replace("-", "−");
 
 function Lines() {
   const say = words();
-  const [text, { width }] = useSize<HTMLDivElement>();
+  const [element, { width }] = useSize<HTMLDivElement>();
   const [boxes, setBoxes] = useState<Box[][]>([[], []]);
   const [sources, targets] = [unitsOf("source"), unitsOf("target")];
   useLayoutEffect(
-    () => setBoxes(["source", "target"].map((side) => boxesOf(text.current!, `[data-side=${side}]`))),
+    () => setBoxes(["source", "target"].map((side) => boxesOf(element.current!, `[data-side=${side}]`))),
     [width, alignedUnits.value, candidate.value, trace.value],
   );
   return (
-    <div class="arcs aligned" ref={text}>
+    <div class="arcs aligned" ref={element}>
       <svg aria-hidden="true">{curves(sources, targets, boxes)}</svg>
       <Line side="source" label={say.sourceText} units={sources} />
       <Line side="target" label={say.translation} units={targets} />
@@ -132,10 +133,10 @@ function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
 
 function Line({ side, label, units }: { side: Side; label: string; units: Unit[] }) {
   const at = chosenUnit.value;
-  const others = at && at.side !== side ? units.map((unit) => weightBetween(...(side === "source" ? ([unit, at] as const) : ([at, unit] as const)))) : null;
+  const others = at && at.side !== side ? units.map((unit) => weightBetween(unit, at)) : null;
   const most = others ? Math.max(...others) : 1;
   const here = at?.side === side ? at.index : -1;
-  const goTo = (index: number) => units.length && keepUnit(units[Math.max(0, Math.min(units.length - 1, index))], false);
+  const goTo = (index: number) => units.length && keepUnit(units[Math.max(0, Math.min(units.length - 1, index))]);
   const [back, next] = [() => goTo(here - 1), () => goTo(here + 1)];
   const actions = { ArrowLeft: back, ArrowUp: back, ArrowRight: next, ArrowDown: next, Home: () => goTo(0), End: () => goTo(Infinity) };
   return (
@@ -151,7 +152,7 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
             shown={{ strength: strength(weight, most), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
             onPointerEnter={() => pointAt(unit)}
             onPointerLeave={() => pointAt(null)}
-            onClick={() => keepUnit(unit)}
+            onClick={() => toggleUnit(unit)}
           />
         );
       })}
@@ -178,7 +179,7 @@ function Matrix() {
             const row = sources.map((from) => weightBetween(from, to));
             const most = Math.max(...row);
             return (
-              <tr key={to.index} aria-selected={at?.side === "target" && at.index === to.index} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => keepUnit(to)}>
+              <tr key={to.index} aria-selected={at?.side === "target" && at.index === to.index} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => toggleUnit(to)}>
                 <th scope="row" dir="auto" title={to.title}>{to.text}</th>
                 {row.map((weight, i) => {
                   const shown = strength(weight, most);

@@ -50,15 +50,16 @@ function piecesOf(side: Side): Unit[] {
   }));
 }
 
-export function weightBetween(from: Unit, to: Unit): number {
+/** The weight between a word or piece of the source and one of the translation, given in any order. */
+export function weightBetween(one: Unit, other: Unit): number {
   const { weights, pieces } = shown.value;
-  return (alignedUnits.value === "pieces" ? pieces.weights : weights)[to.index][from.index];
+  const [source, target] = one.side === "source" ? [one, other] : [other, one];
+  return (alignedUnits.value === "pieces" ? pieces.weights : weights)[target.index][source.index];
 }
 
 export function mostAlignedWith(at: Unit): Unit | null {
   const others = unitsOf(at.side === "source" ? "target" : "source");
-  const weight = (other: Unit) => (at.side === "source" ? weightBetween(at, other) : weightBetween(other, at));
-  return others.reduce<Unit | null>((best, other) => (best && weight(best) >= weight(other) ? best : other), null);
+  return others.reduce<Unit | null>((best, other) => (best && weightBetween(at, best) >= weightBetween(at, other) ? best : other), null);
 }
 
 // The other views show the attention of the first translation. If the alignment view shows this translation, too, a word that is chosen
@@ -90,9 +91,12 @@ export function pointAt(unit: Unit | null): void {
 
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
-/** Keep a unit (word or piece) chosen when the pointer leaves it. `toggle`: stop keeping a unit that is kept already. */
-export function keepUnit(unit: Unit, toggle = true): void {
-  keptUnit.value = toggle && kept() === unit ? null : { side: unit.side, index: unit.index };
+/** Keep a unit (word or piece) chosen when the pointer leaves it; if it is kept already, stop keeping it. */
+export const toggleUnit = (unit: Unit) => keepUnit(unit, kept() !== unit);
+
+/** Keep a unit chosen when the pointer leaves it, or, if `keep` is false, keep no unit. */
+export function keepUnit(unit: Unit, keep = true): void {
+  keptUnit.value = keep ? { side: unit.side, index: unit.index } : null;
   if (candidate.value !== 0 || !unit.pieces.length) return;
   if (unit.side === "target" && kind.value.queries === "source") chooseKind("cross");
   if (unit.side === kind.value.queries) [query.value, locked.value] = [positionOf(unit), keptUnit.value !== null];
@@ -100,7 +104,7 @@ export function keepUnit(unit: Unit, toggle = true): void {
 }
 
 /** In the other views, show the head from whose weights the alignment is computed. */
-export function showRule(): void {
+export function showHead(): void {
   const { layer, head } = trace.value.alignment!.rule;
   chooseKind("cross");
   chooseHead(layer, head);

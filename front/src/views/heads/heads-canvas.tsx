@@ -3,7 +3,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared, clip, putPixels } from "../../parts/canvas";
-import { bytesOf, dark, hueOf, shades, theme } from "../../parts/colours";
+import { dark, hueOf, pixelsOf, shades, theme } from "../../parts/colours";
 import { colourScale, head, kind, layerNumber } from "../../state/state";
 import { words } from "../../words";
 import { cellOf, chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
@@ -86,8 +86,8 @@ const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }
 export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
   const before = drawn.get(summary);
   if (before?.colours === colours) return before.image;
-  const bytes = bytesOf(colours);
-  const pixels = Uint32Array.from(summary.pooled, (shown) => bytes[Math.round(255 * shown)]);
+  const pixelOf = pixelsOf(colours);
+  const pixels = Uint32Array.from(summary.pooled, (shown) => pixelOf[Math.round(255 * shown)]);
   const image = new OffscreenCanvas(summary.columns, summary.rows);
   putPixels(image, pixels);
   drawn.set(summary, { colours, image });

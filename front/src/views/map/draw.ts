@@ -1,7 +1,7 @@
 // Draw the weight map of a long text. A cell shows one weight or a square of weights; a large cell also has its weight as a number.
 
 import { clip, putPixels } from "../../parts/canvas";
-import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
+import { dark, pixelsOf, shades, shownHue, strength, theme } from "../../parts/colours";
 import { MIRRORED } from "../../parts/marks";
 import { axes, inView, levelOf, tilesInView, type View } from "../../parts/view";
 import { colourScale } from "../../state/state";
@@ -20,18 +20,18 @@ export function largestInView(tiles: Tiles, view: View): number {
   return Math.min(1, Number(([1, 2, 5, 10].find((n) => n * power >= most * 0.999999)! * power).toPrecision(1)));
 }
 
-const pictures = new WeakMap<Tile, { made: string; image: OffscreenCanvas }>();
+const pictures = new WeakMap<Tile, { madeFor: string; image: OffscreenCanvas }>();
 
 /** Return a tile as an image. The image is kept, and is drawn again only if the colours have changed. */
 function pictureOf(tile: Tile, largest: number): OffscreenCanvas {
-  const made = [colourScale.value, largest, shownHue(), dark.value].join();
+  const madeFor = [colourScale.value, largest, shownHue(), dark.value].join();
   const before = pictures.get(tile);
-  if (before?.made === made) return before.image;
-  const bytes = bytesOf([...shades(shownHue()), theme("--masked")]);
-  const pixels = Uint32Array.from(tile.numbers, (number) => bytes[Number.isNaN(number) ? 256 : Math.round(255 * strength(number, largest, FAINTEST))]);
+  if (before?.madeFor === madeFor) return before.image;
+  const colours = pixelsOf([...shades(shownHue()), theme("--masked")]);
+  const pixels = Uint32Array.from(tile.numbers, (number) => colours[Number.isNaN(number) ? 256 : Math.round(255 * strength(number, largest, FAINTEST))]);
   const image = before?.image ?? new OffscreenCanvas(tile.columns, tile.rows);
   putPixels(image, pixels);
-  pictures.set(tile, { made, image });
+  pictures.set(tile, { madeFor, image });
   return image;
 }
 

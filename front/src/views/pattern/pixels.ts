@@ -1,7 +1,7 @@
 // Patterns with very small cells, drawn as images (tiles): a pixel has the colour of the strongest cell in a square of cells
 
 import { putPixels } from "../../parts/canvas";
-import { bytesOf, dark, shades, shownHue, strength, theme } from "../../parts/colours";
+import { dark, pixelsOf, shades, shownHue, strength, theme } from "../../parts/colours";
 import { MIRRORED } from "../../parts/marks";
 import { axes, levelOf, type TilePlace, tilesInView, type View } from "../../parts/view";
 import { colourScale } from "../../state/state";
@@ -19,26 +19,26 @@ interface Tile {
   image: OffscreenCanvas;
 }
 
-/** The tiles of one head's weights. `made`: the colours, queries and keys for which they were made; if one of these changes, all tiles are made anew. */
+/** The tiles of one head's weights. If one of the colours, queries and keys in `madeFor` changes, all tiles are made anew. */
 interface Images {
-  made: unknown[];
+  madeFor: unknown[];
   tiles: Map<string, Tile>;
 }
 
 const imagesOf = new WeakMap<Grid, Images>();
 
-/** Draw the weights in view as tiles (images of SIDE × SIDE pixels). A later call draws the rows of weights that are not computed yet. */
+/** Draw the weights in view as tiles (images of SIDE × SIDE pixels), without the rows that are not computed yet: a later call adds them. */
 export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, view: View): void {
   const hue = shownHue();
-  const made = [hue, dark.value, colourScale.value, view.queries, view.keys];
+  const madeFor = [hue, dark.value, colourScale.value, view.queries, view.keys];
   let images = imagesOf.get(grid);
-  if (!images || made.some((one, i) => one !== images!.made[i])) {
-    images = { made, tiles: new Map() };
+  if (!images || madeFor.some((one, i) => one !== images!.madeFor[i])) {
+    images = { madeFor, tiles: new Map() };
     imagesOf.set(grid, images);
   }
   const level = levelOf(view);
   const side = SIDE * 2 ** level * view.size; // the width and height of a tile on the canvas
-  const bytes = bytesOf([...shades(hue), theme("--masked")]);
+  const colours = pixelsOf([...shades(hue), theme("--masked")]);
   const { queriesFrom, keysFrom } = axes(view);
   context.imageSmoothingEnabled = false;
   if (view.turned) context.transform(...MIRRORED);
@@ -47,7 +47,7 @@ export function drawPixels(context: CanvasRenderingContext2D, grid: Grid, view: 
     const tile = images.tiles.get(name) ?? emptyTile();
     images.tiles.delete(name);
     images.tiles.set(name, tile); // the tiles used least recently come first, and are removed first
-    update(tile, grid, view, place, bytes);
+    update(tile, grid, view, place, colours);
     context.drawImage(tile.image, keysFrom + place.column * side, queriesFrom + place.row * side, side, side);
   }
   for (const oldest of images.tiles.keys()) {
@@ -63,12 +63,15 @@ const emptyTile = (): Tile => ({
   image: new OffscreenCanvas(SIDE, SIDE),
 });
 
-function update(tile: Tile, grid: Grid, view: View, { level, row, column }: TilePlace, bytes: Uint32Array): void {
-  const along = SIDE * 2 ** level;
-  const queries = view.queries.slice(row * along, (row + 1) * along);
-  const keys = view.keys.slice(column * along, (column + 1) * along);
+function update(tile: Tile, grid: Grid, view: View, { level, row, column }: TilePlace, colours: Uint32Array): void {
+  const nCells = SIDE * 2 ** level; // the number of queries, and of keys, of a tile
+  const queries = view.queries.slice(row * nCells, (row + 1) * nCells);
+  const keys = view.keys.slice(column * nCells, (column + 1) * nCells);
   const before = tile.done;
-  const isReady = (from: Item) => from.index < grid.done && (pairedQuery(from)?.index ?? -1) < (grid.beside?.done ?? Infinity);
+  const isReady = (from: Item) => {
+    const paired = grid.beside && pairedQuery(from); // its weights in the other trace are needed too (see `largestWeight`)
+    return from.index < grid.done && (!paired || paired.index < grid.beside!.done);
+  };
   for (; tile.done < queries.length && isReady(queries[tile.done]); tile.done++) {
     const line = (tile.done >> level) * SIDE;
     const strengthOf = strengthsOf(grid, queries[tile.done]);
@@ -76,7 +79,7 @@ function update(tile: Tile, grid: Grid, view: View, { level, row, column }: Tile
       const pixel = line + (key >> level);
       const shown = Math.round(255 * strengthOf(keys[key]));
       if (shown > tile.strongest[pixel]) tile.strongest[pixel] = shown;
-      tile.pixels[pixel] = bytes[tile.strongest[pixel] < 0 ? 256 : tile.strongest[pixel]];
+      tile.pixels[pixel] = colours[tile.strongest[pixel] < 0 ? 256 : tile.strongest[pixel]];
     }
   }
   if (tile.done > before) putPixels(tile.image, tile.pixels);

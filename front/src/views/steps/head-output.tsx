@@ -6,7 +6,7 @@ import { indicesOfLargest } from "../../trace/arrays";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { projectionAt, contextOf, outputsOf, type HeadOutputs } from "./head-vectors";
-import type { ShownSteps } from "./stages";
+import type { ShownStages } from "./stages";
 import { Dimensions, inSum, type VectorColumn } from "./vectors";
 import { productSum } from "./worked-example";
 
@@ -22,7 +22,7 @@ export function sayHeadOutput(layer: Decoded, head: number, query: number): stri
 }
 
 /** Two tables: the lengths of the vectors that the heads add, and the vectors whose sum is the output (their first dimensions). */
-export function HeadOutput({ now: { layer, head, query } }: { now: ShownSteps }) {
+export function HeadOutput({ now: { layer, head, query } }: { now: ShownStages }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);
   const { added, bias, sum, given, width } = outputs;

@@ -7,7 +7,7 @@ import { key, keyLabels } from "../../state/state";
 import { words } from "../../words";
 import { valueLength } from "./head-vectors";
 import {
-  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, keyOf, MASK, OUTPUT, PRODUCT, SCALE, type ShownSteps, SUM,
+  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, keyOf, MASK, OUTPUT, PRODUCT, SCALE, type ShownStages, SUM,
   temperatureOf, WEIGHT,
 } from "./stages";
 import { productText } from "./vectors";
@@ -23,7 +23,7 @@ interface StageColumn {
   summed?: boolean; // true = the rows for the other keys and for the total have the sums of this column; else they are empty
 }
 
-function columnsOf(now: ShownSteps): StageColumn[] {
+function columnsOf(now: ShownStages): StageColumn[] {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
   const text = numberText;
@@ -66,7 +66,7 @@ function columnsOf(now: ShownSteps): StageColumn[] {
 }
 
 /** A table with a row for each of the strongest keys and of the keys that the reader chose or cut, one row for all other keys, and one for the sink (a score without a key). Columns of stages after `at` are empty. */
-export function StageTable({ now, at }: { now: ShownSteps; at: number }) {
+export function StageTable({ now, at }: { now: ShownStages; at: number }) {
   const say = words();
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => showStage(box.current!), [at]);

@@ -6,7 +6,7 @@ import { linkedNumber } from "../../state/linked-signals";
 import { changes, cut, decoded, head, keyTokens, layer, query, stage, trace } from "../../state/state";
 import { isCutFrom, stagesOf, type Stages } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
-import { hasOutput, isProjected } from "./worked-example";
+import { exampleHasOutput, exampleHasProjections } from "./worked-example";
 
 export const NAMES = [
   "stepProject", "stepProduct", "stepScale", "stepMask", "stepExponential",
@@ -15,17 +15,17 @@ export const NAMES = [
 export const [PROJECT, PRODUCT, SCALE, MASK, EXPONENTIAL, SUM, WEIGHT, CONTEXT, OUTPUT] = NAMES.keys();
 export const chosenKey = linkedNumber("step-key", null); // the position of the key whose vectors are shown; null = the strongest key
 
-/** The head and query of which the steps are shown, and the numbers of all steps. */
-export interface ShownSteps {
+/** The head and query whose stages are shown, and the numbers of each stage. */
+export interface ShownStages {
   layer: Decoded;
   head: number;
   query: number; // the position of the query
   stages: Stages;
-  byWeight: number[]; // the positions of the keys, from the largest weight to the smallest
+  byWeight: number[]; // the positions of the keys, from the largest weight to the smallest; of equal weights, such as 0, the larger score first
 }
 
-/** The steps that are shown; null if no query is chosen, if the average of heads is shown, or if the layer is not decoded yet or stores weights in place of queries. */
-export const shown = computed<ShownSteps | null>(() => {
+/** The stages that are shown; null = none: no query is chosen, the heads are averaged, or the layer has no queries (it is not decoded yet, or stores only weights). */
+export const shown = computed<ShownStages | null>(() => {
   const ready = decoded.value.get(layer.value);
   if (!ready?.query || head.value === null || query.value === null) return null;
   const stages = stagesOf(ready, head.value, query.value, changes.value);
@@ -36,19 +36,19 @@ export const shown = computed<ShownSteps | null>(() => {
 export function availableStages(): number[] {
   const now = shown.value;
   const missing = new Set([
-    ...(isProjected() ? [] : [PROJECT]),
+    ...(exampleHasProjections() ? [] : [PROJECT]),
     ...(now && isScaled(now) ? [] : [SCALE]),
     ...(now && isMasked(now) ? [] : [MASK]),
     ...(now?.layer.value ? [] : [CONTEXT]),
-    ...(hasOutput() || (now?.layer.value && now.layer.output) ? [] : [OUTPUT]),
+    ...(exampleHasOutput() || (now?.layer.value && now.layer.output) ? [] : [OUTPUT]),
   ]);
   return [...NAMES.keys()].filter((one) => !missing.has(one));
 }
 
-export const temperatureOf = ({ layer }: ShownSteps) => (layer.temperature ?? 1) * changes.value.temperature;
-export const isScaled = (now: ShownSteps) => (now.layer.scale ?? 1) !== 1 || Boolean(now.layer.softcap || now.stages.bias) || temperatureOf(now) !== 1;
-export const isMasked = (now: ShownSteps) => Boolean(now.layer.bits) || now.stages.masked.includes(-Infinity);
-export const isCutAt = ({ query }: ShownSteps, key: number) => isCutFrom(cut.value, query, key);
+export const temperatureOf = ({ layer }: ShownStages) => (layer.temperature ?? 1) * changes.value.temperature;
+export const isScaled = (now: ShownStages) => (now.layer.scale ?? 1) !== 1 || Boolean(now.layer.softcap || now.stages.bias) || temperatureOf(now) !== 1;
+export const isMasked = (now: ShownStages) => Boolean(now.layer.maskBits) || now.stages.masked.includes(-Infinity);
+export const isCutAt = ({ query }: ShownStages, key: number) => isCutFrom(cut.value, query, key);
 
 /** The stage that is shown. Until the reader chooses one, a worked example and a course begin with the first, other pages with the context. */
 export function currentStage(): number {
@@ -59,6 +59,6 @@ export function currentStage(): number {
 /** The stage before (-1) or after (1) the shown stage; null if there is none. */
 export const neighbour = (by: number) => availableStages()[availableStages().indexOf(currentStage()) + by] ?? null;
 
-export const keyOf = (now: ShownSteps) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : now.byWeight[0];
+export const keyOf = (now: ShownStages) => chosenKey.value !== null && chosenKey.value < keyTokens.value.length ? chosenKey.value : now.byWeight[0];
 
 const positionsByWeight = ({ weights, masked }: Stages): number[] => Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a] || masked[b] - masked[a] || a - b);

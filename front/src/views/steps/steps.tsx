@@ -9,7 +9,7 @@ import { vectorOf } from "../../trace/attention";
 import { words } from "../../words";
 import { HeadOutput, sayHeadOutput } from "./head-output";
 import { StageTable } from "./stage-table";
-import { availableStages, CONTEXT, currentStage, isCutAt, keyOf, NAMES, neighbour, OUTPUT, PRODUCT, PROJECT, shown, type ShownSteps, temperatureOf } from "./stages";
+import { availableStages, CONTEXT, currentStage, isCutAt, keyOf, NAMES, neighbour, OUTPUT, PRODUCT, PROJECT, shown, type ShownStages, temperatureOf } from "./stages";
 import { Context, DotProduct, Output, Projection } from "./vectors";
 import { given } from "./worked-example";
 
@@ -84,7 +84,7 @@ export function StepByStep() {
 }
 
 /** The sentence that explains the stage NAMES[at]. */
-function sentenceOf(now: ShownSteps, at: number): string {
+function sentenceOf(now: ShownStages, at: number): string {
   const say = words();
   const { layer: attention, head: headIndex, query: position, stages: n } = now;
   const [from, to] = [queryLabels.value[position], keyLabels.value[keyOf(now)]];

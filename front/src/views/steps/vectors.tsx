@@ -6,7 +6,7 @@ import { vectorOf } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import { words } from "../../words";
 import { contextOf } from "./head-vectors";
-import type { ShownSteps } from "./stages";
+import type { ShownStages } from "./stages";
 import { outputOf, projected } from "./worked-example";
 
 export interface VectorColumn {
@@ -26,7 +26,7 @@ export function productText(layer: Decoded, head: number, query: number, key: nu
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
 /** A table of the query, and of the key and the value of token `to`; the tooltip of each number is the sum that gives it. */
-export function Projection({ now, to }: { now: ShownSteps; to: number }) {
+export function Projection({ now, to }: { now: ShownStages; to: number }) {
   const say = words();
   const column = (name: string, vector: "query" | "key" | "value", token: number): VectorColumn => {
     const sums = projected(now.layer, vector, now.head, token);
@@ -42,7 +42,7 @@ export function Projection({ now, to }: { now: ShownSteps; to: number }) {
 }
 
 /** A table of the dot product of the query and the key of token `to`: both vectors, and their products, dimension by dimension. */
-export function DotProduct({ now, to }: { now: ShownSteps; to: number }) {
+export function DotProduct({ now, to }: { now: ShownStages; to: number }) {
   const say = words();
   const [q, k] = [vectorOf(now.layer, "query", now.head, now.query), vectorOf(now.layer, "key", now.head, to)];
   const product = { name: say.product, numbers: q.map((number, i) => number * k[i]), text: (i: number) => `${inSum(q[i])} · ${inSum(k[i])}` };
@@ -56,7 +56,7 @@ export function DotProduct({ now, to }: { now: ShownSteps; to: number }) {
 }
 
 /** A table of the value of token `to`, the value times its weight, and the context, which is the sum of these products over all keys. */
-export function Context({ now, to }: { now: ShownSteps; to: number }) {
+export function Context({ now, to }: { now: ShownStages; to: number }) {
   const say = words();
   const value = vectorOf(now.layer, "value", now.head, to);
   const weight = now.stages.weights[to];
@@ -74,7 +74,7 @@ export function Context({ now, to }: { now: ShownSteps; to: number }) {
 }
 
 /** One number of the context, as the sum over the keys of weight · value; a long sum shows only the products with the largest weights. */
-function contextText({ layer, head, stages: { weights } }: ShownSteps, place: number): string {
+function contextText({ layer, head, stages: { weights } }: ShownStages, place: number): string {
   const keys = [...weights.keys()];
   if (keys.length > MOST_TERMS) keys.sort((a, b) => weights[b] - weights[a]);
   const product = (key: number) => `${numberText(weights[key])} · ${inSum(vectorOf(layer, "value", head, key)[place])}`;
@@ -82,7 +82,7 @@ function contextText({ layer, head, stages: { weights } }: ShownSteps, place: nu
 }
 
 /** A table of the output of the query: the concatenated contexts of all heads, times W_o. */
-export function Output({ now }: { now: ShownSteps }) {
+export function Output({ now }: { now: ShownStages }) {
   const say = words();
   const sums = outputOf(now.layer, now.query);
   return (

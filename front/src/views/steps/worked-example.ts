@@ -24,8 +24,8 @@ effect(() => {
   );
 });
 
-export const isProjected = () => Boolean(given.value.W_q);
-export const hasOutput = () => Boolean(given.value.W_o);
+export const exampleHasProjections = () => Boolean(given.value.W_q);
+export const exampleHasOutput = () => Boolean(given.value.W_o);
 
 /** The query, key or value of a token in a head: x (or, for keys and values of cross-attention, `memory`) · W + b. Each number has the sum that gives it, as text. */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {

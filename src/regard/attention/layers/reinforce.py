@@ -61,7 +61,7 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
             f"the pattern was computed with {pattern.normalise!r}, which draws no keys at random; "
             "give attend normalise=Hard(Sampled(seed=…))."
         )
-    pattern.call.check_unchanged()  # pattern.top does not check this if the pattern has stored the top keys
+    pattern.call.check_tensors_unchanged()  # pattern.top does not check this if the pattern has stored the top keys
     keys = pattern.top(1).keys
     soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 

@@ -46,7 +46,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
         raise ValueError(
             f"weights by {call.normalise!r} may be negative, so they have no entropy; ask with entropy=False."
         )
-    call.check_unchanged()
+    call.check_tensors_unchanged()
     if not are_concrete(call.tensors):  # torch.compile and torch.func differentiate the operations themselves
         return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
     with torch.no_grad():

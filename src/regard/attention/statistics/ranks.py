@@ -45,7 +45,7 @@ def summary_over_ranks(
             "compute the statistics in this process: pattern.answer(ask)."
         )
     ask.check(pattern.grid)
-    pattern.call.check_unchanged()
+    pattern.call.check_tensors_unchanged()
     check_shapes(pattern, group)
     rank, size = dist.get_rank(group), dist.get_world_size(group)
     with torch.no_grad():

@@ -85,7 +85,8 @@ class Processes:
             ),
             launcher_shards,
         )
-        if numbered and (processes.n > 1 or processes.device.index not in (None, device.index)):
+        launcher_chose_another = processes.device.index not in (None, device.index)
+        if numbered and (processes.n > 1 or launcher_chose_another):
             raise InputError(
                 f"{device} is one device, and a launcher gives every process its own; give --device cuda, and "
                 "choose the devices with CUDA_VISIBLE_DEVICES."
@@ -147,7 +148,8 @@ class Processes:
         """
         if self.n == 1 or not (self.launcher_shards if sharded is None else sharded):
             return self.accelerator.prepare_model(module)
-        return self.accelerator.prepare_model(shard(module, self.device, self.n), evaluation_mode=True)
+        sharded_module = shard(module, self.device, self.n)
+        return self.accelerator.prepare_model(sharded_module, evaluation_mode=True)  # evaluation_mode: no DDP
 
     def gradient_exchange(self, module: nn.Module, exchange: bool) -> AbstractContextManager[None]:
         """Return a context manager for a backward pass.
@@ -187,7 +189,7 @@ class Processes:
         return values[0]
 
     def share(self, group: int) -> Share:
-        """Return this process's part of the work that all processes with the same number `group` divide among them.
+        """Return this process's share of the work of its group: all processes that give the same number `group`.
 
         Args:
             group: a number above 0; 0 = this process has no part in any work, and the result must not be used.
@@ -271,7 +273,7 @@ class Processes:
                     f"shape {tuple(like.shape)}; restore the folder's config.toml, or train into another folder with "
                     "--out."
                 )
-            tensor = tensor.to(like.device, like.dtype, copy=True)
+            tensor = tensor.to(like.device, like.dtype, copy=True)  # a copy, since AdamW changes its state in place
         else:
             tensor = torch.empty(like.shape, dtype=like.dtype, device=like.device)
         return tensor if self.n == 1 else part_from_main(tensor, like)
