@@ -108,7 +108,8 @@ def test_evaluations_of_a_training_put_the_items_back(translator):
     pairs = DevPairs(
         batches=SimpleNamespace(), sources=sources, signs=[{"Kotanu": "⟐"}, None], source_texts=[], target_texts=[]
     )
-    evaluator = Evaluator(translator.model, pairs, translator.source_vocabulary, translator.target_vocabulary)
+    vocabularies = {name: getattr(translator, name) for name in ("source_vocabulary", "target_vocabulary")}
+    evaluator = Evaluator(model=translator.model, pairs=pairs, **vocabularies)
     assert evaluator.translations() == ["Kotanu left", "a dog left"]
 
 
