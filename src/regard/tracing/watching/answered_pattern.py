@@ -38,13 +38,13 @@ class CallWithoutTensors(Call):
     def __init__(
         self,
         grid: Grid,
-        dtype: torch.dtype,
+        weights_dtype: torch.dtype,
         device: torch.device,
         nan_in: str | None = None,
         score_if_unmasked: str | None = None,
     ) -> None:
         fields = ("grid", "known_dtype", "known_device", "nan_in", "score_if_unmasked")
-        for name, value in zip(fields, (grid, dtype, device, nan_in, score_if_unmasked), strict=True):
+        for name, value in zip(fields, (grid, weights_dtype, device, nan_in, score_if_unmasked), strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -54,7 +54,7 @@ class CallWithoutTensors(Call):
         return cls(call.grid, call.weights_dtype, call.device, next(with_nan, None), score_if_unmasked(call))
 
     @property
-    def dtype(self) -> torch.dtype:
+    def weights_dtype(self) -> torch.dtype:
         return self.known_dtype
 
     @property

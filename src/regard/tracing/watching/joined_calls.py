@@ -142,7 +142,7 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
         parts["top"] = Top(in_turn([top.weights for top in tops]), in_turn(keys))
     sizes = (sum(one.batch * getattr(one, name) for one in grids) for name in ("queries", "keys"))
     nan_in = next((call.nan_in for call in calls if call.nan_in is not None), None)
-    whole = CallWithoutTensors(Grid(1, grid.heads, *sizes), calls[0].dtype, calls[0].device, nan_in)
+    whole = CallWithoutTensors(Grid(1, grid.heads, *sizes), calls[0].weights_dtype, calls[0].device, nan_in)
     return AnsweredPattern(whole, replace(stored[0], **parts))
 
 
