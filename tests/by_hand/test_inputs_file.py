@@ -140,8 +140,8 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     for path, message in (
         (
             tmp_path / "snake.toml",
-            f"no file {tmp_path}/snake.toml; name a TOML file of numbers, or take a built-in example "
-            "(--list names them).",
+            f"no file {tmp_path}/snake.toml; name a TOML file of numbers, take a built-in example "
+            "(--list names them), or give a text with --text.",
         ),
         (
             tmp_path / "multi-head",

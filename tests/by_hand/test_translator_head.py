@@ -1,5 +1,7 @@
 """Tests of one head of a translator as a worked example, while the model reads a source and its translation."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from refusals import refusal
@@ -48,14 +50,31 @@ def test_nothing_of_the_translator_is_left_listening(translator):
     assert not any(module._forward_hooks for module in translator.model.modules())
 
 
-def test_a_text_without_a_word_and_scores_that_are_no_plain_products_are_refused(translator, vocabularies):
+def test_a_text_without_a_word_is_refused(translator):
     assert refusal(InputError, translator_inputs, translator, " ") == (
         "the text is empty; give at least one word to look at."
     )
+
+
+def recurrent_translator(score, vocabularies):
     source, target = vocabularies
     config = RecurrentConfig.preset("tiny", n_source_tokens=len(source), n_target_tokens=len(target), max_tokens=19)
-    recurrent = Translator(model=Recurrent(config).eval(), source_vocabulary=source, target_vocabulary=target)
-    assert refusal(InputError, translator_inputs, recurrent, TEXT) == (
-        "L0H0 computes its scores by General, but explain works out only scaled dot products; `regard look` shows its "
+    model = Recurrent(replace(config, score=score)).eval()
+    return Translator(model=model, source_vocabulary=source, target_vocabulary=target)
+
+
+@pytest.mark.parametrize("score", ["dot", "general"])
+def test_a_recurrent_translator_by_hand_has_the_weights_of_its_trace(score, vocabularies):
+    recurrent = recurrent_translator(score, vocabularies)
+    numbers, _ = translator_inputs(recurrent, TEXT)
+    (found,) = recurrent.translate([TEXT])
+    weights = found.trace.cross[0].dense()[0, 0]
+    assert_close(torch.from_numpy(work_out(numbers)["weights"].matrix), weights.double(), atol=5e-6, rtol=1e-4)
+    assert numbers.notes[0].startswith("Q is the queries times the matrix W") == (score == "general")
+
+
+def test_additive_scores_are_refused(vocabularies):
+    assert refusal(InputError, translator_inputs, recurrent_translator("additive", vocabularies), TEXT) == (
+        "L0H0 computes its scores by Additive, but explain works out only dot products; `regard look` shows its "
         "weights."
     )

@@ -137,6 +137,10 @@ def test_cross_is_one_step_of_a_recurrent_translator():
     assert worked["weights"].columns == ("I", "am", "a", "student")
 
 
+def test_a_key_that_is_named_as_the_query_is_refused():
+    assert refusal(InputError, worked_example, "cross", "am") == "'am' is a key here, not a query; queries: s_t"
+
+
 @pytest.mark.parametrize("name", examples.NAMES)
 def test_every_example_sums_to_one_row_by_row(name):
     weights = worked_example(name).weights

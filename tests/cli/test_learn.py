@@ -32,6 +32,15 @@ def test_a_lesson_on_a_sentence_shows_where_the_head_looks() -> None:
     assert "every head: the largest weight" in output("learn", "8", "--language", "en")
 
 
+def test_the_lesson_on_a_translator_shows_which_word_looks_at_which() -> None:
+    assert re.search(r"forty-two +thousand +and +seven\n +사만 +██ ", output("learn", "translator"))
+
+
+def test_no_lesson_on_the_terminal_speaks_of_a_picture() -> None:
+    texts = " ".join(" ".join(lesson(name).texts[language].text) for name in NAMES for language in ("en", "ko"))
+    assert re.findall("picture|그림", texts) == []
+
+
 @pytest.mark.parametrize("name", ["pattern", "temperature", "model", "explanation"])
 def test_the_terminal_shows_every_number_of_the_text(name: str) -> None:
     said = " ".join(lesson(name).texts["en"].text)

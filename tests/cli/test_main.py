@@ -76,6 +76,7 @@ def test_every_verb_has_examples_which_a_terminal_of_80_columns_does_not_wrap(ve
             "got unexpected extra argument(s) (snake is): a text of several words needs quotes around it; see regard "
             "look --help.",
         ),
+        ("learn 1 2", "got unexpected extra argument(s) (2); see regard learn --help."),
         (
             f"translate a {__file__}",
             f"got unexpected extra argument(s) ({__file__}): use -i {__file__}; see regard translate --help.",
@@ -176,6 +177,28 @@ def test_an_output_that_cannot_be_written_is_told_in_a_line(arguments, run_main,
     assert (status, error) == (2, "regard: cannot write the output: no space left on device.\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+@pytest.mark.usefixtures("minilm_once")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "look snake --json a.json",
+        "compare MiniLM MiniLM snake --json a.json",
+        "explain --json a.json",
+        "scan text --out a.csv",
+        "evaluate text text --json a.json",
+    ],
+)
+def test_files_are_written_even_if_nothing_can_be_printed(command, run_main, monkeypatch, tmp_path):
+    """As when the output is read by head, which stops early."""
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("The snake is dangerous.\n")
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run_main(*command.split())[0] == 2
+    assert Path(command.split()[-1]).stat().st_size > 0
+
+
 def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
     status, _, error = run_main("explain")
@@ -246,8 +269,8 @@ def test_characters_that_a_terminal_would_execute_are_shown_by_their_codes(name,
     status, _, error = run_main("explain", tmp_path / name)
     assert status == 2
     assert error.splitlines() == [
-        f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, or take a built-in example (--list names "
-        "them)."
+        f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, take a built-in example (--list names "
+        "them), or give a text with --text."
     ]
     _, printed, _ = run_main("explain", "--json", tmp_path / name)
     assert printed.splitlines()[-1] == f"wrote {tmp_path}/{expected}"

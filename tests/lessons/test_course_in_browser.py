@@ -49,6 +49,13 @@ def test_a_link_opens_a_lesson_in_korean_with_its_numbers(opened: Callable[..., 
     expect(after).to_have_text(["0.3499", "0.2725", "0.2122", "0.1653"])
 
 
+def test_no_option_of_a_command_is_broken_after_a_hyphen(opened: Callable[..., Page], course: Path) -> None:
+    page = opened(course, address="#lesson=temperature", width=360)
+    heights = page.locator("pre span").evaluate_all("spans => spans.map(span => span.getBoundingClientRect().height)")
+    assert len(heights) == len(" ".join(lesson("temperature").commands).split())
+    assert len({*heights}) == 1  # every word is on one line
+
+
 def test_every_lesson_opens_at_the_first_step(opened: Callable[..., Page], course: Path) -> None:
     page = opened(course)
     current = page.locator("[data-view=steps] .stages button").first

@@ -53,7 +53,10 @@ def test_a_rule_in_words():
         "which the model predicts the piece worst; the alignments are unreliable"
     )
     by_erasure = AlignmentRule(layer=1, agreement=0.45, by="erasure")
-    assert (str(by_erasure), by_erasure.caption) == ("the loss of probability without each source word",) * 2
+    assert (str(by_erasure), by_erasure.caption) == (
+        "the loss of probability without each source word, not attention",
+    ) * 2
     assert (
         AlignmentRule(layer=1).caption == "cross-attention, layer 1, mean over heads, the step that predicts the piece"
     )
+    assert AlignmentRule(agreement=0.45).caption.endswith("the step that predicts the piece; unreliable")

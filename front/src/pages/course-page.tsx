@@ -88,7 +88,7 @@ function LessonMain({ lesson }: { lesson: Lesson }) {
         </>
       )}
       <h2>{say.onCommandLine}</h2>
-      <pre tabIndex={0}>{lesson.commands.join("\n")}</pre>
+      <pre tabIndex={0}>{lesson.commands.join("\n").split(/(\s)/).map((part, i) => (i % 2 ? part : <span key={i}>{part}</span>))}</pre>
     </main>
   );
 }

@@ -42,7 +42,9 @@ def read_inputs(path: Path) -> ExampleInputs:
         if path.name in examples.NAMES:
             advice = f"the built-in example of that name is shown with --example {path.name}"
         else:
-            advice = "name a TOML file of numbers, or take a built-in example (--list names them)"
+            advice = (
+                "name a TOML file of numbers, take a built-in example (--list names them), or give a text with --text"
+            )
         raise InputError(f"no file {path}; {advice}.") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error

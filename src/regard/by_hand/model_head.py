@@ -19,6 +19,8 @@ from torch import Tensor
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
+from regard.attention.scores.general import General
+from regard.attention.scores.prepared import Prepared
 from regard.by_hand.example_inputs import ExampleInputs, joined_names
 from regard.by_hand.head_steps import Matrix
 from regard.by_hand.linear_calls import (
@@ -39,6 +41,8 @@ from regard.tracing.trace import Trace
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+GENERAL_NOTE = "Q is the queries times the matrix W of the general score (Luong et al. 2015, section 3.1)."
 
 
 def model_inputs(
@@ -62,7 +66,7 @@ def model_inputs(
 
     Raises:
         InputError: the model or the text cannot be traced, the head or the token does not exist, or the attention is
-            not a softmax of scaled dot products.
+            not a softmax of dot products.
     """
     if model is None or isinstance(model, str):
         loaded = load(model)
@@ -87,13 +91,15 @@ def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> Exampl
     if head.head is None:
         raise InputError(f"{head.name} is an average of heads, which is not computed from a query; name a head.")
     steps = head.pattern.steps(0, head.number)
-    parts = {"Q": steps.query, "K": steps.key, "V": steps.value}
+    score = head.pattern.score
+    query = steps.query @ score.weight if isinstance(score, General) else steps.query
+    parts = {"Q": query, "K": steps.key, "V": steps.value}
     projections = {name: find_projection(part, calls) for name, part in parts.items()}
     matrices = projected_matrices(projections)
     notes: tuple[str, ...] = ()
     if matrices is None:
         matrices = {name: as_matrix(part) for name, part in parts.items()}
-        notes = (direct_note(projections),)
+        notes = (GENERAL_NOTE if isinstance(score, General) else direct_note(projections),)
     output = find_output_parameters(steps.context.detach(), head.number, calls)
     if output is not None:
         matrices["W_o"] = as_matrix(output)
@@ -144,10 +150,13 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
 def head_scores(head: Head) -> dict[str, Any]:
     """Return scale, softcap and bias of a head as keyword arguments of `ExampleInputs`."""
     score = head.pattern.score
+    if isinstance(score, General):
+        return {"scale": 1.0}
     if not isinstance(score, ScaledDot):
+        name = type(score.score if isinstance(score, Prepared) else score).__name__
         raise InputError(
-            f"{head.name} computes its scores by {type(score).__name__}, but explain works out only scaled dot "
-            "products; `regard look` shows its weights."
+            f"{head.name} computes its scores by {name}, but explain works out only dot products; "
+            "`regard look` shows its weights."
         )
     d_key = head.pattern.query.shape[-1]
     is_default = score.scale is None or abs(score.scale * d_key**0.5 - 1) < 1e-6

@@ -16,7 +16,7 @@ from regard.by_hand.head_steps import HeadSteps, Matrix, head_steps
 from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.worked_attention import Stage, WorkedAttention
 from regard.errors import InputError, counted
-from regard.tracing.tokens.token_reference import TokenReference, token_position
+from regard.tracing.tokens.token_reference import TokenReference, query_position
 
 
 def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> WorkedAttention:
@@ -29,7 +29,7 @@ def work_out(inputs: ExampleInputs, token: TokenReference | None = None) -> Work
            [ 4., 16., 12.],
            [ 4., 12., 10.]])
     """
-    query = None if token is None else token_position(token, inputs.queries)
+    query = None if token is None else query_position(token, inputs.queries, inputs.keys)
     # NumPy gives no warnings of overflow, because `check_finite` raises an error.
     with np.errstate(over="ignore", invalid="ignore"):
         projected = projections(inputs)

@@ -66,8 +66,6 @@ def compare(
             traces = [trace.words() for trace in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
     remark_on_texts(*traces)
-    if json != STDOUT:
-        comparison.show()
     if html:
         comparison.html(html)
     for picture in (png, svg):
@@ -78,6 +76,7 @@ def compare(
     if json:
         write_json(json, comparison_json(comparison))
     if json != STDOUT:
+        comparison.show()
         print_written(outputs)
     if at_most is not None and comparison.first is not None:
         head, token, distance = comparison.largest(1)[0]

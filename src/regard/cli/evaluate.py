@@ -109,10 +109,6 @@ def evaluate(
             "most lines end with a space and a full stop, as tokenized text does. Detokenize the text to compare its "
             "BLEU with others, or give --tokenize none if the others are computed from tokenized text too."
         )
-    if json != STDOUT:
-        from regard.views.evaluation.text import show
-
-        show(evaluation, worst)
     if html:
         from regard.views.evaluation.page import write_page
 
@@ -120,6 +116,9 @@ def evaluate(
     if json:
         write_json(json, dumps(asdict(evaluation), ensure_ascii=False, indent=1) + "\n")
     if json != STDOUT:
+        from regard.views.evaluation.text import show
+
+        show(evaluation, worst)
         print_written(outputs)
 
 

@@ -104,13 +104,12 @@ def explain(
         from regard.views.page.worked import write_worked_page
 
         write_worked_page(worked, html)
-    if json != STDOUT:
-        print_steps(worked, digits, every_matrix=text is None or every_matrix)
     if json is not None:
         from regard.by_hand.worked_json import worked_json
 
         write_json(json, worked_json(worked))
     if json != STDOUT:
+        print_steps(worked, digits, every_matrix=text is None or every_matrix)
         print_written(outputs)
 
 

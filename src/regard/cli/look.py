@@ -145,10 +145,6 @@ def look(
     if translation is not None:
         for remark in (*remarks_on_translation(translation), *translation.unlike):
             print_remark(remark)
-    if json != STDOUT:
-        if translation is not None:
-            show_alignment(translation)
-        show(traced, token=query, head=name)
     with spinner("drawing"):
         if html:
             if translation is None:
@@ -170,7 +166,10 @@ def look(
             write_json(json, trace_json(traced, focus, chosen))
     if pictures or heads:
         remark_on_fonts(letters_of(traced))
-    if json != STDOUT:
+    if json != STDOUT:  # printed last: a reader of the output, such as head, may end this command
+        if translation is not None:
+            show_alignment(translation)
+        show(traced, token=query, head=name)
         print_written(outputs)
 
 
@@ -205,7 +204,7 @@ def show_alignment(translation: "Translation") -> None:
     if not alignment.pairs:
         return
     console.print(alignment_table(alignment.source_words, alignment.target_words, alignment.weights))
-    console.print(f"\naligned by {translation.translator.alignment_rule}\n")
+    console.print(f"\naligned by {translation.translator.alignment_rule}\n", soft_wrap=False)
 
 
 def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":

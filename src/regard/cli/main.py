@@ -109,10 +109,10 @@ def usage_message(error: typer.TyperException) -> str:
     message, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
     if message.startswith("Got unexpected extra argument"):
         extra = message.partition(" (")[2].removesuffix(")")  # the extra words stand in brackets at the end
-        has_input = context is not None and any("--input" in option.opts for option in context.command.params)
-        if has_input and os.path.isfile(extra):  # noqa: PTH113 (Path(extra).is_file() raises OSError for a long text)
+        parameters = [] if context is None else context.command.params
+        if any("--input" in option.opts for option in parameters) and os.path.isfile(extra):  # noqa: PTH113 (Path(extra).is_file() raises OSError for a long text)
             message += f": use -i {extra}"
-        else:
+        elif any(parameter.name == "text" for parameter in parameters):
             message += ": a text of several words needs quotes around it"
     command = context.command_path if context else "regard"
     return f"{message[0].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {command} --help."

@@ -68,7 +68,6 @@ def scan(
     print_remark(note_on_tokens(result.model, result.n_known, result.n_words))
     texts, tokens = counted(result.n_texts, "text"), counted(result.n_tokens, "token")
     title = f"{escape_controls(result.model)} · {texts} · {tokens}"
-    show(roles, title)
     if out:
         write_table(roles, out)
     for picture in (png, svg):
@@ -78,6 +77,7 @@ def scan(
             write_figure(roles, picture, title)
     if png or svg:
         remark_on_fonts(title)
+    show(roles, title)
     print_written(outputs)
 
 

@@ -1,6 +1,8 @@
 """The attention that a lesson shows, in the terminal: only the numbers of which the lesson's text speaks."""
 
+import json
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -18,7 +20,7 @@ TEMPERATURES = (4.0, 1.0, 0.25, 0.0)
 
 
 def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
-    """Print the attention of a lesson; nothing for a lesson without attention.
+    """Print the attention of a lesson.
 
     `traced` is MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
     """
@@ -26,6 +28,21 @@ def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
         show_matrices(worked_for_terminal(lesson.example, lesson.terminal))
     elif traced is not None:
         show_sentence(traced, lesson)
+    elif lesson.page is not None:
+        show_alignment(lesson.page)
+
+
+def show_alignment(page: str) -> None:
+    """Print the word alignment of the translation in `page`, a file in the folder `texts`."""
+    from torch import tensor
+
+    from regard.views.alignment import alignment_table
+    from regard.views.terminal.trace import shades_legend
+
+    data = json.loads(files(__package__).joinpath("texts", page).read_text(encoding="utf-8"))
+    (aligned,) = data["alignment"]["candidates"]
+    table = alignment_table(aligned["source_words"], aligned["target_words"], tensor(aligned["weights"]))
+    Console(highlight=False).print(table, "", shades_legend(), sep="\n")
 
 
 def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:

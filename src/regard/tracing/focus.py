@@ -25,7 +25,7 @@ from regard.errors import InputError
 from regard.tracing.head import Head
 from regard.tracing.patterns_by_layer import missing_layer_error
 from regard.tracing.tokens.readable_tokens import Token
-from regard.tracing.tokens.token_reference import TokenReference, token_position
+from regard.tracing.tokens.token_reference import TokenReference, query_position
 from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
 
@@ -64,7 +64,7 @@ def focus_on(
                 raise InputError(f"no layer {layer} to look at: head {head} is in layer {heads[0].layer}.")
             raise missing_layer_error(layer, layers, "look at")
         heads = [candidate for candidate in heads if candidate.layer == layer]
-    query = None if token is None else token_position(token, heads[0].queries)
+    query = None if token is None else query_position(token, heads[0].queries, heads[0].keys)
     if head and query is not None:
         return Focus(heads[0], query)
     best_of_each_layer = [most_salient(layer_heads, query) for layer_heads in group_by_layer(heads)]

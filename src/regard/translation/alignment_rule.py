@@ -80,7 +80,7 @@ class AlignmentRule:
     def source(self) -> str:
         """The origin of the weights in words, such as "layer 2, head 5, the step that predicts the piece"."""
         if self.by == "erasure":
-            return "the loss of probability without each source word"
+            return "the loss of probability without each source word, not attention"
         layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
         head = "mean over heads" if self.head is None else f"head {self.head}"
         return f"{layer}, {head}, the step that {self.step} the piece"
@@ -88,7 +88,9 @@ class AlignmentRule:
     @property
     def caption(self) -> str:
         """The origin of the weights, for the caption of a picture, such as "cross-attention, layer 2, head 5"."""
-        return self.source if self.by == "erasure" else f"cross-attention, {self.source}"
+        if self.by == "erasure":
+            return self.source
+        return f"cross-attention, {self.source}{'' if self.reliable else '; unreliable'}"
 
     def __str__(self) -> str:
         """Return the rule as a phrase for messages; for a rule by attention, also the measured `agreement` in %.

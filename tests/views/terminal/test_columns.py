@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from regard.views.terminal.columns import Columns
@@ -41,6 +42,13 @@ def test_names_longer_than_half_the_terminal_are_cut_off():
     (lines,) = blocks(Columns(["a" * 50], ["위험" * 50], [[Text("1")]], gap=2), 40)
     assert lines[0].strip() == "위험" * 4 + "위…"
     assert lines[1].split() == ["a" * 18 + "…", "1"]
+
+
+def test_the_measured_width_cuts_no_name_off():
+    """As where the table is indented, in the space that it asks for."""
+    table = Columns(["L0 "], [" H0 "], [[Text("[██]")]], gap=0)
+    (lines,) = blocks(Padding.indent(table, 2), 40)
+    assert [line.rstrip() for line in lines] == ["      H0", "  L0 [██]"]
 
 
 def test_control_characters_are_seen():

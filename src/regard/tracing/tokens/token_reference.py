@@ -40,6 +40,18 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
     raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
 
 
+def query_position(reference: TokenReference, queries: Sequence[Token], keys: Sequence[Token]) -> int:
+    """Return the position of a query; the message of the error says so if the reference names only a key."""
+    try:
+        return token_position(reference, queries)
+    except InputError as error:
+        if isinstance(reference, str) and occurrences(reference, keys):
+            names = [reference_of(position, queries) for position in range(min(10, len(queries)))]
+            names += ["…"] * (len(queries) > 10)
+            raise InputError(f"{reference!r} is a key here, not a query; queries: {', '.join(names)}") from error
+        raise
+
+
 def reference_of(position: int, tokens: Sequence[Token]) -> str:
     """Return a name of a token: its text. If several tokens have this text, they are numbered: "it:1", "it:2".
 

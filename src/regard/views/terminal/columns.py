@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement, measure_renderables
 from rich.table import Table
@@ -34,7 +35,9 @@ class Columns:
             yield table
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return measure_renderables(console, options, list(self.tables(options.max_width)))
+        parts = measure_renderables(console, options, list(self.tables(options.max_width)))
+        uncut = 2 * max(cell_len(escape_controls(name)) for name in (*self.labels, *self.headers)) + self.gap
+        return Measurement(parts.minimum, min(options.max_width, max(parts.maximum, uncut)))
 
     def tables(self, max_width: int) -> Iterator[Table]:
         """Yield the tables to print one below the other, each with some of the columns, at most `max_width` wide."""
