@@ -88,6 +88,11 @@ def test_make_knows_the_commands_that_the_documents_name():
 
 def test_the_korean_readme_has_the_same_code():
     assert blocks("README.ko.md") == blocks("README.md")
+    in_prose = [
+        {*re.findall("`([^`]+)`", BLOCK.sub("", (ROOT / f"README{language}.md").read_text()))}
+        for language in ("", ".ko")
+    ]
+    assert in_prose[0] == in_prose[1]
 
 
 def test_pictures_and_files_that_the_documents_name_exist():
