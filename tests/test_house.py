@@ -292,7 +292,7 @@ def meeting_without_a_space(text: str) -> list[str]:
 def test_names_and_files_of_the_front_end_in_comments_exist():
     missing = []
     for name, text in FILES.items():
-        paths = re.findall(r"()front/src/([\w./-]+)\b", text)  # a path without a word, and below a word in a file
+        paths = [("", path) for path in re.findall(r"front/src/([\w./-]+)\b", text)]
         for word, path in [*paths, *re.findall(r"`(\w+)`\s+in\s+`?front/src/([\w./-]+)\b", text)]:
             if not re.search(rf"\b{word}\b", SCRIPTS.get(path, "")):
                 missing.append(f"{name}: {word} in {path}")

@@ -118,7 +118,7 @@ def test_a_saved_trace_is_shown_without_a_model(serving: Callable[..., Running],
 def test_the_beginning_of_a_text_that_is_too_long_is_read_if_it_is_asked_for(writing: Running) -> None:
     long = {"text": "snake " * 80, "truncate": True}
     refused = writing.ask("/trace", {"text": long["text"]})[1]
-    assert refused["too_long"] == {"tokens": 82, "most": 64}
+    assert refused["too_long"] == {"tokens": 82, "max_tokens": 64}
     status, answer, _ = writing.ask("/trace", long)
     assert (status, len(answer["target"])) == (200, 64)
     status, _, _ = writing.ask("/effect", long | {"changes": [{"kind": "silence", "head": "L1H1"}]})

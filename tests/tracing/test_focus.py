@@ -85,7 +85,7 @@ def test_a_head_or_a_layer_narrows_the_choice(snake):
 
 
 def test_the_focus_is_found_where_the_pattern_is(handmade):
-    """As on a GPU: here every tensor that is made without saying where holds no numbers, and mixes with no other."""
+    """As on a GPU, a tensor that is made without a device cannot be combined with the pattern's: it is on "meta"."""
     trace = handmade("a b c d e f g")
     expected = focus_on(trace)
     with torch.device("meta"):
@@ -94,12 +94,12 @@ def test_the_focus_is_found_where_the_pattern_is(handmade):
     assert [look[1:] for look in looks] == [look[1:] for look in strongest_other_words(trace.heads(), expected.query)]
 
 
-def test_a_bare_name_is_one_of_the_last_kind(translated):
+def test_a_head_named_without_a_kind_is_of_the_last_kind(translated):
     assert focus_on(translated, head="L1H0").head.kind == "cross"
     assert focus_on(translated, head="encoder L0H0").head.kind == "encoder"
 
 
-def test_long_texts_are_gone_through_in_parts(handmade, monkeypatch):
+def test_the_weights_of_a_long_text_are_compared_in_parts(handmade, monkeypatch):
     trace = handmade(" ".join(f"w{i}" for i in range(23)), mask=Causal())
     whole = focus_on(trace)
     monkeypatch.setattr("regard.tracing.focus.WEIGHTS_AT_ONCE", 300)

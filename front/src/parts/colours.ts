@@ -63,9 +63,9 @@ export function pixelsOf(colours: string[]): Uint32Array {
   return pixelCache.get(name)!;
 }
 
-/** The strength (0 to 1) of a weight on the chosen scale. `most` has strength 1 on the relative scale, `faintest` 0 on the logarithmic one. */
-export function strength(weight: number, most: number, faintest = 1e-4): number {
-  if (colourScale.value === "row") return most ? Math.min(1, weight / most) : 0;
+/** The strength (0 to 1) of a weight on the chosen scale. `fullWeight` has strength 1 on the relative scale, `faintest` 0 on the logarithmic one. */
+export function strength(weight: number, fullWeight: number, faintest = 1e-4): number {
+  if (colourScale.value === "row") return fullWeight ? Math.min(1, weight / fullWeight) : 0;
   if (colourScale.value === "log") return weight <= faintest ? 0 : Math.min(1, 1 - Math.log(weight) / Math.log(faintest));
   return Math.min(1, weight);
 }

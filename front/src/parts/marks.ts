@@ -95,7 +95,7 @@ export function drawStrongest(context: CanvasRenderingContext2D, view: View, que
     context.arc(x, y, Math.max(4, view.size / 2 + 2), 0, 2 * Math.PI);
     context.stroke();
   } else if (!isInView) {
-    const [insideX, insideY] = [[x, view.width], [y, view.height]].map(([value, most]) => Math.max(9, Math.min(most - 9, value)));
+    const [insideX, insideY] = [[x, view.width], [y, view.height]].map(([value, length]) => Math.max(9, Math.min(length - 9, value)));
     context.translate(insideX, insideY);
     context.rotate(Math.atan2(y - insideY, x - insideX));
     context.fillStyle = theme("--accent");

@@ -32,8 +32,8 @@ export function weightOrMasked(of: { weights: ArrayLike<number>; masked: Uint8Ar
 
 export const MOST_TERMS = 8; // a sum of more products is shortened (see `sumText`)
 
-/** A sum of `count` terms as text. If there are more than `most`, the text has the first three terms and `others(n)`, which says that n more follow. */
-export function sumText(count: number, term: (place: number) => string, most = MOST_TERMS, others = words().moreProducts): string {
-  const shown = Array.from({ length: count > most ? 3 : count }, (_, place) => term(place));
-  return [...shown, ...(count > most ? [others(count - 3)] : [])].join(" + ");
+/** A sum of `count` terms as text. If there are more than `maxTerms`, the text has the first three terms and `others(n)`, which says that n more follow. */
+export function sumText(count: number, term: (place: number) => string, maxTerms = MOST_TERMS, others = words().moreProducts): string {
+  const shown = Array.from({ length: count > maxTerms ? 3 : count }, (_, place) => term(place));
+  return [...shown, ...(count > maxTerms ? [others(count - 3)] : [])].join(" + ");
 }

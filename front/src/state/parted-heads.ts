@@ -41,14 +41,14 @@ function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait
       const others = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
       while (!decoded.peek().has(layer) || !decoded.peek().has(others)) yield "wait";
       for (let head = 0; head < layer.heads; head++) {
-        const most = { kind, layer: layer.layer, head, query: 0, moved: 0 };
+        const parted = { kind, layer: layer.layer, head, query: 0, moved: 0 };
         for (let row = 0; row < trace.value[queries].length; row++) {
           const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row));
           const moved = weights.reduce((sum, weight, key) => sum + Math.abs(weight - otherWeights[key]), 0) / 2;
-          if (moved > most.moved) [most.query, most.moved] = [row, moved];
+          if (moved > parted.moved) [parted.query, parted.moved] = [row, moved];
           if (row % 16 === 15) yield "mayPause";
         }
-        if (most.moved > 0) found.push(most);
+        if (parted.moved > 0) found.push(parted);
         yield "mayPause";
       }
     }

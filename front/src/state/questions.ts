@@ -126,7 +126,7 @@ export async function send(address: string, content: unknown, stopped: AbortSign
   const reason = await answer.text();
   if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(reason);
   const { error, too_long: long } = JSON.parse(reason);
-  throw long ? new TooLong(words().longText(long.tokens, long.most)) : new Error(error);
+  throw long ? new TooLong(words().longText(long.tokens, long.max_tokens)) : new Error(error);
 }
 
 async function post(address: string, question: Question, stopped: AbortSignal): Promise<unknown> {

@@ -1,6 +1,6 @@
 // What the reader has chosen, as signals, and values computed from them. A view that reads a signal is drawn again when it changes.
 
-import { batch, computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { edge, UNCHANGED, type Changes } from "../trace/attention";
 import { decodeLayer, type Decoded } from "../trace/blocks";
 import type { Effect, Kind, Layer, SecondTrace, Side, Token, Trace } from "../trace/data";
@@ -17,6 +17,9 @@ export interface HeadPlace {
   layer: number;
   head: number | null;
 }
+
+/** Read signals, so that the calling component or effect runs again when one of them changes. */
+export const runAgainOn = (...signals: ReadonlySignal[]) => signals.forEach((one) => one.value);
 
 export const trace = signal<Trace>(undefined as unknown as Trace);
 export const second = signal<SecondTrace | null>(null); // the trace that is shown beside the first one; null = none
@@ -72,7 +75,7 @@ export const weightsChanged = computed(() => temperature.value !== 1 || cut.valu
 export const isChanged = computed(() => weightsChanged.value || silenced.value);
 // `changeEffect` belongs to the changes with which the model was run. It is forgotten when the reader changes something else.
 effect(() => {
-  void [changes.value, silenced.value];
+  runAgainOn(changes, silenced);
   changeEffect.value = null;
 });
 

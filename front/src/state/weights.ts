@@ -88,12 +88,12 @@ export const differenceAt = ({ weights, masked, beside }: Grid, at: number): num
 
 /** The largest absolute difference between the weights of two traces, among the rows that are computed. */
 export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
-  let most = 0;
+  let largest = 0;
   for (const from of queries) {
     if (from.index >= grid.done) continue;
-    for (const to of keys) most = Math.max(most, Math.abs(differenceAt(grid, from.index * grid.keys.length + to.index)) || 0);
+    for (const to of keys) largest = Math.max(largest, Math.abs(differenceAt(grid, from.index * grid.keys.length + to.index)) || 0);
   }
-  return most;
+  return largest;
 }
 
 /** Keys, by default the visible ones of the first text, sorted by the query's weight on them, the largest first. */

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
 import { weightOrMasked } from "../parts/numbers";
 import { Caution, Check, Numbers, Panel } from "../parts/panel";
-import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, trace, twoTexts } from "../state/state";
+import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, runAgainOn, trace, twoTexts } from "../state/state";
 import { linkedFlag } from "../state/linked-signals";
 import { lockQuery } from "../state/texts";
 import { rowOf } from "../state/weights";
@@ -119,7 +119,7 @@ function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; widt
     void scene.load().then(setPixels);
   }, [scene]);
   const row = queryItem.value && rowOf(queryItem.value);
-  void key.value;
+  runAgainOn(key);
   useLayoutEffect(() => {
     if (pixels && canvas.current) draw(canvas.current, scene, pixels, width, range, row?.weights ?? null);
   });

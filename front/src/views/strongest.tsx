@@ -2,7 +2,7 @@
 
 import { weightText } from "../parts/numbers";
 import { Panel, RankedList } from "../parts/panel";
-import { colourScale, headName, key, query, queryItem } from "../state/state";
+import { colourScale, headName, key, query, queryItem, runAgainOn } from "../state/state";
 import { keysByWeight, type Pair, progress, shownGrid, rowOf, strongestPairs } from "../state/weights";
 import { words } from "../words";
 
@@ -18,17 +18,17 @@ function listedPairs(): Pair[] {
 
 export function Strongest() {
   const say = words();
-  void progress.value;
+  runAgainOn(progress);
   const from = queryItem.value;
   const pairs = listedPairs();
   // The weight with a bar of full length: on the relative colour scale the largest weight, else 1
-  const most = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1;
+  const fullWeight = colourScale.value === "row" ? pairs[0]?.weight || 1 : 1;
   return (
     <Panel view="strongest" changed title={from ? say.strongest(from.label, headName()) : say.strongestAll(headName())}>
       <RankedList lines={pairs.map(({ from: one, to, weight }) => ({
         name: from ? to.label : `${one.label} → ${to.label}`,
         number: weightText(weight),
-        share: weight / most,
+        share: weight / fullWeight,
         title: say.strongestTitle,
         choose: () => ([query.value, key.value] = [one.positions[0], to.positions[0]]),
       }))} />

@@ -82,7 +82,7 @@ class Explorer:
                     return Response(status_code=CLIENT_DISCONNECTED)
                 return respond(await run_in_threadpool(answer))
         except TooLongError as error:
-            long = {"tokens": error.n_tokens, "most": error.limit}
+            long = {"tokens": error.n_tokens, "max_tokens": error.limit}
             return JSONResponse({"error": error.message_without_truncate, "too_long": long}, status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)

@@ -47,15 +47,15 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     measured, but not limited.
     """
     first = trace_for_page(loaded.model, text, tokenizer=loaded.tokenizer)
-    most = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
+    max_tokens = min(token_limit(loaded.model, loaded.tokenizer) or MOST_TOKENS, MOST_TOKENS)
     check_supported(loaded, first)
     # check the longest text, too: a sliding window, which a site does not support, masks keys only in long texts
-    check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, most), tokenizer=loaded.tokenizer))
+    check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, max_tokens), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
     kind = first.kinds[0]
     layers = {layer: step.pattern for layer, step in first.attended[kind].items()}
     try:
-        write_model(loaded.model, kind, layers, most, folder / FILES["model"])
+        write_model(loaded.model, kind, layers, max_tokens, folder / FILES["model"])
     except torch.onnx.OnnxExporterError as error:  # raised, for instance, if positions depend on the text's length
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise InputError(
@@ -63,7 +63,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
         ) from error
     if int8:
         quantise(folder / FILES["model"])
-    difference = check_graph(folder / FILES["model"], loaded, most, int8)
+    difference = check_graph(folder / FILES["model"], loaded, max_tokens, int8)
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
     write_projections(first, folder / FILES["outputs"])
@@ -75,7 +75,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
         going=None if logits is None else going_record(text, (), logits[0, -1]),
         ends=() if logits is None else end_tokens(loaded.model),
         files=FILES,
-        max_tokens=most,
+        max_tokens=max_tokens,
         difference=difference,
         int8=int8,
         report=f"at most {difference}" + (", with 8-bit parameters" if int8 else ""),

@@ -154,13 +154,13 @@ def test_a_long_text_is_pooled_and_says_so(long):
     assert "300 × 300 weights pooled to 256 × 256 cells, each showing its largest" in caption(picture)
 
 
-@pytest.mark.parametrize("most", [11, 29])
-def test_maps_are_what_the_pattern_gives(handmade, most, monkeypatch):
+@pytest.mark.parametrize("max_cells", [11, 29])
+def test_maps_are_what_the_pattern_gives(handmade, max_cells, monkeypatch):
     pattern = handmade(" ".join(f"w{i}" for i in range(29)), mask=Causal(), kind="decoder").decoder[1]
-    given = (pattern.dense() if most == 29 else pattern.pooled(11, 11, "max"))[0, [2, 0]]
-    whole = pattern_cells(pattern, [2, 0], most)
+    given = (pattern.dense() if max_cells == 29 else pattern.pooled(11, 11, "max"))[0, [2, 0]]
+    whole = pattern_cells(pattern, [2, 0], max_cells)
     monkeypatch.setattr("regard.views.picture.pattern.BLOCK_WEIGHTS", 100)
-    blocks = pattern_cells(pattern, [2, 0], most)
+    blocks = pattern_cells(pattern, [2, 0], max_cells)
     for cells in (whole, blocks):
         assert_allclose(cells.weights, given)
     assert (blocks.allowed == whole.allowed).all()
@@ -173,7 +173,7 @@ def test_what_is_seen_is_each_heads_own(normal):
     for head, query, key in np.argwhere(keep[0, [2, 0]].numpy()):
         seen[head, query * 7 // 23, key * 7 // 29] = True
     assert 0 < seen.sum() < seen.size
-    assert (pattern_cells(pattern, [2, 0], most=7).allowed.numpy() == seen).all()
+    assert (pattern_cells(pattern, [2, 0], max_cells=7).allowed.numpy() == seen).all()
 
 
 # The text

@@ -48,7 +48,7 @@ function combined(vectors: Float64Array[], factors: ArrayLike<number>): Float64A
 
 /** The vector scaled to length 1, with the sign that makes its number of largest absolute value positive; a zero vector stays zero. */
 function signed(vector: Float64Array): Float64Array {
-  const largest = vector.reduce((most, number) => (Math.abs(number) > Math.abs(most) ? number : most), 0);
+  const largest = vector.reduce((found, number) => (Math.abs(number) > Math.abs(found) ? number : found), 0);
   return scaled(vector, Math.sign(largest) / Math.max(Math.sqrt(dot(vector, vector)), 1e-300));
 }
 

@@ -48,7 +48,7 @@ export async function effectOf(changes: Change[], before: RunResult, after: RunR
     }
   }
   heads.sort((a, b) => b.moved - a.moved);
-  const output = before.output.reduce((most, number, i) => Math.max(most, Math.abs(number - after.output[i])), 0);
+  const output = before.output.reduce((largest, number, i) => Math.max(largest, Math.abs(number - after.output[i])), 0);
   return { output, heads: heads.slice(0, LISTED), before: [], after: [] };
 }
 
@@ -70,14 +70,14 @@ function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes |
 
 /** The query whose weights in a head change most from run `one` to run `other`, and the share (0 to 1) of its attention that goes to other keys. `changes`: null = run `other` silences the head. */
 function mostChangedQuery(one: Decoded, other: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
-  let most = { query: 0, moved: 0 };
+  let mostChanged = { query: 0, moved: 0 };
   for (let query = 0; query < one.nQueries; query++) {
     const before = weightsOf(one, head, query);
     const after = changes ? weightsOf(other, head, query, changes) : new Float64Array(one.nKeys);
     const differences = before.map((weight, key) => weight - after[key]);
     const missing = Math.abs(differences.reduce((sum, one) => sum + one, 0)); // attention that a silenced head no longer gives to any key
     const moved = differences.reduce((sum, one) => sum + Math.abs(one), missing) / 2;
-    if (moved > most.moved) most = { query, moved };
+    if (moved > mostChanged.moved) mostChanged = { query, moved };
   }
-  return most;
+  return mostChanged;
 }

@@ -77,11 +77,11 @@ export class TextReader implements Reader {
 
   /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */
   private async write(reading: Reading, throwIfOutdated: () => void): Promise<number[]> {
-    const { continuation, new_tokens: most = 0, temperature = 0, nucleus = 1 } = reading;
+    const { continuation, new_tokens: newTokens = 0, temperature = 0, nucleus = 1 } = reading;
     const { ids } = this.input(reading, continuation);
-    this.check(ids.length + most);
+    this.check(ids.length + newTokens);
     const written: number[] = [];
-    while (written.length < most && !this.record.ends.includes(written.at(-1)!)) {
+    while (written.length < newTokens && !this.record.ends.includes(written.at(-1)!)) {
       const all = [...ids, ...written];
       const { output } = await this.model.run(all, null, [all.length - 1]);
       written.push(sampleToken(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));

@@ -27,11 +27,11 @@ export class Tokenizer {
 
   static of = (file: Uint8Array) => new Tokenizer(JSON.parse(new TextDecoder().decode(file)) as Vocabulary);
 
-  /** Cut a text (a list of code points) into pieces, and add special tokens before and after. Pieces at the end of the text are left out if there are more than `most` in all. */
-  encode(text: string[], most = Infinity): Piece[] {
+  /** Cut a text (a list of code points) into pieces, and add special tokens before and after. Pieces at the end of the text are left out if there are more than `maxPieces` in all. */
+  encode(text: string[], maxPieces = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
-    return [...before.map(added), ...this.read(text).slice(0, Math.max(0, most - before.length - after.length)), ...after.map(added)];
+    return [...before.map(added), ...this.read(text).slice(0, Math.max(0, maxPieces - before.length - after.length)), ...after.map(added)];
   }
 
   private read(text: string[]): Piece[] {

@@ -36,7 +36,7 @@ export class Vocabulary {
     this.ids = new Map(known.map(({ text, id }) => [text, id]));
     this.whole = known.filter(({ kind }) => kind === USER_DEFINED).map(({ text }) => text).sort((a, b) => b.length - a.length);
     this.byteIds = new Map(pieces.flatMap(({ text, id }) => (BYTE_PIECE.test(text) ? [[text, id]] : [])));
-    this.longest = known.reduce((most, { text }) => Math.max(most, [...text].length), 1);
+    this.longest = known.reduce((longest, { text }) => Math.max(longest, [...text].length), 1);
     this.lowest = scores.reduce((a, b) => Math.min(a, b), Infinity);
     this.highest = scores.reduce((a, b) => Math.max(a, b), -Infinity);
     this.normaliser = new Normaliser(this.model, this.whole);

@@ -87,12 +87,7 @@ export class TranslatorReader implements Reader {
     };
   }
 
-  /**
-   * The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors, each [heads tokens width]. For a
-   * recurrent decoder, the attention weights. The encoder returns its arrays, and the keys and values of cross-attention ("source_key_0"),
-   * for all tokens; the decoder's last step returns the keys and values of all tokens so far ("present_key_0"). All other arrays of the
-   * decoder are joined from its steps, one for each token.
-   */
+  /** The arrays of the trace by name ("cross layer 0 query"): queries, keys, values and hidden vectors, each [heads tokens width]. For a recurrent decoder, the attention weights. */
   private vectors({ encoded, hypothesis }: Pair): Arrays {
     const vectors: Arrays = {};
     const { last } = hypothesis;
@@ -105,9 +100,9 @@ export class TranslatorReader implements Reader {
         else for (const vector of vectorsOf(layer)) {
           const part = vector.block.split(" ").at(-1);
           if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
-          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(rowsOfSteps(vector.block), vector.heads);
-          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer.layer}`];
-          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row);
+          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(rowsOfSteps(vector.block), vector.heads); // each step returns the vectors of one token
+          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer.layer}`]; // the encoder returns the keys and values of cross-attention
+          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row); // the last step returns the keys and values of all tokens
         }
       }
     }

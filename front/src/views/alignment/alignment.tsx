@@ -134,7 +134,7 @@ function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
 function Line({ side, label, units }: { side: Side; label: string; units: Unit[] }) {
   const at = chosenUnit.value;
   const others = at && at.side !== side ? units.map((unit) => weightBetween(unit, at)) : null;
-  const most = others ? Math.max(...others) : 1;
+  const largest = others ? Math.max(...others) : 1;
   const here = at?.side === side ? at.index : -1;
   const goTo = (index: number) => units.length && keepUnit(units[Math.max(0, Math.min(units.length - 1, index))]);
   const [back, next] = [() => goTo(here - 1), () => goTo(here + 1)];
@@ -149,7 +149,7 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
             item={unit}
             data-side={side}
             aria-selected={at?.side === side && at.index === unit.index}
-            shown={{ strength: strength(weight, most), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
+            shown={{ strength: strength(weight, largest), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
             onPointerEnter={() => pointAt(unit)}
             onPointerLeave={() => pointAt(null)}
             onClick={() => toggleUnit(unit)}
@@ -177,12 +177,12 @@ function Matrix() {
         <tbody>
           {targets.map((to) => {
             const row = sources.map((from) => weightBetween(from, to));
-            const most = Math.max(...row);
+            const largest = Math.max(...row);
             return (
               <tr key={to.index} aria-selected={at?.side === "target" && at.index === to.index} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => toggleUnit(to)}>
                 <th scope="row" dir="auto" title={to.title}>{to.text}</th>
                 {row.map((weight, i) => {
-                  const shown = strength(weight, most);
+                  const shown = strength(weight, largest);
                   return <td key={i} style={{ background: shade(shown, hue.value), color: textColour(shown) }}>{weight >= WRITTEN ? weight.toFixed(2) : ""}</td>;
                 })}
               </tr>

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared, clip, putPixels } from "../../parts/canvas";
 import { dark, hueOf, pixelsOf, shades, theme } from "../../parts/colours";
-import { colourScale, head, kind, layerNumber } from "../../state/state";
+import { colourScale, head, kind, layerNumber, runAgainOn } from "../../state/state";
 import { words } from "../../words";
 import { cellOf, chooseCell, colourOf, type Cell, type CellShows } from "./head-cell";
 import { headsDone, type Summary } from "./summaries";
@@ -13,16 +13,15 @@ const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left a
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
 const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
-/** `count`: the number of all heads; `most`: the number of heads in the layer with most heads; `name` returns the text for a cell under the pointer. */
-export function HeadsCanvas({ count, shows, most, name }: { count: number; shows: CellShows; most: number; name: (cell: Cell) => string }) {
+/** `count`: the number of all heads; `maxHeads`: the largest number of heads in a layer; `name` returns the text for a cell under the pointer. */
+export function HeadsCanvas({ count, shows, maxHeads, name }: { count: number; shows: CellShows; maxHeads: number; name: (cell: Cell) => string }) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
   const [pointed, setPointed] = useState<Cell | null>(null);
   const layers = kind.value.layers;
-  const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / most)));
-  // When one of these signals changes, the canvas is drawn again.
-  void [dark.value, colourScale.value, head.value, layerNumber.value, headsDone.value];
+  const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / maxHeads)));
+  runAgainOn(dark, colourScale, head, layerNumber, headsDone);
   useLayoutEffect(() => {
     if (!width) return;
     const context = cleared(canvas.current!, width, height);
@@ -37,7 +36,7 @@ export function HeadsCanvas({ count, shows, most, name }: { count: number; shows
       }
     }
     context.restore();
-    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: most }, (_, i) => `H${i}`), at, size);
+    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: maxHeads }, (_, i) => `H${i}`), at, size);
   });
   const cellAt = (event: MouseEvent) => {
     const [x, y] = [event.offsetX - LEFT + scrolled.x, event.offsetY - TOP + scrolled.y].map((place) => Math.floor(place / size));
@@ -47,7 +46,7 @@ export function HeadsCanvas({ count, shows, most, name }: { count: number; shows
     <>
       <p class={pointed ? "readout" : "readout quiet"} role="status">{pointed ? name(pointed) : words().manyHeads(count)}</p>
       <div class="scroll heads-canvas" tabIndex={0} ref={box} onScroll={(event) => setScrolled({ x: event.currentTarget.scrollLeft, y: event.currentTarget.scrollTop })}>
-        <div style={{ width: `${LEFT + most * size}px`, height: `${TOP + layers.length * size}px` }}>
+        <div style={{ width: `${LEFT + maxHeads * size}px`, height: `${TOP + layers.length * size}px` }}>
           <canvas
             ref={canvas}
             role="img"

@@ -8,7 +8,7 @@ import { Choice, Numbers, Panel } from "../../parts/panel";
 import { largestEffect } from "../../state/indirect-effects";
 import { linkedChoice } from "../../state/linked-signals";
 import { largestMoved, partedHeads } from "../../state/parted-heads";
-import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, trace, twoTexts } from "../../state/state";
+import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, runAgainOn, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
 import { cellOf, chooseCell, colourOf, DIFFERENCE_HUE, OPPOSES, RESTORES, type Cell, type CellShows } from "./head-cell";
@@ -56,13 +56,13 @@ function sorted(all: Cell[]): Cell[] {
 export function Heads() {
   const say = words();
   useEffect(() => summariseAll(kind.value.layers), [trace.value, kind.value]);
-  void headsDone.value;
+  runAgainOn(headsDone);
   const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
   const many = count > MANY;
   const inLayers = order.value === "layer";
   const shows = cellShows().value;
   const patterns = shows === "patterns";
-  const most = Math.max(...kind.value.layers.map((layer) => layer.heads));
+  const maxHeads = Math.max(...kind.value.layers.map((layer) => layer.heads));
   const token = restingQuery.value?.label;
   const all = many && inLayers ? [] : cells();
   const listed = sorted(all).slice(0, many ? FIRST : undefined);
@@ -92,18 +92,18 @@ export function Heads() {
       }
     >
       {many && inLayers ? (
-        <HeadsCanvas count={count} shows={shows} most={most} name={labelOf} />
+        <HeadsCanvas count={count} shows={shows} maxHeads={maxHeads} name={labelOf} />
       ) : (
         <div class="scroll map-scroll" tabIndex={0}>
           {inLayers ? (
-            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${most}, minmax(${patterns ? 22 : 9}px, ${patterns ? LARGEST : largestCell()}px))` }}>
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${maxHeads}, minmax(${patterns ? 22 : 9}px, ${patterns ? LARGEST : largestCell()}px))` }}>
               <span />
-              {Array.from({ length: most }, (_, h) => <span key={h}>{most <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
+              {Array.from({ length: maxHeads }, (_, h) => <span key={h}>{maxHeads <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
               {kind.value.layers.map((layer) => (
                 <>
                   <span class="layer" key={`layer ${layer.layer}`}>L{layer.layer}</span>
                   {all.filter((cell) => cell.layer === layer).map((cell) => <HeadButton key={`${layer.layer} ${cell.head}`} cell={cell} />)}
-                  {Array.from({ length: most - layer.heads }, (_, i) => <span key={`none ${layer.layer} ${i}`} />)}
+                  {Array.from({ length: maxHeads - layer.heads }, (_, i) => <span key={`none ${layer.layer} ${i}`} />)}
                 </>
               ))}
             </div>

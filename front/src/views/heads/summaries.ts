@@ -39,11 +39,11 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that have such keys
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(attention, headIndex, q);
-    const most = weights.reduce((a, b) => Math.max(a, b), 0);
+    const largest = weights.reduce((a, b) => Math.max(a, b), 0);
     const row = Math.floor((q * rows) / queries.length);
     weights.forEach((weight, k) => {
       const cell = row * columns + Math.floor((k * columns) / keys.length);
-      if (most) pooled[cell] = Math.max(pooled[cell], weight / most);
+      if (largest) pooled[cell] = Math.max(pooled[cell], weight / largest);
       if (weight > 0) entropy -= weight * Math.log(weight);
       distance += weight * Math.abs(k - q);
       if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);

@@ -14,10 +14,10 @@ const COARSER = 12; // a tile that is not loaded is replaced by a coarser one; a
 /** The largest number of the tiles in view, rounded up to 1, 2 or 5 times a power of ten, so that the colours change seldom. */
 export function largestInView(tiles: Tiles, view: View): number {
   const found = tilesInView(view, levelOf(view), tiles.side).map((place) => tiles.get(place)?.largest ?? 0);
-  const most = Math.max(0, ...found);
-  if (!most) return 1;
-  const power = 10 ** Math.floor(Math.log10(most));
-  return Math.min(1, Number(([1, 2, 5, 10].find((n) => n * power >= most * 0.999999)! * power).toPrecision(1)));
+  const largest = Math.max(0, ...found);
+  if (!largest) return 1;
+  const power = 10 ** Math.floor(Math.log10(largest));
+  return Math.min(1, Number(([1, 2, 5, 10].find((n) => n * power >= largest * 0.999999)! * power).toPrecision(1)));
 }
 
 const pictures = new WeakMap<Tile, { madeFor: string; image: OffscreenCanvas }>();

@@ -11,7 +11,7 @@ import { onKeys } from "../../parts/keys";
 import { Caution, CellSize, Choice, Failed, Numbers, Panel, QueriesAs, queriesAs } from "../../parts/panel";
 import { levelOf, type TilePlace, tilesInView, type View, weightAt } from "../../parts/view";
 import { linkedPlace, useZoom } from "../../parts/zoom";
-import { colourScale, headName, key, keyItems, query, trace, visibleKeys, visibleQueries } from "../../state/state";
+import { colourScale, headName, key, keyItems, query, runAgainOn, trace, visibleKeys, visibleQueries } from "../../state/state";
 import type { Item } from "../../trace/items";
 import { words } from "../../words";
 import { readout, squareOf, strongestCells } from "./cells";
@@ -38,7 +38,7 @@ export function MapView() {
   const tiles = useTiles(view, canvasWidth > 0, levels);
   useTarget(zoomed, canvasWidth > 0);
   const largest = colourScale.value === "row" ? largestInView(tiles, view) : 1;
-  void [dark.value, tiles.arrived.value, strongest.value, query.value, key.value]; // when one of these changes, the map is drawn again
+  runAgainOn(dark, tiles.arrived, strongest, query, key);
   useLayoutEffect(() => void (canvasWidth && draw(canvas.current!, canvasWidth, tiles, view, largest)));
   const pointed = useMemo(() => signal<Tokens | null>(null), []);
   const at = pointed.value && pointed.value.query < view.queries.length && pointed.value.key < view.keys.length ? pointed.value : null;

@@ -4,7 +4,7 @@ import { useMemo, useRef } from "preact/hooks";
 import { dark, grey, hueOf, shade } from "../../parts/colours";
 import { Choice, Numbers, Panel, Table } from "../../parts/panel";
 import { linkedChoice } from "../../state/linked-signals";
-import { chooseHead, chooseKind, head, key, keyLabels, kindName, layerNumber, layerOf, query, queryLabels, trace } from "../../state/state";
+import { chooseHead, chooseKind, head, key, keyLabels, kindName, layerNumber, layerOf, query, queryLabels, runAgainOn, trace } from "../../state/state";
 import { words } from "../../words";
 import { movement, movementPending, movements, moves, shownMove, type Arrow, type Move } from "./moves";
 import { type NamedArrow, Picture } from "./picture";
@@ -82,7 +82,7 @@ const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross 
 /** The arrows whose sum is the layer's change of the token's vector. The reader chooses whether attention is one arrow, an arrow for each head, or an arrow for each source token. */
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
-  void dark.value;
+  runAgainOn(dark);
   const named = (arrow: Arrow, text: string, hue: number | null, faintness = 0): NamedArrow => ({ ...arrow, text, colour: hue === null ? grey(faintness) : shade(0.85, hue), dashes: DASHES[faintness] });
   const others = (arrow: Arrow) => named(arrow, dividedInto.value === "heads" ? say.otherHeads : say.otherSources, null, OTHERS);
   const heads = layerOf(move.layer).heads;

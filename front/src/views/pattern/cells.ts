@@ -50,11 +50,11 @@ function weightsOf(grid: Grid): Cells {
 
 /** The weight in the second trace minus that in the first. The largest absolute difference of visible tokens has the full colour. */
 function differencesOf(grid: Grid, { queries, keys }: View): Cells {
-  const most = largestDifference(grid, queries, keys) || 1;
+  const largest = largestDifference(grid, queries, keys) || 1;
   const [more, less] = [shades(MORE), shades(LESS)];
   return (from) => (to) => {
     const difference = differenceAt(grid, from.index * grid.keys.length + to.index);
-    return Number.isNaN(difference) ? null : { shown: Math.abs(difference) / most, colours: difference > 0 ? more : less };
+    return Number.isNaN(difference) ? null : { shown: Math.abs(difference) / largest, colours: difference > 0 ? more : less };
   };
 }
 

@@ -10,7 +10,7 @@ import { CellSize, Choice, Numbers, Panel, QueriesAs, queriesAs } from "../../pa
 import { type View, weightAt } from "../../parts/view";
 import { linkedPlace, useZoom } from "../../parts/zoom";
 import { linkedChoice } from "../../state/linked-signals";
-import { colourScale, headName, traceName, visibleKeys, visibleQueries } from "../../state/state";
+import { colourScale, headName, runAgainOn, traceName, visibleKeys, visibleQueries } from "../../state/state";
 import { hoverQuery, inPlace, lockQuery, pairedKey, pairedQuery, pointAt, type ShownText, shownTexts } from "../../state/texts";
 import { differenceAt, type Grid, isComplete, largestDifference, progress, shownGrid, strongestPairs } from "../../state/weights";
 import type { Item } from "../../trace/items";
@@ -43,7 +43,7 @@ export function Pattern() {
   });
   const circles = drawnAs.value === "circles";
   const drawn = [...texts.map((_, place) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
-  void [progress.value, dark.value, colourScale.value];
+  runAgainOn(progress, dark, colourScale);
   useLayoutEffect(() => {
     if (!width) return;
     drawn.forEach(({ place, difference }, i) => {
@@ -166,11 +166,11 @@ function differenceText(grid: Grid, at: number, decimals = 4): string {
 const signed = (number: number, decimals = 4) => `${number > 0 ? "+" : number < 0 ? "−" : ""}${Math.abs(number).toFixed(decimals)}`;
 
 function DifferenceScale({ grid }: { grid: Grid | null }) {
-  void progress.value;
-  const most = grid ? largestDifference(grid, visibleQueries.value, visibleKeys.value) : 0;
+  runAgainOn(progress);
+  const largest = grid ? largestDifference(grid, visibleQueries.value, visibleKeys.value) : 0;
   return (
     <>
-      <b title={words().patternDifference}>2 − 1</b> {signed(-most)} <span class="ramp signed" aria-hidden="true" style={{ "--more": shade(1, MORE), "--less": shade(1, LESS) }} /> {signed(most)}
+      <b title={words().patternDifference}>2 − 1</b> {signed(-largest)} <span class="ramp signed" aria-hidden="true" style={{ "--more": shade(1, MORE), "--less": shade(1, LESS) }} /> {signed(largest)}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { type Box, boxesOf, useSize } from "../../parts/boxes";
 import { shade, strength } from "../../parts/colours";
 import { weightText } from "../../parts/numbers";
 import { Word } from "../../parts/word";
-import { locked, twoTexts, wholeWords } from "../../state/state";
+import { locked, runAgainOn, twoTexts, wholeWords } from "../../state/state";
 import { hoverQuery, lockQuery, pointAt, type ShownText } from "../../state/texts";
 import { isComplete, keysByWeight, progress, type Row } from "../../state/weights";
 import { directionOf, type Item } from "../../trace/items";
@@ -36,7 +36,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
     setBoxes(measure(text.current!, queries, keys));
   }, [width, queries, keys, wholeWords.value, room]); // `room` is a dependency because more room above the words moves them down
   const first = drawn[0].row;
-  const most = drawn[0].most;
+  const fullWeight = drawn[0].fullWeight;
   const model = drawn.find(({ dashed }) => dashed)?.row;
   const labelled = first ? labelledKeys(first, keys, boxes) : new Set<number>();
   return (
@@ -56,7 +56,7 @@ export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
               key={item.positions[0]}
               {...wordOf(item, twoTexts.value ? "key" : "both", shown)}
               shown={{
-                strength: first && !first.masked[place] ? strength(weight, most) : 0,
+                strength: first && !first.masked[place] ? strength(weight, fullWeight) : 0,
                 hue: drawn[0].hue,
                 masked: Boolean(first?.masked[place]),
                 written: labelled.has(place) ? weightText(weight) : !weight && model?.weights[place] ? `(${weightText(model.weights[place])})` : "",
@@ -140,7 +140,7 @@ function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
 
 /** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only the arcs to this key are drawn, and they are opaque. */
 function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
-  void progress.value; // because this signal is read, the arcs are drawn again when more weights are computed
+  runAgainOn(progress);
   if (!grid || !isComplete(grid)) return null;
   const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
   for (const from of queries) {

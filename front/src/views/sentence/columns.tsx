@@ -5,7 +5,7 @@ import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, shade, shades, strength, textColour } from "../../parts/colours";
 import { weightOrMasked } from "../../parts/numbers";
-import { colourScale, twoTexts } from "../../state/state";
+import { colourScale, runAgainOn, twoTexts } from "../../state/state";
 import { hoverQuery, lockQuery, pointAt } from "../../state/texts";
 import { progress, type Grid } from "../../state/weights";
 import type { Item } from "../../trace/items";
@@ -21,9 +21,9 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const [, setScrolled] = useState(0);
   const { queries, keys, query, key, traceIndex } = drawn[0].text;
   const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
-  void [progress.value, dark.value, colourScale.value]; // the lines are drawn again when one of these signals changes
+  runAgainOn(progress, dark, colourScale);
   useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
-  const { row, hue, most, grid } = drawn[0];
+  const { row, hue, fullWeight, grid } = drawn[0];
   return (
     <div class={row ? "two-columns" : "two-columns all"}>
       <div class="ends" aria-hidden="true">
@@ -52,7 +52,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
           <ul aria-label={say.keysWeights}>
             {keys.map((item) => {
               const place = item.index;
-              const shown = row && !row.masked[place] ? strength(row.weights[place], most) : 0;
+              const shown = row && !row.masked[place] ? strength(row.weights[place], fullWeight) : 0;
               return (
                 <li
                   key={item.positions[0]}
@@ -102,12 +102,12 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
     context.bezierCurveTo(width * 0.45, from, width * 0.55, to, width - 6, to);
     context.stroke();
   };
-  for (const { row, hue, most } of drawn) {
+  for (const { row, hue, fullWeight } of drawn) {
     if (!row || !query) continue;
     const from = queries.indexOf(query);
     keys.forEach((item, k) => {
       const weight = row.weights[item.index];
-      if (weight > 0) line(from, k, strength(weight, most), hue, key === item);
+      if (weight > 0) line(from, k, strength(weight, fullWeight), hue, key === item);
     });
   }
   const { grid } = drawn[0];

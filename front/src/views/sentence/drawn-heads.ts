@@ -21,7 +21,7 @@ export interface DrawnHead {
   row: Row | null;
   dashed: boolean; // true = the shown head with the model's own weights, drawn dashed beside the same head with the reader's changes
   grid: Grid | null; // the weights of all queries; null for a compared head
-  most: number; // the weight that has the full colour; it is the same for all heads and traces in the drawings
+  fullWeight: number; // the weight that has the full colour; it is the same for all heads and traces in the drawings
 }
 
 /** The drawings of the sentence view, from left to right: for each, the heads drawn in it, the shown head first. */
@@ -39,11 +39,11 @@ export function drawings(): DrawnHead[][] {
       const dashed = i > 0 && twice && isShown(heads[i]);
       const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";
       const name = headName(layer, headIndex) + version;
-      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.traceIndex)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, most: 1 };
+      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.traceIndex)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, fullWeight: 1 };
     });
   const traces = shownTexts.value.map(drawn);
   const all = traces.flat();
-  const most = Math.max(...all.map(({ row }) => (row ? fullColourWeight(row.weights) : 1)));
-  for (const one of all) one.most = most;
+  const fullWeight = Math.max(...all.map(({ row }) => (row ? fullColourWeight(row.weights) : 1)));
+  for (const one of all) one.fullWeight = fullWeight;
   return headsDrawn.value === "beside" ? heads.flatMap((_, i) => traces.map((own) => [own[i]])) : traces;
 }

@@ -190,7 +190,7 @@ def favours_cpu_kernel(call: Call) -> bool:
         return False
     if prod(grid) < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
         return False
-    if grid.queries == 1 or not has_avx2():  # one query reads each key once, at which PyTorch's kernel is faster
+    if grid.queries == 1 or not has_avx2():  # for a single query, PyTorch's kernel is faster
         return False
     if call.query.dtype != torch.float32 and not fused.added_varies_by_query(call.mask, formula.bias):
         return False

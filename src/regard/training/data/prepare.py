@@ -15,7 +15,8 @@ are the same for any number of machines.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from copy import copy
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, starmap
 from pathlib import Path
@@ -188,7 +189,7 @@ def write_data(
     if user_models.start is not None:
         write_tensors(writing / START, unique_tensors(user_models.start.model))
     save_vocabularies(writing, *vocabularies)
-    reports, n_done = [replace(corpus.counts) for corpus in corpora], 0
+    reports, n_done = [copy(corpus.counts) for corpus in corpora], 0
 
     def progress(n: int) -> None:
         nonlocal n_done

@@ -69,8 +69,8 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     "names" has the index of the part, head or source of each arrow, and -2 for padding.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
-    most = max(arrows.indices.shape[1] for arrows in groups)
-    padded = [(arrows, (0, most - arrows.indices.shape[1])) for arrows in groups]
+    n_arrows = max(arrows.indices.shape[1] for arrows in groups)
+    padded = [(arrows, (0, n_arrows - arrows.indices.shape[1])) for arrows in groups]
     return {
         "places": torch.stack([F.pad(arrows.places, (0, 0, *space)) for arrows, space in padded]),
         "angles": torch.stack([F.pad(arrows.angles, space) for arrows, space in padded]),

@@ -172,8 +172,8 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
         places = [divmod(place, columns) for place in range(len(heads))]
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
-    most = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
-    cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], most) for layer in layers]
+    max_cells = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
+    cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], max_cells) for layer in layers]
     rows, width = cells[0].weights.shape[1:]
     between, below = max(1, round(width * 0.08)), max(1, round(rows * 0.08))
     if one_layer:  # room for the names of the heads: 0.3 inches, in cells; all cells of a row have INNER_WIDTH inches

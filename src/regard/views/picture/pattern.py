@@ -55,9 +55,9 @@ class PatternCells:
     allowed: Bool[Tensor, "heads rows columns"]
 
 
-def pattern_cells(pattern: Pattern, heads: Sequence[int], most: int = MOST_CELLS) -> PatternCells:
-    """Return the weights of some heads as a grid of cells, with at most `most` rows and at most `most` columns."""
-    rows, columns = (min(most, tokens) for tokens in pattern.shape[2:])
+def pattern_cells(pattern: Pattern, heads: Sequence[int], max_cells: int = MOST_CELLS) -> PatternCells:
+    """Return the weights of some heads as a grid of cells, with at most `max_cells` rows and columns."""
+    rows, columns = (min(max_cells, tokens) for tokens in pattern.shape[2:])
     if (rows, columns) == pattern.shape[2:]:  # each weight has its own cell
         weights = pattern[0, list(heads)].detach()
     else:

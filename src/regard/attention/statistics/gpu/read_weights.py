@@ -100,7 +100,6 @@ def read_weights(
         query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. rule: `Rule`. sizes: `Sizes`.
         log_sum, log_share: for each query, log₂ Σ 2^score, and log₂ of the sum of its weights (None = the sum is 1).
         results, map_rows: the tensors of sums (`WeightSums`), and the number of rows of the pooled map.
-        first_head: the number of the first head to compute; head h of batch item b has the number b · heads + h.
         ranges: the number of key ranges of each query.
         short_rows: whether a row of the pooled map may have fewer queries than a block.
         width: the width of keys, rounded up to a power of 2.
@@ -151,7 +150,7 @@ def read_weights(
         if results.sums is None:
             pass
         elif row < map_rows:
-            finish_row(to, (total, largest, total * 0, row), number < 0)
+            finish_row(to, (total, largest, tl.zeros_like(total), row), number < 0)
 
 
 @no_type_check
@@ -204,10 +203,10 @@ def finish_row(to, state, in_row):
         The four entries of `state` for the next row (weights of queries in the finished row are set to 0), and the
         index of the first query after the next row.
     """
-    results, head_number, j, key_exists, n_all_queries, n_all_keys, map_rows = to
+    results, head, j, key_exists, n_all_queries, n_all_keys, map_rows = to
     total, largest, weights, row = state
     last = tl.where(in_row[:, None], weights, 0.0)
-    at = (head_number * map_rows + row) * n_all_keys + j
+    at = (head * map_rows + row) * n_all_keys + j
     sums = tl.load(results.sums + at, mask=key_exists, other=0.0) + tl.sum(total + last, axis=0)
     tl.store(results.sums + at, sums, mask=key_exists)
     if results.maxima is not None:

@@ -68,7 +68,6 @@ def single_keys(
         limits: a `Table`: the start and the stop of each range of keys to which a query may attend.
         first, own, previous: the outputs [batch heads queries]: the weights on key 0, on the key at the query's own
             position and on the key before it; None = not computed.
-        first_head: the number of the first head to compute.
         ranges: the number of these ranges for each query.
         width: the width of keys, rounded up to a power of 2.
     """
@@ -81,7 +80,7 @@ def single_keys(
     at = head_number * sizes.queries + i
     log_sums = tl.load(log_sum + at, mask=exists, other=0.0)
     if first is not None:
-        weight = weight_on_key(queries, key, limits, rule, sizes, where, i * 0, log_sums, ranges)
+        weight = weight_on_key(queries, key, limits, rule, sizes, where, tl.zeros_like(i), log_sums, ranges)
         tl.store(first + at, weight, mask=exists)
     position = i + sizes.offset
     if own is not None:

@@ -78,7 +78,6 @@ def forward(
         query, key, value: `StridedTensor`s.
         mask_ranges, rule, results, sizes: a `MaskRanges`, a `Rule`, a `ForwardResults` and a `Sizes`.
         sinks: for each head, an extra score that belongs to no key; -∞ = none.
-        first_head: the number of the first head to compute (see `compute_forward`).
         ranges: the number of ranges of keys to which each query may attend.
         width, d_value: the widths of keys and of values, rounded up to powers of 2.
     """
