@@ -93,7 +93,7 @@ def default_type() -> Callable[[torch.dtype], AbstractContextManager[None]]:
 
 
 @pytest.fixture
-def unhooked() -> Iterator[None]:
+def without_type_checks() -> Iterator[None]:
     """Switch the checks of shapes and types off, so that a test sees the errors that a caller sees."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield

@@ -25,7 +25,7 @@ def nested(tensor, layout):
         return torch.nested.nested_tensor(list(tensor), layout=layout)
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -93,7 +93,7 @@ def test_tensors_that_do_not_fit_are_refused(arguments, message):
     assert refusal(ValueError, lambda: attend(*arguments)) == message
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan, "0.1"])
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
     assert refusal(ValueError, lambda: attend(QUERY, KEY, VALUE, dropout=dropout)) == (
@@ -101,7 +101,7 @@ def test_a_dropout_that_is_no_probability_is_refused(dropout):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -134,7 +134,7 @@ def test_a_choice_that_does_not_fit_is_refused(options, message):
         ({"normalise": torch.softmax}, "normalise is the function softmax; it takes an object such as Softmax()."),
     ],
 )
-def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
+def test_a_stage_that_is_no_object_is_refused(normal, without_type_checks, stage, message):
     assert refusal(TypeError, lambda: attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), **stage)) == (
         message
     )
@@ -142,14 +142,14 @@ def test_a_stage_that_is_no_object_is_refused(normal, unhooked, stage, message):
 
 @pytest.mark.parametrize("name", ["query", "key", "value"])
 @pytest.mark.parametrize(("given", "kind"), [(torch.zeros(1, 1, 2, 3).numpy(), "a ndarray"), (None, "None")])
-def test_what_is_no_tensor_of_vectors_is_refused(normal, unhooked, name, given, kind):
+def test_what_is_no_tensor_of_vectors_is_refused(normal, without_type_checks, name, given, kind):
     vectors = {"query": normal(1, 1, 2, 3), "key": normal(1, 1, 5, 3), "value": normal(1, 1, 5, 3)} | {name: given}
     assert refusal(TypeError, lambda: attend(**vectors)) == (
         f"{name} is {kind}; attend takes tensors, and torch.as_tensor makes one of an array or a list."
     )
 
 
-def test_what_asks_nothing_is_refused(normal, unhooked):
+def test_what_asks_nothing_is_refused(normal, without_type_checks):
     assert (
         refusal(TypeError, lambda: attend(normal(1, 1, 2, 3), normal(1, 1, 5, 3), normal(1, 1, 5, 3), ask={"top": 3}))
         == "ask is a dict; it takes an object such as Ask(top=8)."

@@ -53,7 +53,7 @@ def test_an_error_in_the_block_ends_the_use_of_a_backend(normal):
     assert attend(*normal(3, 1, 1, 2, 3)).backend == "fused"
 
 
-def test_an_unknown_backend_is_refused(unhooked):
+def test_an_unknown_backend_is_refused(without_type_checks):
     with pytest.raises(ValueError) as refusal, use_backend("flash"):
         pass
     assert str(refusal.value) == "no backend 'flash'; there are fused, math, tiled, flex and reference."

@@ -158,7 +158,7 @@ def test_results_show_the_shapes_of_their_tensors_and_not_the_numbers():
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_values_that_are_no_tensor_are_refused():
     pattern, *_ = seen("causal")
     assert refusal(TypeError, pattern.apply, [[1.0]]) == (
@@ -320,7 +320,7 @@ def test_a_copy_shows_the_same(normal, copied):
     "shape",
     [(2, 4, 9, 3), (2, 4, 6, 3), (3, 4, 7, 3), (2, 8, 7, 3), (2, 3, 7, 3), (2, 0, 7, 3), (7, 3), (2, 4, 7, 3, 5)],
 )
-def test_values_that_do_not_fit_are_refused(normal, unhooked, shape):
+def test_values_that_do_not_fit_are_refused(normal, without_type_checks, shape):
     pattern = attend(normal(2, 4, 5, 3), normal(2, 2, 7, 3), normal(2, 2, 7, 3)).pattern
     assert refusal(ValueError, lambda: pattern.apply(torch.zeros(shape))) == (
         f"value of shape {list(shape)} with a pattern of batch=2, heads=4, queries=5, keys=7; it needs a value for "

@@ -96,7 +96,7 @@ def test_more_top_keys_than_there_are_have_key_minus_one_and_weight_zero(normal,
 
 
 @pytest.mark.parametrize("ask", [None, Ask(top=3)])
-def test_top_takes_whole_numbers(normal, unhooked, ask):
+def test_top_takes_whole_numbers(normal, without_type_checks, ask):
     pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=ask).pattern
     assert torch.equal(pattern.top(2).keys, pattern.top(np.int64(2)).keys)
     for n in (1.5, "2"):
@@ -105,7 +105,7 @@ def test_top_takes_whole_numbers(normal, unhooked, ask):
         )
 
 
-def test_a_map_that_was_asked_for_is_not_computed_again(normal, unhooked, monkeypatch):
+def test_a_map_that_was_asked_for_is_not_computed_again(normal, without_type_checks, monkeypatch):
     pattern = attend(*normal(3, 1, 2, 5, 7).unbind(), ask=Ask(pooled=[2, 3])).pattern
     assert pattern.statistics.ask.pooled == (2, 3)
     monkeypatch.setattr(Pattern, "answer", lambda self, ask: pytest.fail("computed again"))

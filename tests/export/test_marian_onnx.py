@@ -15,7 +15,7 @@ TEXTS = ["seven", "forty-two", "q", "quq", "é et zé", "猫 seven", *(source fo
 """Texts with known letters, with letters that only the other language has, and with a letter that neither has."""
 
 
-@pytest.mark.usefixtures("unhooked", "operators_read_once")
+@pytest.mark.usefixtures("without_type_checks", "operators_read_once")
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [write_marian, write_marian_of_two_tables])
 def test_the_graphs_compute_what_transformers_computes(write, tmp_path):

@@ -71,7 +71,7 @@ def assert_first_logits(contents, opened, past):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
     """Other forms and scores are exported by site/test_recurrent_in_browser.py."""
     contents = recurrent_of(form="bahdanau", cell="gru", score="additive")

@@ -36,7 +36,7 @@ def test_an_unknown_preset_is_refused():
     )
 
 
-def test_what_does_not_fit_is_refused(unhooked):
+def test_what_does_not_fit_is_refused(without_type_checks):
     cases = [
         ({"cell": "gnu"}, "cell='gnu' is unknown; did you mean 'gru'? There are 'lstm', 'gru'."),
         (

@@ -305,7 +305,7 @@ def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unhooked", "operators_read_once")
+@pytest.mark.usefixtures("without_type_checks", "operators_read_once")
 def test_a_marian_model_with_pieces_of_both_languages_is_exported(tmp_path):
     exported = translating.export_translator(Translator.load(write_marian(tmp_path / "marian")), "fifty-one", tmp_path)
     assert exported.report.startswith("same translation of 20 of 20 lines")

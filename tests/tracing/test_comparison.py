@@ -72,7 +72,7 @@ def test_an_encoder_decoder_parts_in_the_order_of_its_layers(minilm):
     assert regard.compare(plain, traced(Silence("encoder L1H5"))).first[0] == "encoder L1H5"
 
 
-def test_what_is_no_trace_is_refused(snake, unhooked):
+def test_what_is_no_trace_is_refused(snake, without_type_checks):
     assert refusal(TypeError, regard.compare, snake, None) == "compare takes two traces; got None."
 
 

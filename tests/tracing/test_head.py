@@ -82,7 +82,7 @@ def test_reprs_are_short(snake):
     assert repr(written) == f"WrittenToken({best.token.text!r}, 0.1235, position=2)"
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_what_names_no_token_is_refused(snake):
     head = snake["L3H1"]
     for reference in (7.0, None, slice(0, 3), ["it"]):
@@ -96,7 +96,7 @@ def test_what_names_no_token_is_refused(snake):
     assert refusal(InputError, head.top, "it", 0) == "n=0 is how many keys to return; it must be at least 1."
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_one_thing_in_place_of_several_and_a_text_in_place_of_an_object_are_refused(snake, minilm):
     layers = "is not a list of layer numbers; give for instance layers=[3]."
     assert refusal(TypeError, trace, "MiniLM", "a", layers=3) == f"layers=3 {layers}"

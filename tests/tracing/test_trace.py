@@ -153,7 +153,7 @@ def test_a_text_that_is_blank_or_that_utf_8_cannot_write_is_refused(minilm, refu
     assert refused(minilm.model, text) == message
 
 
-def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, unhooked):
+def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, without_type_checks):
     one_text = "give one text, a str, or trace several one by one: [regard.trace(model, text) for text in texts]."
     for model, text, tokenizer, message in (
         (None, SNAKE, None, "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got None."),
@@ -265,7 +265,7 @@ def test_a_tokenizer_that_wants_more_than_a_text_is_refused(minilm, monkeypatch,
 RANGE = "heads are named like L3H1 and run from L0H0 to L5H11; nearest:"
 
 
-def test_names_that_are_no_head_of_the_trace_are_refused(snake, translated, unhooked):
+def test_names_that_are_no_head_of_the_trace_are_refused(snake, translated, without_type_checks):
     for name, message in (
         ("L3H12", f"no head 'L3H12'; {RANGE} L3H11, L3H10, L3H9."),
         ("H3L1", f"no head 'H3L1'; {RANGE} L5H3, L5H1, L4H3."),

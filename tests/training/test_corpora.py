@@ -163,7 +163,7 @@ def test_settings_with_lists_are_read_and_written(tmp_path):
         ("data.synthetic=[0]", "data.synthetic = 0: it must be a whole number at least 1."),
     ],
 )
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_lists_out_of_range_are_refused(change, said):
     assert refusal(InputError, read_config, None, [change]) == said
 

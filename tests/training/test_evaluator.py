@@ -13,7 +13,7 @@ from regard.training.evaluator import Evaluator
 from regard.training.store.snapshots import write_snapshot
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_snapshots_of_another_model_are_refused(tmp_path):
     evaluator = Evaluator(model=torch.nn.Linear(2, 3), pairs=None, source_vocabulary=None, target_vocabulary=None)
     name = write_snapshot(tmp_path, 1, {"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
@@ -26,7 +26,7 @@ def test_snapshots_of_another_model_are_refused(tmp_path):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_texts_with_spaces_before_their_full_stops_give_no_warning(caplog):
     references = [f"the cat number {n} sat on a mat ." for n in range(100)]
     pairs = SimpleNamespace(target_texts=references)
@@ -35,7 +35,7 @@ def test_texts_with_spaces_before_their_full_stops_give_no_warning(caplog):
     assert caplog.messages == []
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_dev_loss_is_torchs_cross_entropy_with_label_smoothing(translator, smoothing):
     rows = torch.tensor([[5, 7, 3], [6, 3, 0]])

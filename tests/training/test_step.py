@@ -36,7 +36,7 @@ def module_of(config):
     return TeacherForced(Transformer(config), SMOOTHING).double()
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("clip_norm", [0.0, 0.01, 1e9])
 def test_a_step_follows_the_clipped_gradient_of_the_mean_over_all_tokens(clip_norm, settled):
     sizes = {"n_source_tokens": 13, "n_target_tokens": 13, "d_model": 8, "n_heads": 2, "d_ff": 8, "n_layers": 1}
@@ -79,7 +79,7 @@ def test_matrices_decay_and_embeddings_biases_and_norms_do_not():
     }
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize(("latest", "mean", "averaged"), [(2.0, 1.5, 2), (1.5, 2.0, 1)])
 def test_the_mean_of_snapshots_is_kept_where_its_loss_is_lower(latest, mean, averaged, tmp_path, monkeypatch):
     losses, loaded = {("b",): latest, ("a", "b"): mean}, []

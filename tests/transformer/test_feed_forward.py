@@ -77,7 +77,7 @@ def test_the_repr_names_the_activation():
     assert repr(FeedForward(2, 3, "geglu")).startswith("FeedForward(\n  activation='geglu'\n")
 
 
-def test_an_unknown_activation_is_refused(unhooked):
+def test_an_unknown_activation_is_refused(without_type_checks):
     assert refusal(ValueError, FeedForward, 2, 3, "rely") == (
         "activation='rely' is unknown; it is one of relu, gelu, gelu_tanh, swish, silu, mish, squared_relu, tanh, "
         "glu, bilinear, reglu, geglu, swiglu."

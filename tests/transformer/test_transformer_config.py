@@ -86,5 +86,5 @@ def test_an_unknown_preset_is_refused():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(unhooked, given, message):
+def test_what_does_not_fit_is_refused(without_type_checks, given, message):
     assert refusal(ValueError, TransformerConfig, **{**BOTH, **given}) == message

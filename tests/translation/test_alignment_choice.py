@@ -83,14 +83,14 @@ def translation(*source):
 PAIRS = [translation(7, 11, 13), translation(29, 5), translation(17, 23, 19, 6, 8)]
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_each_piece_needs_the_word_that_it_was_copied_from():
     for one, needs in zip(PAIRS, piece_needs(Backwards(), PAIRS, CPU), strict=True):
         n = len(one.target_ids)
         assert needed_words(needs) == {target: n - 1 - target for target in range(n)}
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_the_head_and_the_step_that_look_at_the_needed_word_are_chosen():
     chosen = choose_rule(Backwards(), PAIRS, CPU)
     assert (chosen.layer, chosen.head, chosen.step, chosen.agreement) == (2, 1, "reads", 1.0)
@@ -100,7 +100,7 @@ def test_the_head_and_the_step_that_look_at_the_needed_word_are_chosen():
     assert rules[0].agreement == pytest.approx(3 / 10)  # the first source word is the last word of each target
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_if_no_attention_aligns_well_words_are_aligned_by_leaving_out_source_words(monkeypatch):
     monkeypatch.setattr(alignment_choice, "all_rules", lambda cross: [AlignmentRule(layer=0), AlignmentRule(layer=1)])
     chosen = choose_rule(Backwards(), PAIRS, CPU)
@@ -126,7 +126,7 @@ def test_weights_by_erasure_are_shares_of_the_needs(translator):
     assert (first.piece_weights[-1] == 0).all()
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_without_a_word_that_needs_another_the_rule_is_the_default():
     assert choose_rule(Backwards(), [], CPU) == AlignmentRule()
     assert choose_rule(Backwards(), [translation(7)], CPU) == AlignmentRule()  # one source word leaves no choice

@@ -102,7 +102,7 @@ def test_an_item_that_the_translation_lacks_is_remarked_on(translator):
     assert one.record()["missing"] == ["34,500"]
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_evaluations_of_a_training_put_the_items_back(translator):
     sources = translator.source_vocabulary.encode_all(["⟐는 갔다", "개가 갔다"])
     pairs = DevPairs(

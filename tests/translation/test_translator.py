@@ -121,7 +121,7 @@ def test_a_translation_begins_with_the_prefix_of_all_or_its_own(translator):
     assert refusal(ValueError, translator.translate, texts, prefix=["ein"]) == message
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -89,8 +89,7 @@ def layer_template(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):
         return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
-    formula = pattern.call.formula
-    assert formula is not None  # models without a formula of their weights were refused before
+    formula = pattern.call.softmax_formula  # models without a formula of their weights were refused before
     record = {
         "layer": layer,
         "heads": pattern.n_heads,

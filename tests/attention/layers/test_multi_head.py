@@ -169,7 +169,7 @@ def test_its_repr_has_the_arguments_that_are_no_defaults():
     assert module.extra_repr() == given
 
 
-def test_refusals(unhooked):
+def test_refusals(without_type_checks):
     cases = [
         (
             lambda: MultiHeadAttention(d_model=512, n_heads=7),

@@ -80,5 +80,5 @@ def test_mask_mod_takes_masks_of_the_users_own():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(unhooked, mask, kind, message):
+def test_what_does_not_fit_is_refused(without_type_checks, mask, kind, message):
     assert refusal(kind, lambda: mask_mod(mask, Grid(2, 3, 5, 7))) == message

@@ -286,7 +286,7 @@ POSITIONS = "names tokens by their position, counted from 0; give at least one, 
         (lambda: Prefix(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7)), f"Prefix was given {AXES}"),
     ],
 )
-def test_numbers_that_make_no_mask_are_refused(unhooked, make, message):
+def test_numbers_that_make_no_mask_are_refused(without_type_checks, make, message):
     assert refusal(ValueError, make) == message
 
 
@@ -325,7 +325,7 @@ def test_a_mask_that_does_not_fit_is_refused_however_it_is_joined(joined):
         )
 
 
-def test_a_boolean_tensor_is_a_mask_and_numbers_are_refused(unhooked):
+def test_a_boolean_tensor_is_a_mask_and_numbers_are_refused(without_type_checks):
     assert as_mask(None) is None
     assert as_mask(causal := Causal()) is causal
     assert isinstance(as_mask(torch.ones(3).bool()), Keep)
@@ -379,7 +379,7 @@ FLAGS = torch.ones(2, 7, dtype=torch.bool)
         (lambda: as_mask("causal"), MASK.format("a str")),
     ],
 )
-def test_arguments_of_another_type_are_refused(unhooked, make, message):
+def test_arguments_of_another_type_are_refused(without_type_checks, make, message):
     assert refusal(TypeError, make) == message
 
 
@@ -390,7 +390,7 @@ def test_the_message_for_a_mask_of_batch_and_keys_says_where_to_add_axes():
     )
 
 
-def test_arguments_may_be_whole_numbers_of_numpy_and_torch(unhooked):
+def test_arguments_may_be_whole_numbers_of_numpy_and_torch(without_type_checks):
     grid = Grid(1, 1, 5, 7)
     for whole in (np.int64, torch.tensor):
         for of in (lambda n: Window(n(2), n(1)), lambda n: Chunked(n(3)), lambda n: Causal(offset=n(1))):

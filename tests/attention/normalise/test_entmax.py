@@ -103,7 +103,7 @@ def test_a_score_of_minus_infinity_has_no_weight_and_nan_makes_its_row_nan(norma
     assert weights(alpha, broken).isnan().all(-1).nonzero().tolist() == [[0, 1, 2]]
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("alpha", [0.999, -1.0, math.inf, math.nan, "1.5"])
 def test_an_alpha_out_of_range_is_refused(alpha):
     assert refusal(ValueError, lambda: Entmax(alpha=alpha)) == (

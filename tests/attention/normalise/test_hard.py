@@ -68,7 +68,7 @@ def test_values_have_gradients_and_queries_and_keys_have_none(normal, choose):
     torch.testing.assert_close(gradients[2], seen.pattern.received()[..., None].expand(2, 3, 7, 13))
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("choose", ["sampled", True, Softmax(), Sampled])
 def test_a_choice_of_another_type_is_refused(choose):
     assert refusal(TypeError, lambda: Hard(choose)) == (
@@ -84,7 +84,7 @@ def test_a_temperature_out_of_range_is_refused(temperature):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_seed_out_of_range_is_refused():
     assert refusal(ValueError, lambda: Sampled(seed=-1)) == (
         "seed=-1 must be a whole number from 0 to 2**63 - 1, such as the training step."

@@ -84,7 +84,7 @@ def test_a_reach_out_of_range_is_refused(reach):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("shape", [(2, 3, 7), (3, 5), (2, 5, 3), (2, 3, 5, 1)])
 def test_centres_that_do_not_fit_are_refused(normal, shape):
     x = normal(2, 3, 5, 11)

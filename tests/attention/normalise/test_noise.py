@@ -71,7 +71,7 @@ def test_noise_has_the_gumbel_distribution_and_neighbours_are_independent():
         assert abs(float(pair.mean())) < 5 / math.sqrt(pair.numel())
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("seed", [-1, 2**63, 0.5, True, None])
 def test_a_seed_out_of_range_is_refused(seed):
     assert refusal(ValueError, lambda: GumbelSoftmax(seed=seed)) == (

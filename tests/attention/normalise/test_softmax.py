@@ -65,7 +65,7 @@ def test_a_tile_of_a_head_has_the_sink_of_this_head():
     near(second, weights(normalise)[:, 1:])
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("temperature", [-0.5, math.inf, -math.inf, math.nan, "hot"])
 def test_a_temperature_out_of_range_is_refused(temperature):
     assert refusal(ValueError, lambda: Softmax(temperature=temperature)) == (
@@ -73,7 +73,7 @@ def test_a_temperature_out_of_range_is_refused(temperature):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("shape", [(3,), (1,), (2, 1), ()])
 def test_sinks_that_do_not_fit_are_refused(shape):
     assert refusal(ValueError, lambda: Softmax(sinks=torch.zeros(shape)).check(GRID)) == (
@@ -81,7 +81,7 @@ def test_sinks_that_do_not_fit_are_refused(shape):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_sinks_that_are_no_tensor_are_refused():
     assert refusal(TypeError, lambda: Softmax(sinks=1.0)) == (
         "sinks is a float; it takes a tensor of one number for each head, or None."

@@ -55,7 +55,7 @@ def test_fewer_than_one_is_refused(n):
     )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("n", [2.5, True, "3"])
 def test_a_number_that_is_not_whole_is_refused(n):
     assert refusal(TypeError, lambda: TopK(n)) == (

@@ -35,5 +35,5 @@ def test_positions_are_rows_of_a_trained_table():
         ),
     ],
 )
-def test_refusals(unhooked, call, message):
+def test_refusals(without_type_checks, call, message):
     assert refusal(ValueError, call) == message

@@ -121,7 +121,7 @@ def test_rotary_positions_of_equal_options_are_equal():
     assert Rotary(d_rotary=8) == Rotary(d_rotary=8) != Rotary()
 
 
-def test_refusals(unhooked):
+def test_refusals(without_type_checks):
     cases = [
         (lambda: Rotary(pairing="pairs"), "pairing='pairs' is unknown; it is one of halves, neighbours."),
         (lambda: Rotary(d_rotary=7), "d_rotary=7 numbers cannot be rotated in pairs; it must be even and at least 2."),
@@ -138,6 +138,6 @@ def test_refusals(unhooked):
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
 
 
-def test_a_positional_argument_is_refused(unhooked):
+def test_a_positional_argument_is_refused(without_type_checks):
     """The width of the vectors is no argument: `Rotary(64)` would be taken for the base."""
     assert refusal(TypeError, lambda: Rotary(64)) == "Rotary.__init__() takes 1 positional argument but 2 were given"

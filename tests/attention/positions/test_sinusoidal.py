@@ -35,7 +35,7 @@ def test_vectors_from_a_later_first_position_are_the_rest_of_the_whole(order):
     assert sinusoidal(0, 6, order=order).shape == (0, 6)
 
 
-def test_refusals(unhooked):
+def test_refusals(without_type_checks):
     for n_tokens, d_model in ((-1, 4), (3, 0)):
         assert refusal(ValueError, sinusoidal, n_tokens, d_model) == (
             f"sinusoidal({n_tokens}, {d_model}) has no vectors to give; n_tokens must be at least 0 and d_model at "

@@ -66,14 +66,14 @@ def test_a_softcap_that_bounds_nothing_is_refused(softcap):
 
 
 @pytest.mark.parametrize("scale", [2, np.float32(2), np.array(2.0), torch.tensor(2.0)], ids=repr)
-def test_a_scale_may_be_a_number_of_any_type(normal, unhooked, scale):
+def test_a_scale_may_be_a_number_of_any_type(normal, without_type_checks, scale):
     query, key = normal(1, 2, 17, 5), normal(1, 2, 19, 5)
     seen = attend(query, key, key, score=ScaledDot(scale=scale))
     assert torch.equal(seen.context, attend(query, key, key, score=ScaledDot(scale=2.0)).context)
     assert repr(seen.pattern.score) == "ScaledDot(scale=2.0)"
 
 
-def test_a_scale_that_is_to_be_learned_is_refused(unhooked):
+def test_a_scale_that_is_to_be_learned_is_refused(without_type_checks):
     assert refusal(TypeError, lambda: ScaledDot(scale=torch.nn.Parameter(torch.tensor(2.0)))) == (
         "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "
         "or score=Cosine(scale), whose scale can be learned."
@@ -81,20 +81,20 @@ def test_a_scale_that_is_to_be_learned_is_refused(unhooked):
 
 
 @pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf, np.float32("nan"), torch.tensor(math.inf)])
-def test_a_scale_that_is_not_finite_is_refused(unhooked, scale):
+def test_a_scale_that_is_not_finite_is_refused(without_type_checks, scale):
     assert refusal(ValueError, lambda: ScaledDot(scale=scale)) == (
         f"scale={float(scale)} multiplies every product, so it must be finite; None = 1 / sqrt(d_key)."
     )
 
 
 @pytest.mark.parametrize("scale", ["2", torch.ones(2)], ids=repr)
-def test_a_scale_that_is_no_number_is_refused(unhooked, scale):
+def test_a_scale_that_is_no_number_is_refused(without_type_checks, scale):
     assert refusal(TypeError, lambda: ScaledDot(scale=scale)) == (
         f"scale is a {type(scale).__name__}; it takes a number, or None = 1 / sqrt(d_key)."
     )
 
 
-def test_a_boolean_bias_is_refused(unhooked):
+def test_a_boolean_bias_is_refused(without_type_checks):
     assert refusal(TypeError, lambda: ScaledDot(bias=torch.ones(3, dtype=torch.bool))) == (
         "bias has dtype torch.bool; a bias is floating-point numbers that are added to the scores. "
         "To say which keys a query may attend to, give a mask: mask=…."

@@ -106,11 +106,11 @@ CELLS = "a map of {} x {} cells does not fit over 3 queries x 4 keys; ask for at
         ({"reduce": "median"}, "reduce='median' is unknown; it is one of mean, max, sum."),
     ],
 )
-def test_statistics_out_of_range_are_refused(unhooked, asked, message):
+def test_statistics_out_of_range_are_refused(without_type_checks, asked, message):
     assert refusal(ValueError, lambda: Ask(**asked).check(GRID)) == message
 
 
-def test_numbers_and_sizes_of_another_type_are_refused(unhooked):
+def test_numbers_and_sizes_of_another_type_are_refused(without_type_checks):
     for n in (1.5, True, "2"):
         message = TOP.format(repr(n), "not a number of keys; it takes a whole number")
         assert refusal(TypeError, lambda n=n: Ask(top=n).check(GRID)) == message

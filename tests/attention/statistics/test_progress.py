@@ -64,7 +64,7 @@ def test_report_to_sets_the_callback_of_every_method(inputs):
     assert len(told) == 4 * asked_with_the_context
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_callback_that_is_no_function_is_refused():
     assert refusal(TypeError, report_to(3).__enter__) == (
         "report=3 is not a function report(done, total) of two numbers, nor None."

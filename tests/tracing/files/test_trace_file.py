@@ -297,7 +297,7 @@ def test_a_trace_of_a_model_with_control_characters_in_its_name_is_saved_with_th
     ],
 )
 def test_outputs_pictures_and_recordings_are_of_finite_numbers_and_right_shapes(
-    normal, tmp_path, unhooked, name, numbers, what
+    normal, tmp_path, without_type_checks, name, numbers, what
 ):
     trace = replace(traced(normal), **{name: (numbers,) if name == "images" else numbers})
     assert damage(trace.save(tmp_path / "trace.safetensors")) == f"TypeError {what}"

@@ -93,7 +93,7 @@ def test_a_model_without_a_tokenizer_reads_token_ids(writer):
     )
 
 
-def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, unhooked):
+def test_what_cannot_be_read_is_refused(writer, minilm, tokenizer, without_type_checks):
     def read(given, **options):
         regard.trace(writer, given, tokenizer=tokenizer, **options)
 

@@ -138,7 +138,7 @@ def test_a_map_that_is_larger_than_the_weights_is_refused(minilm):
         )
 
 
-def test_what_is_no_question_is_refused(unhooked):
+def test_what_is_no_question_is_refused(without_type_checks):
     def watch(ask):
         with regard.watching(nn.Linear(2, 2), ask=ask):
             pass

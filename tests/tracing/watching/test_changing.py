@@ -186,7 +186,7 @@ def test_a_silenced_head_of_a_group_is_the_one_that_is_named(grouped):
     assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_what_cannot_be_changed_is_refused(minilm, inputs, unhooked):
+def test_what_cannot_be_changed_is_refused(minilm, inputs, without_type_checks):
     def run(*changes, model=minilm.model):
         with regard.changed(model, changes):
             output(model, inputs)

@@ -247,7 +247,7 @@ def test_install_can_be_undone():
     assert torch.equal(outputs.attentions[0], eager(**inputs, output_attentions=True).attentions[0])
 
 
-def test_what_is_no_model_is_refused(unhooked):
+def test_what_is_no_model_is_refused(without_type_checks):
     for given, name in ((torch.nn.Linear(2, 2), "a Linear"), ("gpt2", "a str")):
         assert refusal(TypeError, regard.install, given) == f"install takes a Hugging Face PreTrainedModel; got {name}."
 

@@ -267,7 +267,7 @@ def test_an_exception_in_the_model_leaves_it_as_it_was():
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_what_cannot_be_watched_is_refused(unhooked):
+def test_what_cannot_be_watched_is_refused(without_type_checks):
     def enter(model):
         with regard.watching(model):
             pass

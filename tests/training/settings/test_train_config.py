@@ -18,7 +18,7 @@ from regard.training.settings.train_config import (
 )
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize(
     ("section", "values", "message"),
     [
@@ -56,7 +56,7 @@ def test_invalid_values_are_refused(section, values, message):
     assert refusal(InputError, section, **values) == message
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_whole_number_is_a_number_and_none_means_derive():
     assert Training(learning_rate=1, batch_tokens=None).learning_rate == 1
 
@@ -153,7 +153,7 @@ def test_files_that_are_not_settings(tmp_path, content, message):
     assert refusal(InputError, read_config, file) == f"cannot read {file}: no such file or directory."
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_number_of_thousands_of_digits_is_refused_in_a_line():
     """Python itself refuses to read one of more than 4,300 digits."""
     assert (

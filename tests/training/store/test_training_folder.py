@@ -166,7 +166,7 @@ def test_settings_are_stored(tmp_path, stored):
     assert stored_config(tmp_path) == stored
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 def test_a_stored_setting_must_not_be_missing(tmp_path, stored):
     (tmp_path / "training.json").touch()
     write_config(tmp_path, stored)

@@ -137,7 +137,7 @@ class Everything:
         return Everything(self.source[rows], self.lengths[rows], self.target[rows])
 
 
-@pytest.mark.usefixtures("unhooked")
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("search", [Greedy(), Beam(3, n_best=3), Sample(seed=3)], ids=repr)
 def test_a_cache_changes_nothing(search, transformer):
     sources = some_sources(transformer, n=5, prefix=2)

@@ -184,8 +184,7 @@ def favours_cpu_kernel(call: Call) -> bool:
     instructions that the C kernel lacks. The C kernel is then faster only if the mask or bias differs between queries:
     PyTorch's kernel also computes the scores of masked keys, and needs every mask but `Causal()` as a matrix.
     """
-    grid, formula = call.grid, call.formula
-    assert formula is not None
+    grid, formula = call.grid, call.softmax_formula
     if formula.projection is not None or not (call.is_concrete and call.query.is_cpu):
         return False
     if prod(grid) < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:

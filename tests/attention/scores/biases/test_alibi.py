@@ -78,5 +78,5 @@ def test_slopes_can_be_trained(normal):
         ),
     ],
 )
-def test_refusals(normal, unhooked, refused, kind, message):
+def test_refusals(normal, without_type_checks, refused, kind, message):
     assert refusal(kind, lambda: refused(normal(1, 3, 5, 7))) == message

@@ -132,7 +132,7 @@ def test_dropout_is_the_same_in_the_backward_pass(normal):
     assert torch.equal(gradient, torch.zeros_like(query))
 
 
-def test_a_bias_that_is_a_number_is_refused(unhooked):
+def test_a_bias_that_is_a_number_is_refused(without_type_checks):
     assert refusal(TypeError, lambda: ScaledDot(bias=0.5)) == (
         "bias is a float; it takes a tensor that broadcasts to [batch heads queries keys], a rule such as Alibi(), "
         "or None."

@@ -75,7 +75,7 @@ def test_gradients_reach_the_gates(normal):
 @pytest.mark.parametrize(
     ("log_gates", "shown"), [(0.5, "0.5"), (torch.zeros(1, 1, 7, dtype=torch.int64), "<int64 [1, 1, 7]>")]
 )
-def test_gates_that_are_no_numbers_are_refused(unhooked, log_gates, shown):
+def test_gates_that_are_no_numbers_are_refused(without_type_checks, log_gates, shown):
     assert refusal(TypeError, lambda: Forgetting(log_gates)) == (
         f"Forgetting was given log_gates={shown}; it takes a tensor of floating-point numbers [batch heads keys], such "
         "as F.logsigmoid(linear(x))."
@@ -91,7 +91,7 @@ def test_gates_that_are_no_logarithms_are_refused(number):
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 3, 1), (2, 3, 5), (3, 3, 7), (1, 2, 7)])
-def test_gates_that_do_not_fit_are_refused(normal, unhooked, shape):
+def test_gates_that_do_not_fit_are_refused(normal, without_type_checks, shape):
     assert refusal(
         ValueError, lambda: attend(*normal(3, 2, 3, 7, 5), score=ScaledDot(bias=Forgetting(torch.zeros(shape))))
     ) == (

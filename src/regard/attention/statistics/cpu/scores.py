@@ -35,8 +35,7 @@ def torch_writer(call: Call, plan: Plan) -> Write | None:
 
 def kernel_computes_scores(call: Call) -> bool:
     """Return whether the C kernel can compute the scores of a call whose normaliser is softmax."""
-    formula = call.formula
-    assert formula is not None
+    formula = call.softmax_formula
     return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, call.grid))
 
 
