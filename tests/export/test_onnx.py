@@ -26,11 +26,11 @@ def test_the_graphs_are_the_model(contents_of):
     graphs = transformer_graphs(model)
     state, memory = model.start(SOURCE, LENGTHS), graphs.encoder.module(SOURCE, LENGTHS)
     heads = model.config.n_key_heads or model.config.n_heads
-    known = tuple(torch.zeros(3, heads, 0, model.config.d_head) for _ in memory)
+    past = tuple(torch.zeros(3, heads, 0, model.config.d_head) for _ in memory)
     for token in ([2, 2, 2], [5, 7, 11], [13, 17, 19]):
         tokens = torch.tensor(token)[:, None]
         step = model.step(tokens, state)
-        logits, *known = graphs.decoder.module(tokens, LENGTHS, (*memory, *known))
+        logits, *past = graphs.decoder.module(tokens, LENGTHS, (*memory, *past))
         assert_close(logits, step.logits[:, 0])
         state = step.state
 
@@ -48,14 +48,14 @@ def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
     model = recurrent_of(**shape).model
     graphs = recurrent_graphs(model)
     state, names = model.start(SOURCE, LENGTHS), list(graphs.encoder.outputs)
-    known = dict(zip(names, graphs.encoder.module(SOURCE, LENGTHS), strict=True))
-    assert_close(known["source_states"], state.memory.states)
+    given = dict(zip(names, graphs.encoder.module(SOURCE, LENGTHS), strict=True))
+    assert_close(given["source_states"], state.memory.states)
     for token in ([2, 2, 2], [5, 7, 11], [13, 17, 19]):
         tokens = torch.tensor(token)[:, None]
         step = model.step(tokens, state)
-        logits, *after = graphs.decoder.module(tokens, LENGTHS, tuple(known.values()))
+        logits, *after = graphs.decoder.module(tokens, LENGTHS, tuple(given.values()))
         assert_close(logits, step.logits[:, 0])
-        known |= zip((name for name in names if name.startswith("past_")), after, strict=True)
+        given |= zip((name for name in names if name.startswith("past_")), after, strict=True)
         state = step.state
 
 

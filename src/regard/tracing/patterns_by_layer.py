@@ -28,7 +28,10 @@ AttentionSteps = Mapping[str, Mapping[int, Attended]]
 
 
 def layers_in_order(attended: AttentionSteps) -> list[tuple[str, int]]:
-    """Return the kind of attention and the number of each layer, in the order in which a model computes the layers."""
+    """Return the kind of attention and the number of each layer, in the order in which a model computes the layers.
+
+    The encoder comes first. Then, layer by layer, self-attention of the decoder comes before cross-attention.
+    """
     layers = ((kind, layer) for kind in KINDS for layer in attended.get(kind, ()))
     return sorted(layers, key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])))
 
@@ -91,7 +94,7 @@ def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError
         stages.setdefault(tokens, []).append(layer)
     found = ", ".join(f"{len(tokens)} in {layers_label(layers)}" for tokens, layers in stages.items())
     return InputError(
-        f"the layers of this trace have different tokens ({found}); ask a part of it, such as "
+        f"the layers of this trace have different tokens ({found}); use a part of it, such as "
         f"trace.stage({next(iter(sources))})."
     )
 

@@ -280,7 +280,7 @@ POSITIONS = "names tokens by their position, counted from 0; give at least one, 
         (lambda: Global([3, -1]), f"Global(positions=[3, -1]) {POSITIONS}"),
         (
             lambda: Padding(torch.tensor([3]), side="both"),
-            'Padding(side=\'both\') says on which side of the tokens the padding is; it must be "right" or "left".',
+            'Padding(side=\'both\') is unknown; give "right" (the padding is after the tokens) or "left".',
         ),
         (lambda: Padding(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7)), f"Padding was given {AXES}"),
         (lambda: Prefix(torch.tensor([[1, 2]])).check(Grid(2, 3, 5, 7)), f"Prefix was given {AXES}"),

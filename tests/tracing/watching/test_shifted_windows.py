@@ -173,7 +173,7 @@ def test_cross_attention_attends_to_the_patches_of_the_last_layer_without_paddin
 def test_what_needs_the_same_tokens_in_all_layers_is_refused():
     trace = regard.trace(made(), images=PICTURE, processor=PROCESSOR)
     expected = (
-        "the layers of this trace have different tokens (128 in layers 0 to 1, 32 in layers 2 to 3); ask a part of it, "
+        "the layers of this trace have different tokens (128 in layers 0 to 1, 32 in layers 2 to 3); use a part of it, "
         "such as trace.stage(0)."
     )
     for ask in (trace.rollout, lambda token: trace.words(), lambda token: trace.roles()):

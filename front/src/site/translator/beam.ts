@@ -30,7 +30,7 @@ interface Extension {
   logProbability: number;
 }
 
-/** The finished translations of a source, best first: those with all `required` tokens (signs for names); without any, those with the most. `throwIfOutdated` is called before each step; it throws an error to end the search. */
+/** The finished translations of a source that have all `required` tokens (signs for names), best first; if none has all, those that have the most of them. `throwIfOutdated` is called before each step; it throws an error to end the search. */
 export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, required: number[], throwIfOutdated: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
   const limit = Math.min(settings.max_tokens - 1, settings.limit.per_piece * encoded.tokens + settings.limit.extra);

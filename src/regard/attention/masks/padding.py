@@ -35,8 +35,7 @@ class Padding(EqualFields, RangeMask):
     def __post_init__(self) -> None:
         if self.side not in get_args(Side):
             raise ValueError(
-                f"Padding(side={self.side!r}) says on which side of the tokens the padding is; "
-                'it must be "right" or "left".'
+                f'Padding(side={self.side!r}) is unknown; give "right" (the padding is after the tokens) or "left".'
             )
         check_integer_tensor("Padding", "lengths", self.lengths)
         check_lengths_not_negative("Padding", "lengths", self.lengths)

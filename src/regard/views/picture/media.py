@@ -105,7 +105,7 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     """Return the cells of the figure: each picture alone, then again under the weights of each of its panels."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
-    per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1
+    per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1  # the number of pictures in a row of the figure
     n_columns = per_row * n_drawings
     width = (INNER_WIDTH - GAP * (n_columns - 1)) / n_columns
     cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
@@ -128,8 +128,10 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: Weig
     shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
     pixel_width, pixel_height = cell.width / width, cell.height / height  # in inches
     if cell.has_weights:
-        draw_cells(axes, 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2), Normalize(0, 1), "image")
+        pale_grey = 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2)
+        draw_cells(axes, pale_grey, Normalize(0, 1), "image")
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
+        # the rectangle of all patches of the panel, in pixels
         top, left, row_height, column_width = first.cell
         top, left = top + (rows.start - first.row) * row_height, left + (columns.start - first.column) * column_width
         right, bottom = left + len(columns) * column_width, top + len(rows) * row_height
@@ -175,7 +177,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
         axes.axvline(focus.token.place.start_seconds * width / seconds, color="#d62728", linewidth=1.5, gid="query")
     axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
     below = page.area(MARGIN, top + SOUND_HEIGHT, width, 0.75 + LINE_HEIGHT * len(listed))
-    step = next(step for step in (s / 10 for s in STEPS) if step * width / seconds >= 0.5)
+    step = next(step / 10 for step in STEPS if step / 10 * width / seconds >= 0.5)
     for number in range(int(seconds / step) + 1):
         page.write(below, number * step * width / seconds, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
     text = f"the top is a weight of {largest:.3f}; the whole recording {numbers.sum():.3f}"
