@@ -12,15 +12,15 @@ import { drawPixels, strengthsOf } from "./pixels";
 export const LARGEST_CELL = 44;
 const LEAST_DRAWN = 3; // cells smaller than this, in pixels, are drawn as pixels of images (see pixels.ts)
 const LEAST_FRAMED = 6; // the weights of the chosen query have a frame if cells have at least this size, in pixels
-const LEAST_CIRCLE = 5;
+const LEAST_CIRCLE = 5; // in smaller cells, no circles are drawn
 
 /** Draw the weights of a grid, whose text is `text`; or, if `difference`, the weights of the second of two traces minus those of the first. */
 export function drawPattern(context: CanvasRenderingContext2D, grid: Grid, text: ShownText, view: View, circles: boolean, difference = false): void {
   clip(context, view.left, view.top, view.width, view.height);
   context.translate(view.left, view.top);
-  if (difference) drawCells(context, view, circles, differencesOf(grid, view));
+  if (difference) drawCells(context, view, circles, differenceCells(grid, view));
   else if (view.size < LEAST_DRAWN) drawPixels(context, grid, view);
-  else drawCells(context, view, circles, weightsOf(grid));
+  else drawCells(context, view, circles, weightCells(grid));
   context.restore();
   const from = text.query;
   const [query, key] = [indexIn(view.queries, from), indexIn(view.keys, text.key)];
@@ -40,7 +40,7 @@ function indexIn(items: Item[], item: Item | null): number | null {
 /** How the cell of a query and a key is drawn: its strength (`shown`, 0 to 1), and the colours from strength 0 to strength 1; null = the key is masked. */
 type Cells = (from: Item) => (to: Item) => { shown: number; colours: string[] } | null;
 
-function weightsOf(grid: Grid): Cells {
+function weightCells(grid: Grid): Cells {
   const colours = shades(shownHue());
   return (from) => {
     const strengthOf = strengthsOf(grid, from);
@@ -49,7 +49,7 @@ function weightsOf(grid: Grid): Cells {
 }
 
 /** The weight in the second trace minus that in the first. The largest absolute difference of visible tokens has the full colour. */
-function differencesOf(grid: Grid, { queries, keys }: View): Cells {
+function differenceCells(grid: Grid, { queries, keys }: View): Cells {
   const largest = largestDifference(grid, queries, keys) || 1;
   const [more, less] = [shades(MORE), shades(LESS)];
   return (from) => (to) => {
@@ -61,7 +61,7 @@ function differencesOf(grid: Grid, { queries, keys }: View): Cells {
 function drawCells(context: CanvasRenderingContext2D, view: View, circles: boolean, cells: Cells): void {
   const { queries, keys, size } = view;
   const shown = inView(view);
-  const [hatch, grey, empty] = [hatching(context), theme("--masked"), theme("--zero")];
+  const [masked, empty] = [size >= 6 ? hatching(context) : theme("--masked"), theme("--zero")];
   const gap = size >= 12 ? 1.5 : size >= 6 ? 1 : 0;
   const side = size - gap;
   const asCircles = circles && size >= LEAST_CIRCLE;
@@ -71,7 +71,8 @@ function drawCells(context: CanvasRenderingContext2D, view: View, circles: boole
       const cell = cellOf(keys[key]);
       const [column, row] = view.turned ? [query, key] : [key, query];
       const [x, y] = [view.x + column * size, view.y + row * size];
-      context.fillStyle = !cell ? (size >= 6 ? hatch : grey) : asCircles ? empty : cell.colours[Math.round(255 * cell.shown)];
+      if (!cell) context.fillStyle = masked;
+      else context.fillStyle = asCircles ? empty : cell.colours[Math.round(255 * cell.shown)];
       if (size >= 14) {
         context.beginPath();
         context.roundRect(x, y, side, side, 3);

@@ -52,9 +52,9 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
         document = page(trace, focus, alignment)
     except InputError as error:
         return f"<pre>{escape(f'{trace!r}: {error}')}</pre>"
-    best = alignment["candidates"][0] if alignment else {"alignment": []}
     pictures = image(figure(trace, focus), repr(trace))
-    if best["alignment"]:
+    if alignment is not None and alignment["candidates"][0]["alignment"]:
+        best = alignment["candidates"][0]
         text, weights = best["text"], torch.tensor(best["weights"])
         aligned = alignment_figure(best["source_words"], best["target_words"], weights, title=text)
         pictures = image(aligned, f"word alignment of {trace.text!r} and {text!r}") + "<br>" + pictures
