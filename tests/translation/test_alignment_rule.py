@@ -1,11 +1,14 @@
 """Tests of `AlignmentRule.weights`: the layer, one head or the mean of the heads, and the decoder step."""
 
 import pytest
+import torch
 from refusals import refusal
 from torch.testing import assert_close
 
 from regard import attend
 from regard.translation.alignment_rule import AlignmentRule
+from regard.translation.forced_decoding import forced_decoding
+from regard.translation.model_protocol import evaluation_mode
 
 
 @pytest.fixture
@@ -36,6 +39,14 @@ def test_the_end_of_a_shorter_sentence_in_a_batch_has_the_row_that_predicts_it(c
     found = AlignmentRule(layer=1, head=2, step="reads").weights(cross, lengths=[3, 5])
     assert_close(found[0, :3], rows[0, [1, 2, 2]])
     assert_close(found[1], rows[1, [1, 2, 3, 4, 4]])
+
+
+def test_words_are_aligned_without_computing_logits(translator, monkeypatch):
+    (one,) = translator.translate(["the cat ran"])
+    with evaluation_mode(translator.model), torch.no_grad():
+        cross = forced_decoding(translator.model, [one], torch.device("cpu")).cross
+    monkeypatch.setattr(translator.model.to_logits, "forward", None)
+    assert_close(translator.align([one])[0].piece_weights, translator.alignment_rule.weights(cross)[0])
 
 
 def test_a_layer_or_a_head_that_the_model_lacks_is_refused(cross):

@@ -12,6 +12,7 @@ from regard.attention.masks.lengths import check_source_lengths, shortest_and_lo
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
 from regard.kernels.library import c_function
+from regard.transformer.block import BlockOutput
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.encode import encode, encode_reason
@@ -110,8 +111,26 @@ class Transformer(nn.Module):
 
         `forward` has the same arguments. From the hidden states a loss can compute the logits in chunks.
         """
+        return self._read(source, lengths, target)[0]
+
+    def cross_patterns(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+    ) -> tuple[Pattern, ...]:
+        """Return `cross` of the output of `forward`, which has the same arguments, without computing the logits."""
+        _, outputs = self._read(source, lengths, target)
+        return tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None)
+
+    def _read(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, " batch"],
+        target: Int[Tensor, "batch target"],
+    ) -> tuple[Float[Tensor, "batch target d_model"], list[BlockOutput]]:
         check_source_lengths(lengths, source.shape[1])
-        return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))[0]
+        return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
         """Encode the sources, and return the decoding state before the first target token, an argument of `step`.
