@@ -13,6 +13,7 @@ import calibration
 import gpu
 import hand_alignment
 import inspection
+import int8
 import machine
 import measure
 import memory
@@ -301,6 +302,17 @@ def test_translating_is_compared_with_other_programs(trained_folder, once, tmp_p
     beam, greedy = json.loads((tmp_path / "translation-en-de.json").read_text())["rows"]
     assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
     assert min(beam["CTranslate2 int8"], beam["regard"], beam["regard int8"], greedy["generate"]) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of other programs
+def test_8_bit_integers_are_compared_with_float32(trained_folder, busy, tmp_path, capsys):
+    files = (trained_folder / name for name in ("en-de", "test.en", "test.de"))
+    int8.main(*files, quick=True, out=tmp_path)
+    beam, greedy = json.loads((tmp_path / "translation-int8-en-de.json").read_text())["rows"]
+    assert (beam["search"], greedy["search"]) == ("beam 5", "greedy")
+    assert beam["regard int8 - regard"] == beam["regard int8"] - beam["regard"]
+    assert beam["same"].endswith(f" of {int8.QUICK_LINES}")
 
 
 @pytest.mark.slow
