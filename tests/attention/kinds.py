@@ -215,7 +215,6 @@ BIASES: Mapping[str, BiasKind] = {
 
 
 def with_bias(bias: BiasKind) -> Kind:
-    """Return the kind of `ScaledDot` with this bias."""
     return Kind(
         build=lambda grid: ScaledDot(bias=bias.build(grid)),
         by_position=True,
@@ -456,7 +455,6 @@ class Case:
         return self.keep if barred is None else self.keep & barred
 
     def parameters(self) -> list[nn.Parameter]:
-        """The trainable parameters of all stages."""
         return [p for part in (self.score, self.normalise) for m in found_in(part, nn.Module) for p in m.parameters()]
 
     def full(self) -> "Case":

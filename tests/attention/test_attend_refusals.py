@@ -20,7 +20,6 @@ ONE_TENSOR = (
 
 
 def nested(tensor, layout):
-    """Return the batch items of a tensor as a nested tensor."""
     with warnings.catch_warnings(action="ignore"):  # torch's own, of a prototype
         return torch.nested.nested_tensor(list(tensor), layout=layout)
 

@@ -41,7 +41,6 @@ def case_of(names, dtype=torch.float32, sizes=(3, 7), heads=(6, 3), batch=(2, 2,
 
 
 def in_float64(case: Case) -> Case:
-    """Return the case with its numbers in float64."""
     return replace(case, query=case.query.double(), key=case.key.double(), value=case.value.double())
 
 

@@ -161,7 +161,6 @@ def compiled_in_grad_mode(requires_grad: bool) -> None:
 
 
 def compiled_for_any_length() -> None:
-    """Compile one program for all lengths."""
     module = MODULES["MultiHeadAttention, Rotary"]()
     made = []
 
@@ -223,7 +222,6 @@ class Output(nn.Module):
         self.module, self.mask = module, mask
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The output."""
         return self.module(x, mask=self.mask(lengths)).output
 
 
@@ -259,7 +257,6 @@ class OneQuery(nn.Module):
     """Attention of one query, the newest token, to all keys."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The context."""
         return attend(query, key, value, mask=Causal()).context
 
 

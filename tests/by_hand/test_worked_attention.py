@@ -23,7 +23,6 @@ W_V = np.array([[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]], dtype=float)
 
 
 def softmax(scores):
-    """Return the softmax of each row of a matrix."""
     exponentials = np.exp(scores)
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
@@ -34,7 +33,6 @@ def direct(query, key, value, **choices):
 
 
 def matrix(stage):
-    """A stage's matrix as a tensor."""
     return torch.from_numpy(stage.matrix)
 
 

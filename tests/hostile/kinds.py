@@ -58,8 +58,6 @@ from regard.views.terminal.matrices import show as show_matrices
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file, or of folder."""
-
     write: Callable[[Path], object]
     """Writes the files of this kind into an empty folder."""
 

@@ -157,7 +157,6 @@ def at(document, path):
 
 
 def dumped(document):
-    """Return a document as JSON text."""
     text = json.dumps(document)
     return text.replace(f'"{DEEP}"', "[" * 20_000 + "]" * 20_000).replace(f'"{LONG_INTEGER}"', "9" * 5_000)
 

@@ -29,7 +29,6 @@ PATIENCE = 60_000
 
 @pytest.fixture(scope="module")
 def model(small: Path) -> LoadedModel:
-    """The small model in Python."""
     return load(str(small))
 
 

@@ -45,7 +45,6 @@ def marian(kind: str, **given: object) -> MarianMTModel:
 
 
 def logits(model: MarianMTModel) -> torch.Tensor:
-    """Return the logits that transformers computes."""
     seen = torch.arange(SOURCE.shape[1]) < LENGTHS[:, None]
     return model(input_ids=SOURCE, attention_mask=seen, decoder_input_ids=TARGET).logits
 

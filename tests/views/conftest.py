@@ -18,6 +18,5 @@ def uneven(handmade: Callable[..., Trace]) -> Trace:
 
 @pytest.fixture
 def encoder_decoder(handmade: Callable[..., Trace]) -> Trace:
-    """A trace with the attention of an encoder and of a causal decoder."""
     source, target = handmade("a b"), handmade("x y", mask=Causal(), kind="decoder")
     return replace(source, target_text="x y", target=target.target, attended={**source.attended, **target.attended})

@@ -134,7 +134,6 @@ def truth(call):
 
 
 def by_kernels(call):
-    """Return context and statistics by the kernels."""
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
     assert engine.unsupported_reason(pattern.call) is None, engine.unsupported_reason(pattern.call)

@@ -32,7 +32,6 @@ def written(translation: Translation, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def page(opened: Callable[..., Page], written: Path) -> Page:
-    """The translation's page in the browser."""
     shown = opened(written)
     expect(alignment(shown).locator(".arcs path")).not_to_have_count(0)
     return shown
