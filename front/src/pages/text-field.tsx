@@ -150,7 +150,7 @@ function SecondField() {
         dir="auto"
         rows={1}
         value={typedSecond.value}
-        ref={(field) => void (typedSecond.peek() || field?.focus())}
+        ref={(field) => { if (!typedSecond.peek()) field?.focus(); }}
         onInput={(event) => {
           [typedSecond.value, proposed.value] = [event.currentTarget.value, null];
           askAfterPause(typedSecond.value, askSecond);

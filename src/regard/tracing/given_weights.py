@@ -45,7 +45,7 @@ def pattern_of_weights(
 
 
 def pattern_of_item(weights: object, batch: int) -> Pattern:
-    """Return a `Pattern` that begins with the batch item `batch` of `weights`, a `Pattern` or a tensor of floats."""
+    """Return a `Pattern` whose first batch item is item `batch` of `weights`, a `Pattern` or a tensor of floats."""
     if isinstance(weights, Tensor) and weights.is_floating_point():
         if not 2 <= weights.ndim <= 4 or not weights.numel():
             raise InputError(

@@ -25,7 +25,10 @@ export function changedBy(changes: Change[], model: Model, template: Trace, toke
   const layers = layersOf(template);
   for (const change of changes) {
     if (change.kind === "silence") changed.cut.fill(1);
-    if (change.kind === "cut") for (let query = change.query ?? 0; query <= (change.query ?? tokens - 1); query++) changed.cut[query * tokens + change.key] = 1;
+    if (change.kind === "cut") {
+      const queries = change.query === null ? Array(tokens).keys() : [change.query];
+      for (const query of queries) changed.cut[query * tokens + change.key] = 1;
+    }
     for (const { layer, head } of headsOf(change)) {
       const at = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head;
       if (change.kind === "sharpen") changed.temperatures[at] *= change.temperature;

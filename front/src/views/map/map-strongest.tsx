@@ -21,7 +21,9 @@ export function MapStrongest() {
     const own = new AbortController();
     strongestKeys(query.value, own.signal).then(
       (found) => (strongest.value = found),
-      (error: Error) => void (own.signal.aborted || (failure.value = error.message)),
+      (error: Error) => {
+        if (!own.signal.aborted) failure.value = error.message;
+      },
     );
     return () => own.abort();
   }, [mapHead.value, query.value, timesAsked.value]);
