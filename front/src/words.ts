@@ -419,6 +419,7 @@ const texts = {
   notLoaded: both((file: string, reason: string) => `${file} of this site could not be loaded (${reason}); check that the file is in the site’s folder, and press “look” again.`,
     (file, reason) => `이 사이트의 ${file} 파일을 불러올 수 없습니다(${reason}). 파일이 사이트 폴더에 있는지 확인하고 ‘보기’를 다시 누르세요.`),
   save: ["save as a picture", "그림으로 저장"],
+  saveSvg: ["for browsers; other programs, such as PowerPoint, may show an empty picture", "브라우저용입니다. 파워포인트 같은 다른 프로그램에서는 빈 그림으로 보일 수 있습니다"],
   silence: ["silence this head", "이 헤드 끄기"],
   runModel: ["run the model with these changes", "변경을 적용해 모델 실행"],
   effectOutput: both((difference: string) => `The output changes by at most ${difference}.`, (difference) => `출력이 최대 ${difference}만큼 달라졌습니다.`),

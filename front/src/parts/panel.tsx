@@ -50,7 +50,7 @@ function Save() {
       <summary aria-label={say.save} title={say.save}>⤓</summary>
       <div>
         <button type="button" onClick={(event) => save(event.currentTarget, "png")}>PNG</button>
-        <button type="button" onClick={(event) => save(event.currentTarget, "svg")}>SVG</button>
+        <button type="button" title={say.saveSvg} onClick={(event) => save(event.currentTarget, "svg")}>SVG</button>
       </div>
     </details>
   );

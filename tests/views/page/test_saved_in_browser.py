@@ -29,6 +29,7 @@ def test_a_picture_is_whole_and_keeps_its_colours_and_its_layout_where_it_is_ope
         assert hint not in view(drawing, name).inner_text()
         assert all(content <= shown + 1 for content, shown in drawing.locator(".scroll").evaluate_all(heights))
     drawing.close()
+    expect(view(page, "pattern").locator("h2")).to_have_text("All weights · L3H1")  # the picture names the head
     with Image.open(saved(page, "pattern", "png", tmp_path)) as picture:  # without the empty part of its card
         assert picture.height < 1.7 * view(page, "pattern").bounding_box()["height"]  # two pixels for one
         assert picture.convert("RGBA").getpixel((picture.width // 2, picture.height - 4))[3] == 255  # up to the edge

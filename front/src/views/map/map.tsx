@@ -46,7 +46,7 @@ export function MapView() {
   const pools = <Choice label={say.mapCell} of={pool} options={[["max", say.mapLargest], ["mean", say.mapMean]]} />;
   const tools = <>{pools} <QueriesAs /> <CellSize factor={2} zoomed={zoomed} /></>;
   return (
-    <Panel view="pattern" title={say.pattern} wide tools={tools}>
+    <Panel view="pattern" title={`${say.pattern} · ${headName()}`} wide tools={tools}>
       <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
       <LevelProgress levels={levels} />
       <MissingTile tiles={tiles} />

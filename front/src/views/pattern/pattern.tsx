@@ -66,7 +66,7 @@ export function Pattern() {
       view="pattern"
       changed
       both
-      title={say.pattern}
+      title={`${say.pattern} · ${headName()}`}
       tools={
         <>
           <Choice label={say.drawnAs} of={drawnAs} options={[["heat", say.heat], ["circles", say.circles]]} />
