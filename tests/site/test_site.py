@@ -15,7 +15,6 @@ import onnxruntime
 import pytest
 import sentencepiece
 import torch
-from marian_folder import write_marian
 from refusals import refusal
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer
@@ -38,7 +37,6 @@ from regard.site.tokenizer import tokenizer_tables
 from regard.site.translator_graphs import translator_graphs
 from regard.text.piece_table import bytes_field, varint_bytes
 from regard.tracing.model_loading import LoadedModel, load
-from regard.translation.translator import Translator
 
 FRONT = Path(__file__).parents[2] / "front"
 
@@ -302,14 +300,6 @@ def test_two_models_of_one_name_are_refused(handmade, tmp_path, monkeypatch):
         "the model and the translator are both named handmade; rename one of the folders, so that the page can offer "
         "both."
     )
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_type_checks", "operators_read_once")
-def test_a_marian_model_with_pieces_of_both_languages_is_exported(tmp_path):
-    exported = translating.export_translator(Translator.load(write_marian(tmp_path / "marian")), "fifty-one", tmp_path)
-    assert exported.report.startswith("same translation of 20 of 20 lines")
-    assert exported.difference.holds
 
 
 @pytest.mark.slow

@@ -89,10 +89,12 @@ def write_graph(
     Args:
         example: inputs with which the exporter traces the module.
         inputs, outputs: the axes of each tensor, by its name; an int is the size of an axis, a str the name of an axis
-            of variable size ("batch": any size; all other names: up to max_tokens).
+            of variable size ("batch": any size; "past": up to max_tokens - 1, since a token follows; all other names:
+            up to max_tokens).
     """
+    largest = {"batch": None, "past": max_tokens - 1}
     variable_axes = {
-        axis: torch.export.Dim(axis, max=None if axis == "batch" else max_tokens)
+        axis: torch.export.Dim(axis, max=largest.get(axis, max_tokens))
         for axes in inputs.values()
         for axis in axes
         if isinstance(axis, str)
