@@ -7,7 +7,7 @@ import type { ModelHere } from "../trace/data";
 import { words } from "../words";
 
 export const MOST_LINKED = 2_000; // the most letters of a text in a link: a longer text would make the address too long
-const MOST_LETTERS = 300; // a link is ignored if the name of its model has more letters than this
+const MOST_NAME_LETTERS = 300; // a link is ignored if the name of its model has more letters than this
 const MOST_WRITTEN = 512; // the most tokens that the model generates at once
 
 const typed = signal<string | null>(null); // the text that was typed into the field; null = the field has the text of the trace
@@ -76,7 +76,7 @@ function generationSettings(): Partial<Question> {
 /** Put the text and the model of a link into the fields, and run the model. A server loads another model only after a click: anybody can write a link. */
 export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
   const { live, text: shown, model: loaded } = trace.value;
-  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_LETTERS || length > MOST_WRITTEN) return;
+  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_NAME_LETTERS || length > MOST_WRITTEN) return;
   if (text === shown && name === loaded && !length && !continuation) return;
   const { here } = answerer.value;
   const other = Boolean(name) && name !== loaded && (!here || here.some((one) => one.name === name));

@@ -162,12 +162,12 @@ export interface WeightMap {
  * of the first trace.
  */
 export interface SecondTrace extends Pick<Trace, "model" | "kinds" | "blocks" | "numbers" | "masks">, Partial<Pick<Trace, "text" | "source" | "target">> {
-  parted?: PartedHead[]; // the heads whose attention differs between the two traces, the largest difference first; left out = the page computes them
+  differing_heads?: DifferingHead[]; // the heads whose attention differs between the two traces, the largest difference first; left out = the page computes them
   output?: number | null; // the largest absolute difference between the two models' outputs; null if a model has no output, or the shapes differ
 }
 
 /** A head whose attention differs between two traces: the query that differs most, and the share of its attention that `moved` to other keys. */
-export interface PartedHead {
+export interface DifferingHead {
   kind: string;
   layer: number;
   head: number;

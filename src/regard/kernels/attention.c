@@ -167,6 +167,7 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
     int64_t limits = at.batch * p->limits_batch + at.head * p->limits_head;
     b.starts = p->starts + limits, b.stops = p->stops + limits;
   }
+  /* the arrays of QueryBlock (see attention.h), one after the other; then 32 unused floats, and the panel */
   b.scores = p->scores ? p->scores + at.offset : scratch;
   b.rescale = scratch + (p->scores ? 0 : at.rows * at.keys);
   b.total = b.rescale + at.rows;

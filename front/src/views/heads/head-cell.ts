@@ -2,9 +2,9 @@
 
 import { hueOf, LESS, MORE, strength } from "../../parts/colours";
 import { effectOf, largestEffect } from "../../state/indirect-effects";
-import { largestMoved, partedHead, showParted } from "../../state/parted-heads";
+import { largestMoved, differingHead, showDifferingHead } from "../../state/differing-heads";
 import { chooseHead, restingQuery } from "../../state/state";
-import type { Layer, PartedHead } from "../../trace/data";
+import type { Layer, DifferingHead } from "../../trace/data";
 import type { Item } from "../../trace/items";
 import { headWeight, summaryOf, type Summary } from "./summaries";
 
@@ -17,7 +17,7 @@ export interface Cell {
   to: Item | null; // the word, other than itself, on which the query has its largest weight; null = there is no query, or the weight is 0 or not computed yet
   weight: number | null; // the query's largest weight on another word; without a query, the largest weight of any word; null until it is computed
   summary?: Summary;
-  parted?: PartedHead; // with two traces, how the head differs between them; undefined = it does not differ
+  differing?: DifferingHead; // with two traces, how the head differs between them; undefined = it does not differ
   effect?: number; // the head's indirect effect (see `HeadEffect`); undefined = it was not measured
 }
 
@@ -27,22 +27,22 @@ export const DIFFERENCE_HUE = 320;
 export const [RESTORES, OPPOSES] = [LESS, MORE];
 
 /** The strength (0 to 1) and the hue of a cell; null = what the cell shows is not known, or not computed yet. */
-export function colourOf({ layer, head, weight, parted, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
+export function colourOf({ layer, head, weight, differing, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
   if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (largestEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
-  if (shows === "difference") return { shown: parted ? parted.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };
+  if (shows === "difference") return { shown: differing ? differing.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };
   return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };
 }
 
 export function cellOf(layer: Layer, head: number): Cell {
   const summary = summaryOf(layer, head);
   const strongest = restingQuery.value ? headWeight(layer, head) : null;
-  const parted = partedHead(layer.layer, head);
+  const differing = differingHead(layer.layer, head);
   const effect = effectOf(layer.layer, head);
-  return { layer, head, summary, parted, effect, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
+  return { layer, head, summary, differing, effect, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
 }
 
 /** Show the head of a cell; if the cell shows a difference, also the query that differs most. */
-export function chooseCell({ layer, head, parted }: Cell, shows: CellShows): void {
-  if (shows === "difference" && parted) showParted(parted);
+export function chooseCell({ layer, head, differing }: Cell, shows: CellShows): void {
+  if (shows === "difference" && differing) showDifferingHead(differing);
   else chooseHead(layer.layer, head);
 }

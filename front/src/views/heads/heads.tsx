@@ -7,7 +7,7 @@ import { numberText, weightText } from "../../parts/numbers";
 import { Choice, Numbers, Panel } from "../../parts/panel";
 import { largestEffect } from "../../state/indirect-effects";
 import { linkedChoice } from "../../state/linked-signals";
-import { largestMoved, partedHeads } from "../../state/parted-heads";
+import { largestMoved, differingHeads } from "../../state/differing-heads";
 import { colourScale, head, headName, kind, layerNumber, queryLabels, restingQuery, runAgainOn, trace, twoTexts } from "../../state/state";
 import { roleName, ROLES, type Role } from "../../trace/roles";
 import { words } from "../../words";
@@ -29,7 +29,7 @@ const shownOfOne = linkedChoice("heads", "token", "patterns");
 const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
 const shownOfEffects = linkedChoice("heads-of-effects", "effect", "difference", "token", "patterns");
 /** What the cells show. Each kind of page begins with its own choice. */
-const cellShows = () => (trace.value.effects ? shownOfEffects : partedHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
+const cellShows = () => (trace.value.effects ? shownOfEffects : differingHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
 const order = linkedChoice<Order>("sorted-by", "layer", "effect", "token", "entropy", "distance", ...ROLES);
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
@@ -125,11 +125,11 @@ export function Heads() {
         <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
       </p>
       <Numbers
-        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(partedHeads.value ? [say.effectMoved] : []), token ? say.headsToken(token) : say.headsEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
+        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(differingHeads.value ? [say.effectMoved] : []), token ? say.headsToken(token) : say.headsEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
         rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
           headName(cell.layer.layer, cell.head),
           ...(trace.value.effects ? [measureText(cell.effect)] : []),
-          ...(partedHeads.value ? [(cell.parted?.moved ?? 0).toFixed(5)] : []),
+          ...(differingHeads.value ? [(cell.differing?.moved ?? 0).toFixed(5)] : []),
           `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
           cell.summary ? cell.summary.entropy.toFixed(4) : "…",
           cell.summary ? cell.summary.distance.toFixed(4) : "…",
@@ -142,7 +142,7 @@ export function Heads() {
 
 function otherThanWeights(): [CellShows, string][] {
   const say = words();
-  return [...(trace.value.effects ? [["effect", say.effectOfHead] as [CellShows, string]] : []), ...(partedHeads.value ? [["difference", say.differences] as [CellShows, string]] : [])];
+  return [...(trace.value.effects ? [["effect", say.effectOfHead] as [CellShows, string]] : []), ...(differingHeads.value ? [["difference", say.differences] as [CellShows, string]] : [])];
 }
 
 function sortedBy(cell: Cell): string {
@@ -154,10 +154,10 @@ function sortedBy(cell: Cell): string {
 const measureText = (measure: number | undefined) => (measure === undefined || Number.isNaN(measure) ? "–" : numberText(measure));
 
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
-function labelOf({ layer, head: headIndex, to, weight, parted, effect }: Cell): string {
+function labelOf({ layer, head: headIndex, to, weight, differing, effect }: Cell): string {
   const name = headName(layer.layer, headIndex);
   if (cellShows().value === "effect") return `${name}: ${measureText(effect)}`;
-  if (cellShows().value === "difference") return `${name}: ${parted ? `${queryLabels.value[parted.query]} ${weightText(parted.moved)}` : "0"}`;
+  if (cellShows().value === "difference") return `${name}: ${differing ? `${queryLabels.value[differing.query]} ${weightText(differing.moved)}` : "0"}`;
   const from = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
   return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;

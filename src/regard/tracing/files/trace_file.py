@@ -48,8 +48,8 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
             "and make this one again from it."
         )
     table = TensorTable()
-    steps = {
-        kind: {str(layer): step_to_json(step, table) for layer, step in layers.items()}
+    calls = {
+        kind: {str(layer): call_to_json(call, table) for layer, call in layers.items()}
         for kind, layers in record["attended"].items()
     }
     document = {
@@ -59,7 +59,7 @@ def write_record(path: Path, record: Mapping[str, Any]) -> Path:
         **{name: record[name] for name in ("text", "target_text")},
         **{side: [token_to_json(token) for token in record[side]] for side in ("source", "target")},
         "sources": sources_to_json(record["sources"]),
-        "attended": steps,
+        "attended": calls,
         **{name: to_json(record[name], table) for name in ("output", "spectrogram")},
         "images": [to_json(image, table) for image in record["images"]],
         "states": None if record["states"] is None else states_to_json(record["states"], table.add),
@@ -131,16 +131,16 @@ def attended_from_json(
     `sources` has the tokens of each encoder layer, if the layers have different tokens (as in Swin); else it is empty.
     """
     attended = {
-        kind: {int(layer): step_from_json(step, tensors) for layer, step in layers.items()}
+        kind: {int(layer): call_from_json(call, tensors) for layer, call in layers.items()}
         for kind, layers in document.items()
     }
     if not any(attended.values()):
         raise ValueError("it has no attention call.")
     for kind, layers in attended.items():
-        for layer, step in layers.items():
-            stage = sources.get(layer) if kind == "encoder" else None
-            n_queries, n_keys = (len(tokens[side] if stage is None else stage) for side in SIDES[kind])
-            shape = step.pattern.shape
+        for layer, call in layers.items():
+            own_tokens = sources.get(layer) if kind == "encoder" else None
+            n_queries, n_keys = (len(tokens[side] if own_tokens is None else own_tokens) for side in SIDES[kind])
+            shape = call.pattern.shape
             if 0 in shape:
                 raise ValueError("it has an attention call without queries, keys or heads.")
             if shape[2:] != (n_queries, n_keys):
@@ -238,19 +238,19 @@ def change_from_json(kind: str, **parts: Any) -> Change:
     return change_class(**parts)
 
 
-def step_to_json(step: Attended, table: TensorTable) -> Json:
-    pattern = step.pattern
+def call_to_json(attended: Attended, table: TensorTable) -> Json:
+    pattern = attended.pattern
     if isinstance(pattern, AnsweredPattern):
-        return statistics_to_json(step, pattern, table.add)
+        return statistics_to_json(attended, pattern, table.add)
     return {
-        "backend": step.backend,
+        "backend": attended.backend,
         **{name: table.add(getattr(pattern, name)) for name in ("query", "key", "value")},
-        "context": table.add(step.context),
+        "context": table.add(attended.context),
         **{name: to_json(getattr(pattern, name), table) for name in ("score", "mask", "normalise")},
     }
 
 
-def step_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
+def call_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     if not isinstance(document["backend"], str):
         raise TypeError("the backend's name must be a string.")
     if "statistics" in document:

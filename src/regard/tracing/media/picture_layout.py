@@ -68,7 +68,7 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     side, (rows, columns) = patch_size, grid
     height, width = layout.images[0].shape[1:]
     while (-(-height // side), -(-width // side)) != grid and side <= max(height, width):
-        side *= 2
+        side *= 2  # patches of this side do not give the grid
     grids = [
         PatchGrid(image=number, rows=rows, columns=columns, height=rows * side, width=columns * side)
         for number in range(len(layout.images))

@@ -38,14 +38,14 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
 
     `SecondTrace` in front/src/trace/data.ts describes the entry "second".
     """
-    parted = []
+    differing = []
     for row, head in comparison.largest_cells(comparison.heads.numel()):
         (kind, layer), moved = comparison.layers[row], float(comparison.heads[row, head])
         if moved > 0:
             query = int(comparison.queries[row, head])
-            parted.append({"kind": kind, "layer": layer, "head": head, "query": query, "moved": moved})
+            differing.append({"kind": kind, "layer": layer, "head": head, "query": query, "moved": moved})
     data = data_of_two(*comparison.traces, focus, ("model", "kinds", "blocks"))
-    data["second"] |= {"parted": parted, "output": comparison.output}
+    data["second"] |= {"differing_heads": differing, "output": comparison.output}
     return data
 
 

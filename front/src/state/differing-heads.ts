@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, signal } from "@preact/signals";
 import { weightsOf } from "../trace/attention";
-import type { PartedHead, SecondTrace } from "../trace/data";
+import type { DifferingHead, SecondTrace } from "../trace/data";
 import { itemsOf } from "../trace/items";
 import { pairedInPlace, pairItems } from "../trace/pairs";
 import { chooseHead, chooseKind, decoded, kindName, locked, query, second, trace } from "./state";
@@ -10,7 +10,7 @@ import { inSlices } from "./slices";
 
 const nameOf = (kind: string, layer: number, head: number) => `${kind} ${layer} ${head}`;
 
-const computedHeads = signal<PartedHead[]>([]); // the heads that differ between the traces, if the second trace has no list of them (`parted`); empty until they are computed
+const computedHeads = signal<DifferingHead[]>([]); // the heads that differ between the traces, if the second trace has no list of them; empty until they are computed
 
 /** Whether weights of the two traces can be subtracted: each token of one text is paired with the token at the same position in the other text. */
 const isComparable = computed(() =>
@@ -21,50 +21,50 @@ const isComparable = computed(() =>
 );
 
 /** The heads that differ between the two traces, the largest difference first; null = there is only one trace, or weights cannot be subtracted. */
-export const partedHeads = computed<PartedHead[] | null>(() => {
+export const differingHeads = computed<DifferingHead[] | null>(() => {
   if (!second.value) return null;
-  return second.value.parted ?? (isComparable.value ? computedHeads.value : null);
+  return second.value.differing_heads ?? (isComparable.value ? computedHeads.value : null);
 });
 
 effect(() => {
   const other = second.value;
   computedHeads.value = [];
-  if (!other || other.parted || !isComparable.value) return;
-  const found: PartedHead[] = [];
+  if (!other || other.differing_heads || !isComparable.value) return;
+  const found: DifferingHead[] = [];
   return inSlices(compareHeads(other, found), () => undefined, () => (computedHeads.value = found.sort((a, b) => b.moved - a.moved)));
 });
 
 /** Add to `found` each head that differs, with the query that differs most: its `moved`, ½ Σ |weight − other weight| over all keys, is the largest. */
-function* compareHeads(other: SecondTrace, found: PartedHead[]): Generator<"wait" | "mayPause"> {
+function* compareHeads(other: SecondTrace, found: DifferingHead[]): Generator<"wait" | "mayPause"> {
   for (const [kind, { queries, layers }] of Object.entries(trace.value.kinds)) {
     for (const layer of layers) {
       const others = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
       while (!decoded.peek().has(layer) || !decoded.peek().has(others)) yield "wait";
       for (let head = 0; head < layer.heads; head++) {
-        const parted = { kind, layer: layer.layer, head, query: 0, moved: 0 };
+        const differing = { kind, layer: layer.layer, head, query: 0, moved: 0 };
         for (let row = 0; row < trace.value[queries].length; row++) {
           const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row));
           const moved = weights.reduce((sum, weight, key) => sum + Math.abs(weight - otherWeights[key]), 0) / 2;
-          if (moved > parted.moved) [parted.query, parted.moved] = [row, moved];
+          if (moved > differing.moved) [differing.query, differing.moved] = [row, moved];
           if (row % 16 === 15) yield "mayPause";
         }
-        if (parted.moved > 0) found.push(parted);
+        if (differing.moved > 0) found.push(differing);
         yield "mayPause";
       }
     }
   }
 }
 
-const byHead = computed(() => new Map(partedHeads.value?.map((one) => [nameOf(one.kind, one.layer, one.head), one])));
+const byHead = computed(() => new Map(differingHeads.value?.map((one) => [nameOf(one.kind, one.layer, one.head), one])));
 
 /** How a head of the shown kind of attention differs between the two traces; undefined = it does not differ. */
-export const partedHead = (layer: number, head: number): PartedHead | undefined => byHead.value.get(nameOf(kindName.value, layer, head));
+export const differingHead = (layer: number, head: number): DifferingHead | undefined => byHead.value.get(nameOf(kindName.value, layer, head));
 
 /** Of all heads and queries, the largest share of attention that goes to other keys in the second trace; 0 = the traces do not differ. */
-export const largestMoved = (): number => partedHeads.value?.[0]?.moved ?? 0;
+export const largestMoved = (): number => differingHeads.value?.[0]?.moved ?? 0;
 
 /** Show a head that differs between the two traces, and lock the query whose weights differ most. */
-export function showParted({ kind, layer, head, query: position }: PartedHead): void {
+export function showDifferingHead({ kind, layer, head, query: position }: DifferingHead): void {
   batch(() => {
     if (kind !== kindName.value) chooseKind(kind);
     chooseHead(layer, head);
