@@ -1,11 +1,13 @@
 """Tests of `regard scan`: its table, map and files, resuming after a stop, refusals."""
 
 import csv
+import itertools
 
 import pytest
 from cli_runner import invoke, output, refused
 
-from regard.cli import scan as scan_module
+from regard.cli import text_lines
+from regard.tracing.scan import Scan
 
 pytestmark = pytest.mark.usefixtures("minilm_once")
 
@@ -46,23 +48,53 @@ def test_parquet_has_the_same_table(tmp_path, texts):
     assert table["entropy"] == [float(row["entropy"]) for row in rows]
 
 
+def read_then(error, n_lines):
+    """Return a method `Scan.read` that raises an error after some lines."""
+    read = Scan.read
+
+    def stopped(scan, loaded, lines):
+        yield from itertools.islice(read(scan, loaded, lines), n_lines)
+        raise error
+
+    return stopped
+
+
 def test_a_stopped_scan_goes_on(tmp_path, texts, monkeypatch):
     whole = output("scan", texts)
-
-    def stop(lines, total):
-        yield lines[0]
-        raise KeyboardInterrupt
-
     out = tmp_path / "heads.csv"
     with monkeypatch.context() as patched:
-        patched.setattr(scan_module, "with_progress_bar", stop)
+        patched.setattr(Scan, "read", read_then(KeyboardInterrupt(), 1))
         stopped = invoke("scan", texts, "--out", out)
     assert stopped.exit_code == 130
-    assert "regard: 1 lines are saved; the same command continues" in stopped.stderr
+    assert "regard: 1 line saved; the same command continues" in stopped.stderr
     resumed = invoke("scan", texts, "--out", out)
-    assert "regard: continuing after line 1 of 4" in resumed.stderr
+    assert "regard: continuing after line 1\n" in resumed.stderr
     assert resumed.stdout.startswith(whole)
     assert not (tmp_path / "heads.csv.progress").exists()
+
+
+def test_lines_before_a_damaged_line_are_saved(tmp_path, texts):
+    good, out = texts.read_bytes(), tmp_path / "heads.csv"
+    texts.write_bytes(good + b"\xff\n")
+    assert "regard: 4 lines saved; the same command continues" in invoke("scan", texts, "--out", out).stderr
+    texts.write_bytes(good + b"A cat.\n")
+    assert "regard: continuing after line 4\n" in invoke("scan", texts, "--out", out).stderr
+
+
+def test_the_first_lines_are_scanned_before_the_last_are_read(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr(text_lines, "FIRST_BYTES", 8)
+    monkeypatch.setattr(text_lines, "MOST_BYTES", 8)
+    with texts.open("ab") as file:
+        file.write(b"A dog runs.\n" * 100)
+    places, add = [], Scan.add
+    monkeypatch.setattr(
+        Scan, "add", lambda scan, loaded, text: (places.append(opened[0].tell()), add(scan, loaded, text))
+    )
+    opened, open_text = [], text_lines.open_text
+    monkeypatch.setattr(text_lines, "open_text", lambda *args: opened.append(open_text(*args)) or opened[0])
+    invoke("scan", texts)
+    assert len(places) == 103
+    assert places[0] < 80 < places[-1]
 
 
 def test_another_kind_of_table_and_a_translator_are_refused(texts, translator_folder):

@@ -271,14 +271,14 @@ def write_scan(folder):
     scan = Scan("m")
     for _ in scan.read(regard.tracing.model_loading.LoadedModel("m", model, tokenizer), ["the cat", "a mat"]):
         pass
-    scan.save(folder / "scan.progress", "source")
+    scan.save(folder / "scan.progress")
 
 
 def resume_scan(folder):
-    scan = Scan.load(folder / "scan.progress", "m", "source")
+    scan = Scan.load(folder / "scan.progress", "m")
     if scan is not None:
         repr(scan.roles())
-        scan.save(folder / "scan.progress", "source")
+        scan.save(folder / "scan.progress")
         assert asdict(scan)["n_lines"] >= 0
 
 

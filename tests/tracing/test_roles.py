@@ -66,14 +66,25 @@ def test_a_scan_adds_texts_of_different_lengths_and_goes_on_from_its_file(tmp_pa
     assert (whole.n_lines, whole.n_texts) == (4, 3)
 
     path = tmp_path / "scan"
-    scan_of(lines[:2]).save(path, "texts")
-    assert Scan.load(path, "MiniLM", "other texts") is None
-    assert Scan.load(path, "another", "texts") is None
-    resumed = Scan.load(path, "MiniLM", "texts")
-    assert len(list(resumed.read(load(), lines[resumed.n_lines :]))) == 2
+    scan_of(lines[:2]).save(path)
+    assert Scan.load(path, "another") is None
+    resumed, rest = Scan.load(path, "MiniLM"), iter(lines)
+    resumed.skip(rest)
+    assert len(list(resumed.read(load(), rest))) == 2
     assert_close(resumed.roles().means, whole.roles().means, equal_nan=True)
     assert (resumed.n_lines, resumed.n_texts, resumed.n_tokens) == (4, 3, whole.n_tokens)
+    assert resumed.source == whole.source
     assert resumed.n_known == resumed.n_words == whole.n_words == whole.n_tokens - 6  # without [CLS] and [SEP]
+
+
+@pytest.mark.parametrize("lines", [["A dog runs.", "It"], ["A dog runs."], ["It", "A dog runs."], []])
+def test_a_scan_does_not_go_on_in_another_text(tmp_path, lines):
+    scan = scan_of(["A dog runs.", ""])
+    assert refusal(InputError, scan.skip, iter(lines)) == (
+        "the first 2 lines are not those that the stopped scan has read; give the same file, or another name with "
+        "--out."
+    )
+    scan.skip(iter(["A dog runs.", "", "It"]))
 
 
 SAVED = {"format": "regard scan", "model": "MiniLM", "source": "s"}
@@ -92,9 +103,9 @@ SAVED = {"format": "regard scan", "model": "MiniLM", "source": "s"}
 def test_a_damaged_file_of_a_scan_or_one_with_impossible_counts_begins_anew(tmp_path, content):
     path = tmp_path / "scan"
     path.write_text(json.dumps(SAVED | {"heads": [], "sums": None, "counts": [1, 1, 5, 0, 3, 3]}))
-    assert Scan.load(path, "MiniLM", "s").n_lines == 1
+    assert Scan.load(path, "MiniLM").n_lines == 1
     path.write_text(content)
-    assert Scan.load(path, "MiniLM", "s") is None
+    assert Scan.load(path, "MiniLM") is None
 
 
 def test_a_text_that_is_too_long_is_cut():

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
+from typing import TextIO
 
 
 @contextmanager
@@ -29,8 +30,10 @@ CountLines = Callable[[int], None]
 
 
 @contextmanager
-def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRemark, CountLines]]:
+def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> Iterator[tuple[PrintRemark, CountLines]]:
     """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
+
+    `output` is the stream that is written while lines are read; None = nothing is written before the last line.
 
     Yields two functions: one prints a remark on the error stream, the other advances the bar by a number of lines.
     """
@@ -38,7 +41,7 @@ def line_progress(stream: BufferedIOBase, task: str) -> Iterator[tuple[PrintRema
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal or sys.stdout.isatty() or stream.isatty():
+    if not console.is_terminal or (output is not None and output.isatty()) or stream.isatty():
         yield (lambda remark: print(remark, file=sys.stderr)), (lambda n: None)
         return
     columns = (

@@ -1,6 +1,6 @@
 """`regard scan FILE`: show what every head of a model attends to in a file of texts."""
 
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -46,7 +46,6 @@ def scan(
       regard scan letters.txt --model openai-community/gpt2 \\
           --out heads.parquet --png heads.png
     """
-    from regard.cli.text_lines import read_file_lines
     from regard.views.roles_table import check_table_path, write_table
 
     if out:
@@ -55,8 +54,7 @@ def scan(
     progress = None if out is None else out.with_name(f"{out.name}.progress")
     if progress is not None:
         check_outputs([*outputs, progress], [file])
-    lines = read_file_lines(file)
-    result = scan_lines(model, lines, progress)
+    result = scan_file(model, file, progress)
     from regard.tracing.tokens.readable_tokens import note_on_tokens
     from regard.views.terminal.roles import show
 
@@ -81,47 +79,41 @@ def scan(
     print_written(outputs)
 
 
-def scan_lines(model: str | None, lines: list[str], progress: Path | None) -> "Scan":
-    """Let the model read all lines; a stopped scan continues from the file `progress` (None = nothing is saved)."""
-    from hashlib import sha256
-
-    from regard.cli.progress import spinner
+def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
+    """Let the model read a file line by line; a stopped scan continues from the file `progress` (None = not saved)."""
+    from regard.cli.progress import line_progress, spinner
+    from regard.cli.text_lines import open_text, read_lines, standard_input
     from regard.translation.translator_folder import holds_translator
 
     if model is not None and holds_translator(Path(model)):
         raise InputError(f"{model} is a translator, which reads two texts; scan takes a model that reads one text.")
-    with spinner("loading the model"):
-        from regard.tracing.model_loading import load
-        from regard.tracing.scan import Scan
+    path = None if str(file) == "-" else file
+    with ExitStack() as stack:
+        stream = standard_input() if path is None else open_text(stack, path)
+        with spinner("loading the model"):
+            from regard.tracing.model_loading import load
+            from regard.tracing.scan import Scan
 
-        loaded = load(model)
-    source = sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
-    stored = None if progress is None else Scan.load(progress, loaded.name, source)
-    result = stored or Scan(loaded.name)
-    if result.n_lines:
-        print_remark(f"continuing after line {result.n_lines:,} of {len(lines):,}")
-    saved = monotonic()
-    try:
-        for _ in result.read(loaded, with_progress_bar(lines[result.n_lines :], len(lines))):
-            if progress and monotonic() - saved > SAVE_SECONDS:
-                result.save(progress, source)
-                saved = monotonic()
-    except KeyboardInterrupt:
-        if progress:
-            result.save(progress, source)
-            print_remark(f"{result.n_lines:,} lines are saved; the same command continues")
-        raise
+            loaded = load(model)
+        lines = (line for lines in read_lines(stream, path) for line in lines)
+        result = (None if progress is None else Scan.load(progress, loaded.name)) or Scan(loaded.name)
+        result.skip(lines)
+        if result.n_lines:
+            print_remark(f"continuing after line {result.n_lines:,}")
+        _, count = stack.enter_context(line_progress(stream, "scanning", None))
+        count(result.n_lines)
+        saved = monotonic()
+        try:
+            for _ in result.read(loaded, lines):
+                count(1)
+                if progress and monotonic() - saved > SAVE_SECONDS:
+                    result.save(progress)
+                    saved = monotonic()
+        except (KeyboardInterrupt, InputError):
+            if progress:
+                result.save(progress)
+                print_remark(f"{counted(result.n_lines, 'line')} saved; the same command continues")
+            raise
     if progress:
         progress.unlink(missing_ok=True)
     return result
-
-
-def with_progress_bar(lines: list[str], total: int) -> Iterator[str]:
-    """Yield the remaining lines of a file of `total` lines; show a progress bar if the error stream is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("scanning"), BarColumn(), MofNCompleteColumn(), TextColumn("lines"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield from progress.track(lines, total=total, completed=total - len(lines))

@@ -67,7 +67,7 @@ def score(
             from regard.translation.translator import Translator
 
             translator = Translator.load(folder, device)
-        _, count = stack.enter_context(line_progress(streams[0], "scoring"))
+        _, count = stack.enter_context(line_progress(streams[0], "scoring", sys.stdout))
         sources, targets = map(chain.from_iterable, map(read_lines, streams, (source, target)))
         pairs_of_lines = checked_pairs(sources, targets, source, target)
         first = 1  # the number of the batch's first line

@@ -140,7 +140,7 @@ def translate(
             search = search_from_options(greedy, sample, beam_options, sampling_options)
             translator = Translator.load(folder, device, int8=int8)
         output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
-        print_remark, count = stack.enter_context(line_progress(stream, "translating"))
+        print_remark, count = stack.enter_context(line_progress(stream, "translating", sys.stdout))
         if scores and translator.calibration is None:
             print_remark(NO_CALIBRATION)
         first, n_untranslated = 1, 0

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -37,6 +39,7 @@ class Scan:
         n_known: how many of the `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
         role_sums: None before the first text.
+        source: a checksum of the lines read so far; empty before the first line.
     """
 
     model: str
@@ -48,6 +51,18 @@ class Scan:
     n_known: int = 0
     heads: tuple[str, ...] = ()
     role_sums: RoleSums | None = None
+    source: str = ""
+
+    def skip(self, lines: Iterator[str]) -> None:
+        """Skip the lines that were read before this scan was stopped; raise InputError if they are other lines."""
+        source = ""
+        for line in islice(lines, self.n_lines):
+            source = checksum(source, line)
+        if source != self.source:
+            raise InputError(
+                f"the first {self.n_lines:,} lines are not those that the stopped scan has read; give the same file, "
+                "or another name with --out."
+            )
 
     def read(self, loaded: LoadedModel, lines: Iterable[str]) -> Iterator[None]:
         """Call `add` with each line that is not blank; yield after each line, for the caller to report progress."""
@@ -55,6 +70,7 @@ class Scan:
             if line.strip():
                 self.add(loaded, line)
             self.n_lines += 1
+            self.source = checksum(self.source, line)
             yield
 
     def add(self, loaded: LoadedModel, text: str) -> None:
@@ -78,22 +94,19 @@ class Scan:
             raise InputError("there is no text in the file; give a file with a text on each line.")
         return Roles(self.heads, self.role_sums.means())
 
-    def save(self, path: Path, source: str) -> None:
-        """Write the scan so far into a file; a scan that `load` reads from the file can be continued.
-
-        `source` identifies the scanned texts, for instance by a checksum of their file.
-        """
+    def save(self, path: Path) -> None:
+        """Write the scan so far into a file; a scan that `load` reads from the file can be continued."""
         sums = None if self.role_sums is None else [self.role_sums.sums.tolist(), self.role_sums.n_queries.tolist()]
         counts = [getattr(self, name) for name in COUNTS]
-        document = {"format": FORMAT, "model": self.model, "source": source, "counts": counts, "heads": self.heads}
+        document = {"format": FORMAT, "model": self.model, "source": self.source, "counts": counts, "heads": self.heads}
         write_atomically(path, json.dumps({**document, "sums": sums}))
 
     @classmethod
-    def load(cls, path: Path, model: str, source: str) -> "Scan | None":
-        """Return the scan that `save` wrote for the same model and `source` (see `save`); None if there is none."""
+    def load(cls, path: Path, model: str) -> "Scan | None":
+        """Return the scan that `save` wrote for the same model; None if there is none."""
         try:
             document = read_json(path)
-            if (document["format"], document["model"], document["source"]) != (FORMAT, model, source):
+            if (document["format"], document["model"]) != (FORMAT, model):
                 return None
             heads, sums = tuple(document["heads"]), None
             if document["sums"] is not None:
@@ -105,6 +118,10 @@ class Scan:
             counts = dict(zip(COUNTS, document["counts"], strict=True))
             if any(type(count) is not int or count < 0 for count in counts.values()):
                 return None
+            return cls(model, heads=heads, role_sums=sums, source=str(document["source"]), **counts)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError):
             return None
-        return cls(model, heads=heads, role_sums=sums, **counts)
+
+
+def checksum(of_earlier_lines: str, line: str) -> str:
+    return sha256(f"{of_earlier_lines}\n{line}".encode()).hexdigest()
