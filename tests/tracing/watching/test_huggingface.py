@@ -5,6 +5,7 @@ then changes everything.
 """
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,10 +13,11 @@ import transformers
 from refusals import refusal
 from torch.testing import assert_close
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VisionTransformerPretrainedModel
 
 import regard
 from regard import InputError, Pattern
-from regard.tracing.watching.huggingface import attention_forward
+from regard.tracing.watching.huggingface import OTHER_WITH_EAGER, attention_forward
 
 SIZES = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 3, "num_attention_heads": 6}
 GROUPED = SIZES | {"num_key_value_heads": 2, "max_position_embeddings": 64}
@@ -348,3 +350,35 @@ def test_attention_that_does_not_pass_is_told_once_for_each_class():
         seen(**texts("right"))
     assert len(told) == 1
     seen(**texts("right"))
+
+
+def test_a_type_whose_eager_outputs_differ_is_named():
+    table = (Path(__file__).parents[3] / "docs/model-types.md").read_text()
+    rows = [line.split(" | ") for line in table.splitlines() if "something else with eager" in line]
+    assert {row[0].removeprefix("| ") for row in rows if row[2] != "refused"} == OTHER_WITH_EAGER
+    config = transformers.Aimv2TextConfig(**SIZES, max_position_embeddings=64, eos_token_id=2)
+    message = (
+        r"^transformers computes something else for Aimv2TextModel with attn_implementation='eager' than by default; "
+        r"regard follows the default\.$"
+    )
+    model = transformers.Aimv2TextModel(config).eval()
+    ids, unpadded = torch.arange(3, 20)[None], torch.ones(1, 17, dtype=torch.int64)
+    expected = model(ids, attention_mask=unpadded)
+    with pytest.warns(UserWarning, match=message):
+        regard.install(model)
+    assert_close(model(ids, attention_mask=unpadded).last_hidden_state, expected.last_hidden_state)
+
+
+def test_outputs_without_patterns_are_named_once():
+    vision = {"depth": 2, "hidden_size": 32, "out_hidden_size": 48, "num_heads": 4, "intermediate_size": 64}
+    config = transformers.models.qwen2_5_vl.configuration_qwen2_5_vl.Qwen2_5_VLVisionConfig(**vision)
+    tower = regard.install(Qwen2_5_VisionTransformerPretrainedModel(config))
+    pixels, grid = torch.randn(16, 3 * 2 * 14 * 14), torch.tensor([[1, 4, 4]])
+    message = (
+        r"^outputs\.attentions of Qwen2_5_VisionTransformerPretrainedModel has tensors of the model's own, and no "
+        r"patterns; regard\.watching\(model\) records its attention\.$"
+    )
+    with pytest.warns(UserWarning, match=message) as told:
+        tower(pixels, grid, output_attentions=True)
+    assert len(told) == 1
+    tower(pixels, grid, output_attentions=True)

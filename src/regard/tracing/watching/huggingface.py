@@ -14,7 +14,7 @@ regard registers two attention functions, because models use masks in two ways:
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -42,6 +42,19 @@ if TYPE_CHECKING:
 SDPA, EAGER = "regard", "regard_eager"
 """The names of regard's attention functions in transformers: for models written for SDPA, and for eager attention."""
 
+OTHER_WITH_EAGER = frozenset(
+    (
+        "aimv2", "aimv2_text_model", "blt", "blt_global_transformer", "blt_local_decoder", "blt_local_encoder",
+        "colpali", "diffusion_gemma", "nemotron3_5_asr", "nemotron_asr_streaming", "nemotron_asr_streaming_encoder",
+        "paligemma", "phi4_multimodal_audio", "phi4_multimodal_vision",
+    )
+)  # fmt: skip
+"""The model types whose outputs with eager attention differ from those with their default attention, in transformers.
+
+PaliGemma without padding and token types, for example, masks later tokens only with eager attention. A test compares
+these names with the table in docs/model-types.md.
+"""
+
 BEFORE = "_before_regard"
 """The name of the attribute of a model in which `install` stores the configurations that `uninstall` restores."""
 
@@ -55,7 +68,7 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     The model gets its own copy of its configuration, so no other model changes. `uninstall` undoes all of this.
 
     If a module of the model computes attention that does not pass through regard, a warning names the module at its
-    first call.
+    first call. Another warning says so if the model's outputs with eager attention differ from those by default.
 
     Args:
         model: a PreTrainedModel, or a module around one, such as a PeftModel.
@@ -66,6 +79,13 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
     """
     use_regard(model)
     warn_of_unseen_attention(model)
+    first = models_in(model)[0]
+    if first.config.model_type in OTHER_WITH_EAGER:
+        warnings.warn(
+            f"transformers computes something else for {type(first).__name__} with attn_implementation='eager' than by "
+            "default; regard follows the default.",
+            stacklevel=2,
+        )
     return model
 
 
@@ -153,7 +173,8 @@ COUNTER = SimpleNamespace(calls=0)
 def warn_of_unseen_attention(model: nn.Module) -> None:
     """Warn after the first call of a module that is named like attention, if it did not call `attention_forward`.
 
-    There is one warning for each class of modules.
+    There is one warning for each class of modules. If there is none, warn once if a model has tensors of its own in its
+    outputs.attentions, as the vision tower of Qwen2.5-VL has.
     """
     warned: set[type] = set()
 
@@ -169,8 +190,7 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
                 return
             before_hook.remove()
             after_hook.remove()
-            uses_regard = models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
-            if uses_regard and calls_before[0] == COUNTER.calls and type(module) not in warned:
+            if uses_regard(model) and calls_before[0] == COUNTER.calls and type(module) not in warned:
                 warned.add(type(module))
                 warnings.warn(
                     f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
@@ -181,9 +201,30 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
         before_hook = module.register_forward_pre_hook(before_call)
         after_hook = module.register_forward_hook(after_call)
 
+    def check_outputs(part: nn.Module, args: Any, output: Any) -> None:
+        if warned or torch.compiler.is_compiling() or not isinstance(output, Mapping):
+            return
+        attentions = {name: tensors for name, tensors in output.items() if name.endswith("attentions") and tensors}
+        if attentions:
+            hooks.pop(part).remove()
+        for name, tensors in attentions.items():
+            if any(isinstance(tensor, Tensor) for tensor in tensors) and uses_regard(model):
+                warned.add(type(part))
+                warnings.warn(
+                    f"outputs.{name} of {type(part).__name__} has tensors of the model's own, and no patterns; "
+                    "regard.watching(model) records its attention.",
+                    stacklevel=2,
+                )
+                return
+
     for path, module in model.named_modules():
         if ATTENTION_NAME.search(type(module).__name__):
             check_first_call(path, module)
+    hooks = {part: part.register_forward_hook(check_outputs) for part in models_in(model)}
+
+
+def uses_regard(model: nn.Module) -> bool:
+    return models_in(model)[0].config._attn_implementation in (SDPA, EAGER)
 
 
 def is_for_sdpa(model: "PreTrainedModel") -> bool:
