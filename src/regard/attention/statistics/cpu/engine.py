@@ -85,14 +85,14 @@ def compute(
     arguments = arguments_of(call, plan, results)
     arguments.seconds = SECONDS_AT_ONCE
     map_rows, map_columns = ask.pooled or (0, 0)
+    scratch = torch.empty(0, dtype=torch.float32, device=CPU)
     for converted in converted_heads(call, plan.bounds, contexts):
         write_vectors(arguments, converted, results)
         # A thread's scratch memory holds a block's scores and sums, its rows of the pooled map, and PANEL columns of a
         # matrix. The kernel may read up to PANEL floats past the end, so these are added.
         panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
         size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
-        scratch = torch.empty(threads * size, dtype=torch.float32, device=CPU)
-        arguments.scratch, arguments.scratch_size = scratch.data_ptr(), size
+        arguments.scratch, arguments.scratch_size = scratch.resize_(threads * size).data_ptr(), size
         bounds = plan.bounds[converted.block_numbers]
         runs = [bounds] if write is None else written_blocks(call, plan, converted, write, arguments, threads)
         for of_run in runs:  # the bounds of the blocks that the kernel computes next
