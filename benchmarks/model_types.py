@@ -72,13 +72,17 @@ of their own in the table. A type that is only a part of another type's model is
 verdict is about that part; the remark names the model. Some types need packages that transformers itself does not;
 these were installed: {packages}.
 
-## The verdicts
 """
+
+VERDICTS = "## The verdicts\n"
+"""The heading between the introduction and the two tables."""
 
 
 def main(
     types: Annotated[str | None, typer.Option(help="Model types, separated by commas; default: all.")] = None,
-    write: Annotated[Path | None, typer.Option(help="The page to write.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="The page to write; with --types, only their rows and the counts change.")
+    ] = None,
     details: Annotated[
         Path | None, typer.Option(help="A file of JSON lines for all measurements; types in it are not run again.")
     ] = None,
@@ -90,6 +94,7 @@ def main(
     Examples
       python -m benchmarks.model_types --types bert,falcon,mamba
       python -m benchmarks.model_types --write docs/model-types.md
+      python -m benchmarks.model_types --types bert --write docs/model-types.md
     """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
@@ -103,7 +108,7 @@ def main(
             with details.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(trial), default=str) + "\n")
     trials = [known[name] for name in names]
-    page = page_of(trials)
+    page = page_of(trials) if write is None or types is None else updated_page(write, trials)
     if write is None:
         print(page)
     else:
@@ -185,7 +190,24 @@ def page_of(trials: Sequence[Trial]) -> str:
         command=command,
         packages=packages(),
     )
+    return with_tables(introduction + VERDICTS, trials)
+
+
+def with_tables(introduction: str, trials: Sequence[Trial]) -> str:
     return "\n".join([introduction, verdicts(trials), "", "## The types", "", rows(trials), ""])
+
+
+def updated_page(path: Path, trials: Sequence[Trial]) -> str:
+    """Return the page at `path` with the rows of `trials` in place of its own, and with new counts."""
+    import transformers
+
+    introduction, tables = path.read_text(encoding="utf-8").split(VERDICTS)
+    if transformers.__version__ not in introduction:
+        raise typer.BadParameter(f"{path} is of another version of transformers; try all types, without --types.")
+    lines = tables.split("|---|---|---|---|\n")[2].splitlines()
+    of_page = [Trial(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
+    by_type = {trial.type: trial for trial in [*of_page, *trials]}
+    return with_tables(introduction + VERDICTS, [by_type[name] for name in sorted(by_type)])
 
 
 def packages() -> str:
@@ -215,7 +237,7 @@ def cell(text: str, most: int = 200) -> str:
     'a/b c &lt;d&gt;'
     """
     line = " ".join(text.split()).replace("|", "/").replace("<", "&lt;").replace(">", "&gt;")
-    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
+    return line if len(line) <= most else line[: most - 1].rsplit(" ", 1)[0] + " …"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import model_types
 import pytest
 import seen_attention
 import torch
+import transformers
+import typer
 from generated import generation
 from seen_attention import Reference, compare_steps, part_difference
 from small_config import shrink, split
@@ -56,6 +58,27 @@ def test_types_that_have_been_tried_are_not_tried_again(tmp_path, monkeypatch, c
     page = capsys.readouterr().out
     assert page.count("| bert | exact | partly | seen |") == 2
     assert page.count("| mamba | no attention | not tried |  |") == 2
+
+
+def test_the_rows_of_some_types_and_the_counts_are_written_anew(tmp_path, monkeypatch):
+    page = Path(ROOT / "docs/model-types.md").read_text()
+    path, known = tmp_path / "page.md", {"bert": Trial("bert", "exact", "exact")}
+    path.write_text(page)
+    monkeypatch.setattr(model_types, "tried", lambda names, processes: [known[name] for name in names])
+    model_types.main(types="bert", write=path)
+    assert path.read_text() == page
+    known["bert"] = Trial("bert", "partly", "refused", "some <layers>")
+    model_types.main(types="bert", write=path)
+    changed = [
+        (old, new) for old, new in zip(page.splitlines(), path.read_text().splitlines(), strict=True) if old != new
+    ]
+    counts = [[[int(cell) for cell in line.split("|")[2:4]] for line in pair] for pair in changed[:-1]]
+    assert [[b - a for a, b in zip(*pair, strict=True)] for pair in counts] == [[-1, -1], [1, 0], [0, 1]]
+    assert changed[-1] == ("| bert | exact | exact |  |", "| bert | partly | refused | some &lt;layers&gt; |")
+    path.write_text(page.replace(transformers.__version__, "0.1"))
+    with pytest.raises(typer.BadParameter) as raised:
+        model_types.main(types="bert", write=path)
+    assert str(raised.value) == f"{path} is of another version of transformers; try all types, without --types."
 
 
 def test_a_trial_that_takes_too_long_or_whose_process_ends_has_a_remark(monkeypatch):
