@@ -205,7 +205,8 @@ def updated_page(path: Path, trials: Sequence[Trial]) -> str:
     if transformers.__version__ not in introduction:
         raise typer.BadParameter(f"{path} is of another version of transformers; try all types, without --types.")
     lines = tables.split("|---|---|---|---|\n")[2].splitlines()
-    of_page = [Trial(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    of_page = [Trial(name, watching, install, remark) for name, watching, install, remark in cells]
     by_type = {trial.type: trial for trial in [*of_page, *trials]}
     return with_tables(introduction + VERDICTS, [by_type[name] for name in sorted(by_type)])
 
