@@ -1,6 +1,7 @@
 """`regard scan FILE`: show what every head of a model attends to in a file of texts."""
 
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -95,7 +96,7 @@ def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
             from regard.tracing.scan import Scan
 
             loaded = load(model)
-        lines = (line for lines in read_lines(stream, path) for line in lines)
+        lines = chain.from_iterable(read_lines(stream, path))
         result = (None if progress is None else Scan.load(progress, loaded.name)) or Scan(loaded.name)
         result.skip(lines)
         if result.n_lines:
