@@ -44,6 +44,9 @@ class Attended(Described):
     pattern: Pattern
     backend: str
 
+    def _repr_png_(self) -> bytes | None:
+        return self.pattern._repr_png_()
+
 
 def attend(
     query: Float[Tensor, "query_batch heads queries d_query"],
