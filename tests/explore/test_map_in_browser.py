@@ -155,7 +155,7 @@ def test_queries_are_columns_too(page: Page, weights: torch.Tensor) -> None:
 def chosen_query(page: Page) -> int:
     """The query near 900 that the list of the strongest keys names."""
     heading = view(page, "strongest").locator("h2")
-    expect(heading).to_have_text(re.compile("^Where “w[89][0-9]+” looks most in L0H0 ?$"))
+    expect(heading).to_have_text(re.compile("^Where “[0-9,]+ w[89][0-9]+” looks most in L0H0 ?$"))
     query = int(heading.inner_text().split("”")[0].split("w")[1])
     assert abs(query - 900) <= PIXEL
     return query
@@ -222,7 +222,7 @@ def test_the_keyboard_zooms_moves_and_chooses(page: Page) -> None:
     expect(readout).not_to_have_text(before)
     page.keyboard.press("Enter")
     query = readout.inner_text().split()[1]
-    expect(view(page, "strongest").locator("h2")).to_contain_text(f"“{query}”")
+    expect(view(page, "strongest").locator("h2")).to_contain_text(f"{query}”")
     expect(page.get_by_label("Head", exact=True)).to_have_value("0")  # arrows chose no head
     page.keyboard.press("0")
     expect(canvas(page)).to_have_attribute("data-level", "2")
@@ -263,7 +263,7 @@ def test_other_heads_have_their_own_maps_whose_tiles_are_requested_once_their_le
     expect(page.locator(".turns")).to_have_count(0)
     mean = long.decoder[0][0, :, 1200:1204].mean(dim=0)
     assert last_number(read(page, 1202, 401, BASE)) == pytest.approx(float(mean[:, 400:404].max()), rel=1e-5)
-    expect(view(page, "strongest").locator("h2")).to_have_text("Where “w1500” looks most in L0 average")
+    expect(view(page, "strongest").locator("h2")).to_have_text("Where “1,500 w1500” looks most in L0 average")
     strongest = long.decoder[0][0, :, 1500].mean(dim=0).topk(8).values.tolist()
     assert listed(page)[1] == pytest.approx(strongest, rel=1e-5)
 
@@ -286,7 +286,7 @@ def test_the_first_token_is_left_out_of_the_map(page: Page, weights: torch.Tenso
     query = int(readout.inner_text().split()[1].removeprefix("w"))
     assert last_number(readout.inner_text()) == pytest.approx(float(weights[query, keys[place]]), rel=1e-5)
     canvas(page).click(position=middle(page))
-    expect(view(page, "strongest").locator("h2")).to_have_text(f"Where “w{query}” looks most in L0H0")
+    expect(view(page, "strongest").locator("h2")).to_have_text(f"Where “{query:,} w{query}” looks most in L0H0")
 
 
 def test_the_computation_is_stopped_and_goes_on(

@@ -38,7 +38,7 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, query:
     context.font = `${bold ? 650 : 400} ${Math.max(9, Math.min(13, view.size * pitch * 0.8))}px ${theme("--sans")}`;
     context.textAlign = isRow ? "right" : "left";
     context.textBaseline = "middle";
-    const text = numbered ? `${item.positions[0].toLocaleString("en")} ${item.text}` : item.label;
+    const text = numbered ? numberedName(item) : item.label;
     context.fillText(shortened(context, text, (isRow ? view.left : view.top) - gap - GAP), isRow ? -gap : gap, 0);
     context.restore();
   };
@@ -52,6 +52,9 @@ export function drawLabels(context: CanvasRenderingContext2D, view: View, query:
   labels(view.queries, shown.queries, query, !view.turned);
   labels(view.keys, shown.keys, key, view.turned);
 }
+
+/** The position and the text of a token of a long text, such as "1,202 it". */
+export const numberedName = ({ positions, text }: Item) => `${positions[0].toLocaleString("en")} ${text}`;
 
 /** The text or, if it is wider than `room` pixels, as much of its beginning as fits, and "…". In Arabic and Hebrew, "…" is at the left. */
 function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
@@ -81,7 +84,7 @@ export function drawQuery(context: CanvasRenderingContext2D, view: View, query: 
   context.restore();
 }
 
-/** If a weight is out of view, draw an arrow at the edge that points to it; else, if `ringed`, draw a ring around it. */
+/** If a weight is out of view, draw an arrow at the edge that points to it, with the name of the key; else, if `ringed`, draw a ring around it. */
 export function drawStrongest(context: CanvasRenderingContext2D, view: View, query: number, key: number, ringed = false): void {
   const { queriesFrom, keysFrom } = axes(view);
   const [ofQuery, ofKey] = [queriesFrom + (query + 0.5) * view.size, keysFrom + (key + 0.5) * view.size];
@@ -96,9 +99,19 @@ export function drawStrongest(context: CanvasRenderingContext2D, view: View, que
     context.stroke();
   } else if (!isInView) {
     const [insideX, insideY] = [[x, view.width], [y, view.height]].map(([value, length]) => Math.max(9, Math.min(length - 9, value)));
+    const [inwardX, inwardY] = [Math.sign(insideX - x), Math.sign(insideY - y)];
+    const item = view.keys[key];
+    context.font = `650 12px ${theme("--sans")}`;
+    context.textAlign = inwardX ? (inwardX > 0 ? "left" : "right") : "center";
+    context.textBaseline = "middle";
+    context.strokeStyle = theme("--panel");
+    context.lineWidth = 4;
+    context.fillStyle = theme("--accent");
+    const place = [ringed ? numberedName(item) : item.label, insideX + 11 * inwardX, insideY + (inwardX ? 0 : 16 * inwardY)] as const;
+    context.strokeText(...place);
+    context.fillText(...place);
     context.translate(insideX, insideY);
     context.rotate(Math.atan2(y - insideY, x - insideX));
-    context.fillStyle = theme("--accent");
     context.moveTo(8, 0);
     context.lineTo(-6, -6);
     context.lineTo(-6, 6);

@@ -21,7 +21,7 @@ export interface Answerer {
   prepare?: (model: string) => void; // load the model before the first question, when the reader is about to type
 }
 
-const [LEAST_PAUSE, LONGEST_PAUSE] = [100, 600]; // milliseconds
+const [LEAST_PAUSE, LONGEST_PAUSE] = [40, 600]; // milliseconds
 let answerMilliseconds = LONGEST_PAUSE; // how long the server took for its last trace
 
 const server: Answerer = {
@@ -34,7 +34,7 @@ const server: Answerer = {
   effect: (question, stopped) => post("effect", question, stopped) as Promise<Effect>,
   course: null,
   here: null,
-  pauseMilliseconds: () => Math.min(LONGEST_PAUSE, Math.max(LEAST_PAUSE, answerMilliseconds)),
+  pauseMilliseconds: () => Math.min(LONGEST_PAUSE, Math.max(LEAST_PAUSE, answerMilliseconds / 2)),
 };
 
 // How a causal language model samples the tokens that it generates: the reader sets the temperature and the nucleus with sliders.

@@ -45,7 +45,7 @@ export function WhatIf() {
   const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
   const runs = trace.value.live && !trace.value.alignment && head.value !== null;
   return (
-    <Panel view="what-if" title={say.whatIf} caption={saidCuts()}>
+    <Panel view="what-if" title={say.whatIf} caption={saidCuts() || say.whatIfHint}>
       <Slider
         label={say.temperature}
         min={-2}

@@ -84,6 +84,8 @@ def test_the_heads_that_differ_most_are_shown_by_a_click_and_side_by_side(page: 
     expect(figures.locator("figcaption b")).to_have_text(names)
     largest = [max(trace[head]["it"].tolist()) for head in ("L4H2", "L3H1") for trace in comparison.traces]
     expect(figures.locator("figcaption")).to_contain_text([f"({weight:.4f})" for weight in largest])
+    colours = figures.evaluate_all("all => all.map(one => getComputedStyle(one.querySelector('.word small')).color)")
+    assert colours[0] == colours[1] != colours[2] == colours[3]  # the numbers of a head have its colour
     page.get_by_role("button", name="remove L3H1").click()
     texts = rows.locator("span").all_inner_texts()
     assert texts == [

@@ -71,6 +71,38 @@ def test_cards_in_a_row_end_at_one_height_and_the_heads_fill_theirs(
     expect(bar).to_have_attribute("style", "width: 100%;")
 
 
+NOTE_TEXTS = """() => {
+    window.written = [];
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        window.written.push(text);
+        draw.call(this, text, ...place);
+    };
+}"""
+
+
+def test_an_arrow_names_the_strongest_key_that_is_out_of_view(opened: Callable[..., Page], snake_page: Path) -> None:
+    page = opened(snake_page)
+    page.evaluate(NOTE_TEXTS)
+    view(page, "sentence").locator(".word", has_text="it").click()
+    pattern = view(page, "pattern")
+    for _ in range(6):
+        pattern.get_by_role("button", name="larger").click()
+    pattern.locator("canvas").scroll_into_view_if_needed()
+    box = pattern.locator("canvas").bounding_box()
+    x, y = (box[place] + 0.7 * box[side] for place, side in (("x", "width"), ("y", "height")))
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 0.3 * box["width"], y, steps=3)
+    page.evaluate("window.written = []")
+    page.mouse.move(x - 0.4 * box["width"], y)
+    page.wait_for_function("() => window.written.length > 0")
+    page.mouse.up()
+    written = page.evaluate("window.written")
+    assert "The" not in written  # the columns in view begin after "snake"
+    assert (written.count("snake"), written[-1]) == (1, "snake")
+
+
 def test_weights_under_neighbours_do_not_overlap(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
     page = shown(handmade("a b c d e f g h i"), "e", "L1H1")
     labels = boxes(view(page, "sentence").locator(".word small"))

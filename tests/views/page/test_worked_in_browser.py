@@ -18,10 +18,11 @@ from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.examples import NAMES
 from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.linear_calls import Projection
-from regard.by_hand.model_head import direct_note, model_inputs
+from regard.by_hand.model_head import direct_note, head_title, model_inputs
 from regard.by_hand.work_out import work_out
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
+from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel
 from regard.views.page.worked import write_worked_page
 from regard.views.page.worked_korean import korean
@@ -192,6 +193,12 @@ def test_title_and_source_of_every_example_are_in_korean_too(shown: Callable[...
     page = shown(work_out(built_in_inputs(name)), address="#language=ko")
     for text in page.locator("h1, .facts").all_inner_texts():
         assert re.search("[가-힣]", text), text
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("encoder", "인코더"), ("decoder", "디코더"), ("cross", "크로스 어텐션")])
+def test_the_title_of_a_head_names_its_attention_in_korean_too(translated: Trace, kind: str, expected: str) -> None:
+    title = head_title(translated, focus_on(translated, head=f"{kind} L0H2"))
+    assert korean(title) == f"{translated.model} · {expected} L0H2"
 
 
 def test_every_note_is_in_korean_too(minilm: LoadedModel) -> None:

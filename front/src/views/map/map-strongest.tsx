@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { numberedName } from "../../parts/marks";
 import { preciseText } from "../../parts/numbers";
 import { Failed, Panel, RankedList } from "../../parts/panel";
 import { headName, key, keyItems, query, queryItems } from "../../state/state";
@@ -30,10 +31,10 @@ export function MapStrongest() {
   const from = query.value === null ? null : queryItems.value[query.value];
   const name = headName();
   return (
-    <Panel view="strongest" title={from ? say.strongest(from.label, name) : say.strongestAll(name)}>
+    <Panel view="strongest" title={from ? say.strongest(numberedName(from), name) : say.strongestAll(name)}>
       {failure.value && <Failed reason={failure.value} again={() => (timesAsked.value += 1)} />}
       <RankedList lines={(from ? strongest.value : []).map(([to, weight]) => ({
-        name: `${to.toLocaleString("en")} ${keyItems.value[to].text}`,
+        name: numberedName(keyItems.value[to]),
         number: preciseText(weight),
         share: weight / strongest.value[0][1],
         title: say.mapJump,

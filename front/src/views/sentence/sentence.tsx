@@ -43,7 +43,7 @@ export function Sentence() {
       {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
       <div class="beside">
         {shown.map((drawn) => (
-          <figure key={drawn[0].name}>
+          <figure key={drawn[0].name} style={{ "--hue": drawn[0].hue }}>
             {shown.length > 1 && <figcaption class="caption"><b>{drawn[0].name}</b> {caption(drawn[0], chosen)}</figcaption>}
             {isText && drawnAs.value === "arcs" ? <Arcs drawn={drawn} /> : <Columns drawn={drawn} />}
           </figure>

@@ -44,6 +44,9 @@ KOREAN = {
 """English titles and notes without numbers or names, each with its Korean translation."""
 
 PATTERNS = {
+    r"(.+) · encoder (L\d+H\d+)": "{} · 인코더 {}",
+    r"(.+) · decoder (L\d+H\d+)": "{} · 디코더 {}",
+    r"(.+) · cross (L\d+H\d+)": "{} · 크로스 어텐션 {}",
     r"(.+) may attend to no key: its weights and its context are 0\.": (
         "“{}” 토큰은 볼 수 있는 키가 없어 가중치와 컨텍스트가 0입니다."
     ),
@@ -61,8 +64,8 @@ PATTERNS = {
         "바이트로 쪼개져서, 어텐션을 보아도 알 수 있는 것이 거의 없습니다. 이 글의 언어로 학습한 모델을 고르세요."
     ),
 }
-"""A regular expression for each English note with numbers or names, and the note in Korean. The groups of the regular
-expression fill the `{}`."""
+"""A regular expression for each English title or note with numbers or names, and its Korean translation. The
+groups of the regular expression fill the `{}`."""
 
 
 def korean(text: str) -> str:
