@@ -25,11 +25,12 @@ export function shade(strength: number, hue: number): string {
     : `oklch(${mix(0.975, 0.475)} ${mix(0.008, 0.175)} ${hue})`;
 }
 
-/** The colour of text on a background of this strength: on a faint one "" (the page's text colour), else black or white. */
+/** The colour of text on a background of this strength: up to 0.1 "" (the element's own colour), then the page's text colour, then black or white. */
 export function textColour(strength: number): string {
+  if (strength <= 0.1) return "";
   const [faint, middle] = dark.value ? [0.4, 0.54] : [0.45, 0.82];
   const [onMiddle, onStrong] = dark.value ? ["#fff", "#000"] : ["#000", "#fff"];
-  return strength <= faint ? "" : strength <= middle ? onMiddle : onStrong;
+  return strength <= faint ? "var(--ink)" : strength <= middle ? onMiddle : onStrong;
 }
 
 const themeCache = new Map<string, string>();

@@ -84,7 +84,7 @@ export function pointAt(item: Item | null, traceIndex = 0): void {
   });
 }
 
-function chooseQuery(item: Item, traceIndex: number): void {
+export function chooseQuery(item: Item, traceIndex: number): void {
   const paired = traceIndex ? queryPairs.value.get(item) : item;
   batch(() => {
     query.value = paired?.positions[0] ?? null;

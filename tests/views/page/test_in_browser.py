@@ -296,6 +296,22 @@ def test_a_masked_word_gets_no_weight_from_any_query(
     assert weights(page) == pytest.approx(p[0, 1, 7].tolist(), abs=CLOSE)
 
 
+def test_keys_read_every_weight_and_axe_finds_no_faint_word(page: Page, snake: Trace) -> None:
+    cells, readout = view(page, "pattern").locator("canvas"), view(page, "pattern").locator(".readout")
+    cells.focus()
+    for press in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp", "+", "ArrowLeft"):
+        page.keyboard.press(press)  # the query "it" and the first key; then 2 keys to the right, a query up, a key back
+    expect(readout).to_have_text(f"because → The {snake['L3H1']['because', 'The']:.4f}")
+    expect(page).to_have_url(re.compile("pattern-at="))
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("pattern-at="))
+    expect(page.get_by_label("Head", exact=True)).to_have_value("1")  # the arrows chose no head
+    page.get_by_label("Layer", exact=True).select_option("4")
+    page.get_by_label("Head", exact=True).select_option("2")
+    view(page, "sentence").locator(".word", has_text="has").click()  # it gives [CLS], a special token, weight 0.32
+    assert violations(page, "[data-view=sentence]") == []
+
+
 def test_everybody_can_use_a_page(page: Page) -> None:
     """Controls have names and are reached by Tab, axe finds nothing, words are Korean, a phone is wide enough."""
     unnamed = page.evaluate(

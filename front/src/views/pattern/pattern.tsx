@@ -5,13 +5,14 @@ import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
 import { dark, LESS, MORE, scaleEnds, shade, theme } from "../../parts/colours";
 import { Find } from "../../parts/find";
+import { onKeys } from "../../parts/keys";
 import { weightOrMasked } from "../../parts/numbers";
 import { CellSize, Choice, Numbers, Panel, QueriesAs, queriesAs } from "../../parts/panel";
 import { type View, weightAt } from "../../parts/view";
 import { linkedPlace, useZoom } from "../../parts/zoom";
 import { linkedChoice } from "../../state/linked-signals";
 import { colourScale, headName, runAgainOn, traceName, visibleKeys, visibleQueries } from "../../state/state";
-import { hoverQuery, inPlace, lockQuery, pairedKey, pairedQuery, pointAt, type ShownText, shownTexts } from "../../state/texts";
+import { chooseQuery, hoverQuery, inPlace, lockQuery, pairedKey, pairedQuery, pointAt, type ShownText, shownTexts } from "../../state/texts";
 import { differenceAt, type Grid, isComplete, largestDifference, progress, shownGrid, strongestPairs } from "../../state/weights";
 import type { Item } from "../../trace/items";
 import { words } from "../../words";
@@ -21,6 +22,7 @@ const drawnAs = linkedChoice("pattern", "heat", "circles");
 const zoomPlaces = [linkedPlace("pattern-at"), linkedPlace("second-pattern-at")];
 const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
 const MOST_HEIGHT = 620;
+const ZOOM = 1.6; // how much larger the cells become at one press of a button or key
 const LEGIBLE_CELL = 12; // the size of a cell, in pixels, in a grid with a long side; only a part of this side is in view, and the reader drags the grid along it
 const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
@@ -61,6 +63,25 @@ export function Pattern() {
   };
   const read = readout(grid);
   const toAll = (move: (one: (typeof zoomed)[0]) => void) => zoomed.slice(0, inPlace.value ? 1 : texts.length).forEach(move);
+  /** Choose the weight that is so many rows and columns away from the chosen one, and show it in the middle. */
+  const step = (place: number, rows: number, columns: number) => {
+    const { queries, keys, query: from, key: to } = texts[place];
+    const near = (items: Item[], item: Item | null, steps: number) => Math.max(0, Math.min(items.length - 1, item ? items.indexOf(item) + steps : 0));
+    const [q, k] = [near(queries, from, turned ? columns : rows), near(keys, to, turned ? rows : columns)];
+    chooseQuery(queries[q], place);
+    pointAt(keys[k], place);
+    zoomed[inPlace.value ? 0 : place].centre(q, k);
+  };
+  const actions = (place: number) => ({
+    ArrowUp: () => step(place, -1, 0),
+    ArrowDown: () => step(place, 1, 0),
+    ArrowLeft: () => step(place, 0, -1),
+    ArrowRight: () => step(place, 0, 1),
+    "+": () => toAll((one) => one.scaleBy(ZOOM)),
+    "=": () => toAll((one) => one.scaleBy(ZOOM)),
+    "-": () => toAll((one) => one.scaleBy(1 / ZOOM)),
+    "0": () => toAll((one) => one.reset()),
+  });
   return (
     <Panel
       view="pattern"
@@ -71,7 +92,7 @@ export function Pattern() {
         <>
           <Choice label={say.drawnAs} of={drawnAs} options={[["heat", say.heat], ["circles", say.circles]]} />
           <QueriesAs />
-          <CellSize factor={1.6} zoomed={{ scaleBy: (factor) => toAll((one) => one.scaleBy(factor)), reset: () => toAll((one) => one.reset()) }} />
+          <CellSize factor={ZOOM} zoomed={{ scaleBy: (factor) => toAll((one) => one.scaleBy(factor)), reset: () => toAll((one) => one.reset()) }} />
         </>
       }
     >
@@ -83,8 +104,10 @@ export function Pattern() {
             {two && <figcaption class="caption">{difference ? <DifferenceScale grid={grid} /> : <b>{name}</b>}</figcaption>}
             <canvas
               ref={canvases[i]}
-              role="img"
-              aria-label={`${two ? `${name}, ` : ""}${headName()}: ${texts[place].queries.length} × ${texts[place].keys.length}`}
+              role="application"
+              tabIndex={0}
+              aria-label={`${two ? `${name}, ` : ""}${headName()}: ${texts[place].queries.length} × ${texts[place].keys.length}. ${say.patternKeys}`}
+              onKeyDown={onKeys(actions(place))}
               onPointerMove={(event) => point(event, place)}
               onPointerLeave={() => pointAt(null)}
               onClick={(event) => point(event, place, true)}
