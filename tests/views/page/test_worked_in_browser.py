@@ -195,7 +195,9 @@ def test_title_and_source_of_every_example_are_in_korean_too(shown: Callable[...
         assert re.search("[가-힣]", text), text
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("encoder", "인코더"), ("decoder", "디코더"), ("cross", "크로스 어텐션")])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("encoder", "인코더"), ("decoder", "디코더"), ("cross", "크로스 어텐션")]
+)
 def test_the_title_of_a_head_names_its_attention_in_korean_too(translated: Trace, kind: str, expected: str) -> None:
     title = head_title(translated, focus_on(translated, head=f"{kind} L0H2"))
     assert korean(title) == f"{translated.model} · {expected} L0H2"
