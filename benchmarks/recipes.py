@@ -302,7 +302,7 @@ def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
     return Table(
         name="recipes" if texts.corpus == TATOEBA else f"recipes-{texts.corpus.name.lower()}",
         title="Recipes for a small corpus" + ("" if texts.corpus == TATOEBA else f", {texts.corpus.name}"),
-        about=about(texts, list(measures), seeds=len(next(iter(measures.values())))),
+        about=text_above_table(texts, list(measures), seeds=len(next(iter(measures.values())))),
         command=command_of(__file__),
         machine=machine("sacrebleu"),
         rows=rows,
@@ -310,8 +310,7 @@ def table_of(texts: Texts, measures: Mapping[str, Sequence[Measured]]) -> Table:
     )
 
 
-def about(texts: Texts, recipes: Sequence[str], seeds: int) -> str:
-    """Return the text above the table."""
+def text_above_table(texts: Texts, recipes: Sequence[str], seeds: int) -> str:
     sizes, corpus = texts.sizes, texts.corpus
     several = (
         f"; the median of {seeds} seeds, and the worst and the best seed in brackets" if seeds > 1 else "; one seed"

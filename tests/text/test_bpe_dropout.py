@@ -27,8 +27,7 @@ def texts_of(batch, vocabularies):
     return [(source.decode(one), target.decode(other)) for one, other in rows]
 
 
-def cut(vocabulary, texts, probability, key=1, max_tokens=99):
-    """Return the ids of texts after BPE-dropout."""
+def ids_after_dropout(vocabulary, texts, probability, key=1, max_tokens=99):
     ids = vocabulary.encode_all(texts)
     flat, lengths = np.concatenate(ids).astype(np.uint16), np.array([len(text) for text in ids])
     ids, lengths = BPEDropout(vocabulary, probability, max_tokens)(flat, lengths, (key,))
@@ -37,8 +36,8 @@ def cut(vocabulary, texts, probability, key=1, max_tokens=99):
 
 @given(st.lists(st.text("ab cẂ", min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5))
 def test_probability_0_keeps_all_pieces_and_1_leaves_letters(texts):
-    assert cut(FEW_LETTERS, texts, 0.0) == FEW_LETTERS.encode_all(texts)
-    for text, ids in zip(texts, cut(FEW_LETTERS, texts, 1.0), strict=True):
+    assert ids_after_dropout(FEW_LETTERS, texts, 0.0) == FEW_LETTERS.encode_all(texts)
+    for text, ids in zip(texts, ids_after_dropout(FEW_LETTERS, texts, 1.0), strict=True):
         whole = FEW_LETTERS.encode(text)
         spelt = "".join(FEW_LETTERS.pieces(whole)).replace("<unk>", "\0")
         assert FEW_LETTERS.pieces(ids) == [letter.replace("\0", "<unk>") for letter in spelt]
@@ -48,7 +47,7 @@ def test_probability_0_keeps_all_pieces_and_1_leaves_letters(texts):
 def test_every_cut_is_as_frequent_as_sentencepieces(probability):
     n = 20_000
     for word in ("ababab", "bbaa"):
-        ours = Counter(map(tuple, cut(FEW_LETTERS, [word] * n, probability, max_tokens=9)))
+        ours = Counter(map(tuple, ids_after_dropout(FEW_LETTERS, [word] * n, probability, max_tokens=9)))
         processor = FEW_LETTERS.processor
         sampled = processor.Encode([word] * n, enable_sampling=True, alpha=probability, nbest_size=-1)
         theirs = Counter(map(tuple, sampled))
@@ -65,17 +64,17 @@ def test_a_merge_is_skipped_with_the_probability():
     assert vocabulary.pieces(range(4, 9)) == ["ix", "▁s", "▁six", "si", "six"]
     (word,) = vocabulary.encode_all(["six"])
     assert len(word) == 1
-    whole = cut(vocabulary, ["six"] * n, 0.2).count(word) / n
+    whole = ids_after_dropout(vocabulary, ["six"] * n, 0.2).count(word) / n
     expected = 0.8**3 + 0.2 * 0.8**3 + 0.2**2 * 0.8**3  # no merge skipped, or ▁s skipped, or both ix and ▁s
     assert abs(whole - expected) < 4 * (0.25 / n) ** 0.5
 
 
 def test_a_text_that_would_be_too_long_keeps_its_pieces(vocabularies):
     whole, texts = vocabularies[0].encode, ["six", "seven hundred thousand", "one"]
-    letters = cut(vocabularies[0], texts, 1.0)
+    letters = ids_after_dropout(vocabularies[0], texts, 1.0)
     assert [len(text) for text in letters] == [4, 23, 4]
-    assert cut(vocabularies[0], texts, 1.0, max_tokens=22) == [letters[0], whole(texts[1]), letters[2]]
-    assert cut(vocabularies[0], texts, 1.0, max_tokens=23) == letters
+    assert ids_after_dropout(vocabularies[0], texts, 1.0, max_tokens=22) == [letters[0], whole(texts[1]), letters[2]]
+    assert ids_after_dropout(vocabularies[0], texts, 1.0, max_tokens=23) == letters
 
 
 def test_batches_have_the_same_pairs_in_other_pieces(corpus, vocabularies):

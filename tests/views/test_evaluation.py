@@ -31,8 +31,7 @@ def with_first(parts, **changes):
 
 
 @pytest.fixture
-def alone():
-    """Return the evaluation of one system."""
+def one_system():
     values = {"BLEU": 31.44, "chrF2": 58.26, "TER": 44.0}
     return Evaluation(
         n_lines=1234,
@@ -76,9 +75,8 @@ def compared(evaluation, above, exact_above):
 
 
 @pytest.fixture
-def beside(alone):
-    """Return the evaluation of two systems."""
-    return compared(alone, above=2.5, exact_above=2.5)
+def two_systems(one_system):
+    return compared(one_system, above=2.5, exact_above=2.5)
 
 
 def printed(evaluation, n_worst=5, width=80):
@@ -90,8 +88,8 @@ def printed(evaluation, n_worst=5, width=80):
 # Text
 
 
-def test_one_system_as_text(alone):
-    assert printed(alone) == [
+def test_one_system_as_text(one_system):
+    assert printed(one_system) == [
         "        score",
         "BLEU     31.4",
         "chrF2    58.3",
@@ -119,16 +117,16 @@ def test_one_system_as_text(alone):
     ]
 
 
-def test_lines_too_short_for_bleu(alone, beside):
+def test_lines_too_short_for_bleu(one_system, two_systems):
     said = "no line has the four words that it counts together; see --tokenize char"
-    alone, beside = (replace(one, by_length=one.by_length[:1]) for one in (alone, beside))
-    assert printed(alone, width=100)[1] == f"BLEU     31.4   {said}"
-    assert said in page(alone, "a")
-    assert printed(beside, width=140)[1].endswith(f"p ≤ 0.001; {said}")
+    one_system, two_systems = (replace(one, by_length=one.by_length[:1]) for one in (one_system, two_systems))
+    assert printed(one_system, width=100)[1] == f"BLEU     31.4   {said}"
+    assert said in page(one_system, "a")
+    assert printed(two_systems, width=140)[1].endswith(f"p ≤ 0.001; {said}")
 
 
-def test_two_systems_as_text(beside):
-    lines = printed(beside)
+def test_two_systems_as_text(two_systems):
+    lines = printed(two_systems)
     assert lines[:5] == [
         "             score        other   difference",
         "BLEU    31.4 ± 1.1   28.9 ± 0.9         +2.5   p ≤ 0.001",
@@ -139,25 +137,27 @@ def test_two_systems_as_text(beside):
     assert "    other        a black cat" in lines
 
 
-def test_as_many_of_the_worst_lines_as_asked_for(alone):
-    assert [text for text in printed(alone, n_worst=1) if text.startswith("  line")] == ["  line 1,017     chrF 3.2"]
-    assert not any("worst" in text for text in printed(alone, n_worst=0))
+def test_as_many_of_the_worst_lines_as_asked_for(one_system):
+    assert [text for text in printed(one_system, n_worst=1) if text.startswith("  line")] == [
+        "  line 1,017     chrF 3.2"
+    ]
+    assert not any("worst" in text for text in printed(one_system, n_worst=0))
 
 
-def test_a_signature_stays_on_one_line(alone):
-    alone = replace(alone, scores=with_first(alone.scores, signature="BLEU|" + "x" * 200))
-    assert "  BLEU|" + "x" * 200 in printed(alone, width=60)
+def test_a_signature_stays_on_one_line(one_system):
+    one_system = replace(one_system, scores=with_first(one_system.scores, signature="BLEU|" + "x" * 200))
+    assert "  BLEU|" + "x" * 200 in printed(one_system, width=60)
 
 
-def test_markup_of_rich_is_only_text(alone):
-    alone = replace(alone, sentences=with_first(alone.sentences, hypothesis="[bold]a[/bold] [/]"))
-    assert "    translation  [bold]a[/bold] [/]" in printed(alone)
+def test_markup_of_rich_is_only_text(one_system):
+    one_system = replace(one_system, sentences=with_first(one_system.sentences, hypothesis="[bold]a[/bold] [/]"))
+    assert "    translation  [bold]a[/bold] [/]" in printed(one_system)
 
 
-def test_control_characters_are_seen_and_do_nothing_to_the_terminal(beside):
+def test_control_characters_are_seen_and_do_nothing_to_the_terminal(two_systems):
     control = line(1, 3.0, "\x1b[31mred", "a \x07bell", source="\x1b]0;title", other="\x1b[2J")
-    beside = replace(beside, sentences=(control,))
-    text = "\n".join(printed(beside))
+    two_systems = replace(two_systems, sentences=(control,))
+    text = "\n".join(printed(two_systems))
     assert not any(ord(letter) < 0x20 for letter in text if letter != "\n")
     assert all(shown in text for shown in ("‹1B›[31mred", "a ‹07›bell", "‹1B›]0;title", "‹1B›[2J"))
 
@@ -229,8 +229,8 @@ class Outline(HTMLParser):
         return [text for one, text in self.texts if one == tag]
 
 
-def test_every_number_is_on_the_page(beside):
-    outline = Outline(page(beside, "system.de", "other.de"))
+def test_every_number_is_on_the_page(two_systems):
+    outline = Outline(page(two_systems, "system.de", "other.de"))
     assert outline.of("title") == ["system.de · regard"]
     assert outline.of("h1") == ["system.de"]
     assert "1,234 lines · 1 reference · compared with other.de by paired bootstrap" in outline.of("p")[1]
@@ -241,43 +241,43 @@ def test_every_number_is_on_the_page(beside):
     assert [text for text in outline.of("li") if "|" in text] == ["BLEU|nrefs:1", "chrF2|nrefs:1", "TER|nrefs:1"]
 
 
-def test_what_differs_is_marked_on_the_page(alone):
-    outline = Outline(page(alone, "system.de"))
+def test_what_differs_is_marked_on_the_page(one_system):
+    outline = Outline(page(one_system, "system.de"))
     assert outline.of("ins") == ["Green", "the", "black", "big"]
     assert outline.of("del") == ["red", "a", "red"]
     assert any(text.startswith("2 of 1,234, by the chrF of the line.") for text in outline.of("p"))
 
 
-def test_a_page_of_lines_that_are_all_right(alone):
-    alone = replace(alone, sentences=alone.sentences[2:])
-    assert "Every translation equals its reference." in Outline(page(alone, "x")).of("p")
+def test_a_page_of_lines_that_are_all_right(one_system):
+    one_system = replace(one_system, sentences=one_system.sentences[2:])
+    assert "Every translation equals its reference." in Outline(page(one_system, "x")).of("p")
 
 
-def test_a_page_has_a_bounded_number_of_lines(alone):
-    alone = replace(alone, sentences=tuple(line(i, 10.0, "a", "b") for i in range(N_WORST + 1)))
-    assert page(alone, "x").count('class="place"') == N_WORST
+def test_a_page_has_a_bounded_number_of_lines(one_system):
+    one_system = replace(one_system, sentences=tuple(line(i, 10.0, "a", "b") for i in range(N_WORST + 1)))
+    assert page(one_system, "x").count('class="place"') == N_WORST
 
 
-def test_markup_is_only_text(alone):
+def test_markup_is_only_text(one_system):
     evil = "<script>alert(1)</script> </dd> &amp; $title \"'"
     texts = {"hypothesis": evil, "references": (evil + " <b>",), "source": evil, "other": evil}
-    sentences, scores = with_first(alone.sentences, **texts), with_first(alone.scores, signature=evil)
-    alone = replace(alone, sentences=sentences, scores=scores)
-    outline = Outline(page(alone, evil, evil))
+    sentences, scores = with_first(one_system.sentences, **texts), with_first(one_system.scores, signature=evil)
+    one_system = replace(one_system, sentences=sentences, scores=scores)
+    outline = Outline(page(one_system, evil, evil))
     assert {"script", "img"}.isdisjoint(tag for tag, _ in outline.tags)
     assert outline.of("h1") == [evil]
     assert outline.of("dd").count(evil) == 4  # source, reference, translation, other
 
 
-def test_writing_where_one_cannot(alone, tmp_path):
-    assert refusal(InputError, write_page, alone, tmp_path / "none" / "a.html", "x") == (
+def test_writing_where_one_cannot(one_system, tmp_path):
+    assert refusal(InputError, write_page, one_system, tmp_path / "none" / "a.html", "x") == (
         f"cannot write {tmp_path}/none/a.html: there is no folder {tmp_path}/none; make it first or name another file."
     )
 
 
-def test_a_phone_needs_no_sideways_scrolling_and_a_bar_is_as_long_as_its_score(opened, beside, tmp_path):
-    beside = replace(beside, sentences=with_first(beside.sentences, source="Donaudampfschifffahrt" * 9))
-    path = write_page(beside, tmp_path / "a.html", "system.de", "other.de")
+def test_a_phone_needs_no_sideways_scrolling_and_a_bar_is_as_long_as_its_score(opened, two_systems, tmp_path):
+    two_systems = replace(two_systems, sentences=with_first(two_systems.sentences, source="Donaudampfschifffahrt" * 9))
+    path = write_page(two_systems, tmp_path / "a.html", "system.de", "other.de")
     for dark in (False, True):
         shown = opened(path, width=400, height=800, dark=dark)
         assert shown.evaluate("() => document.documentElement.scrollWidth") == 400
@@ -299,24 +299,24 @@ def test_an_evaluation_is_shown_without_torch():
     assert run.stdout == "False\n"
 
 
-def test_the_policy_names_the_style(alone):
-    text = page(alone, "x")
+def test_the_policy_names_the_style(one_system):
+    text = page(one_system, "x")
     assert re.search(r"default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='", text)
     assert "style=" not in text.replace("<style>", "")
 
 
-def test_a_line_of_other_spaces_is_no_reference_though_chrf_sees_none(alone):
+def test_a_line_of_other_spaces_is_no_reference_though_chrf_sees_none(one_system):
     spaces, right = line(1, 100.0, "나는 학생 입니다", "나는 학생입니다"), line(2, 100.0, "right", "right")
-    alone = replace(alone, sentences=(spaces, right))
-    assert "Every translation equals its reference." not in page(alone, "spaces")
-    assert any("line 1 " in text for text in printed(alone))
-    assert not any("line 2 " in text for text in printed(alone))
+    one_system = replace(one_system, sentences=(spaces, right))
+    assert "Every translation equals its reference." not in page(one_system, "spaces")
+    assert any("line 1 " in text for text in printed(one_system))
+    assert not any("line 2 " in text for text in printed(one_system))
 
 
-def test_no_difference_has_no_minus(alone):
-    beside = compared(alone, above=-0.03, exact_above=-0.04)
-    body = page(beside, "alike", against="other").split("</style>")[1]
+def test_no_difference_has_no_minus(one_system):
+    two_systems = compared(one_system, above=-0.03, exact_above=-0.04)
+    body = page(two_systems, "alike", against="other").split("</style>")[1]
     assert "-0.0" not in body
     assert body.count("+0.0") == 4
-    assert not any("-0.0" in text for text in printed(beside))
-    assert sum("+0.0" in text for text in printed(beside)) == 4
+    assert not any("-0.0" in text for text in printed(two_systems))
+    assert sum("+0.0" in text for text in printed(two_systems)) == 4

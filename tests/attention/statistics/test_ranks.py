@@ -28,8 +28,7 @@ def pattern_of(name):
     return attend(query, key, value, **call).pattern, ask
 
 
-def numbers_of(summary):
-    """Every tensor of a summary."""
+def tensors_of(summary):
     found = {name: getattr(summary, name) for name in summary.__slots__ if name not in ("ask", "top")}
     if summary.top is not None:
         found |= {"top weights": summary.top.weights, "top keys": summary.top.keys}
@@ -46,7 +45,7 @@ def one_of_two(rank: str, folder: str) -> None:
     found = {}
     for name in CALLS:
         pattern, ask = pattern_of(name)
-        found[name] = numbers_of(summary_over_ranks(pattern, ask, report=lambda done, of: told.append(done)))
+        found[name] = tensors_of(summary_over_ranks(pattern, ask, report=lambda done, of: told.append(done)))
     torch.save(found, Path(folder) / f"{rank}.pt")
     assert bool(told) == (rank == "0")
     other = attend(*torch.ones(3, 1, 1, 4 + int(rank), 2)).pattern
@@ -78,7 +77,7 @@ def both(tmp_path_factory):
 def test_every_rank_has_the_numbers_of_one_process(both, name, monkeypatch):
     monkeypatch.setattr(plan, "BLOCK_QUERIES", 5)
     pattern, ask = pattern_of(name)
-    expected = numbers_of(pattern.answer(ask))
+    expected = tensors_of(pattern.answer(ask))
     for found in both:
         assert found[name].keys() == expected.keys()
         for statistic, numbers in expected.items():
