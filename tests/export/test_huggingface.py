@@ -1,6 +1,7 @@
 """Tests of exports to transformers: the folder loads as any other, and gives equal logits, pieces and texts."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from regard import InputError, trace
 from regard.export import huggingface as export
 from regard.export.parity import compare
 from regard.transformer.config import PRESETS, TransformerConfig
+from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "zwei 猫", "a"]
@@ -37,6 +39,15 @@ def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
     opened = export.LoadedExport(tmp_path)
     assert type(opened.model).__name__ == name
     parity = compare(contents, opened, LINES)
+    assert parity.n_same == len(LINES)
+    assert parity.difference < 1e-5
+    again = read_any_translator(tmp_path)
+    config = contents.model.config
+    assert again.model.config == replace(config, n_key_heads=None, n_decoder_layers=config.decoder_layers)
+    assert [one.pieces(range(len(one))) for one in (again.source_vocabulary, again.target_vocabulary)] == [
+        one.pieces(range(len(one))) for one in (contents.source_vocabulary, contents.target_vocabulary)
+    ]
+    parity = compare(again, opened, LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
 

@@ -159,5 +159,5 @@ def test_a_folder_without_a_marian_model_is_refused(tmp_path):
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 2, "decoder_ffn_dim": 2}
     heads = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
     BartForConditionalGeneration(BartConfig(vocab_size=7, d_model=2, **sizes, **heads)).save_pretrained(tmp_path)
-    message = f"{tmp_path} contains a model of type 'bart'; only 'marian' can become a Transformer."
+    message = f"{tmp_path} contains a model of type 'bart'; only 'marian' and 'pegasus' can become a Transformer."
     assert refusal(InputError, from_marian, tmp_path) == message

@@ -162,7 +162,10 @@ def test_a_damaged_table_is_refused(folder):
             f"{{path}} has encoder_layers = {10**30:,}, more than the tensors in its file of parameters; copy the "
             "folder again.",
         ),
-        ({"model_type": "bart"}, "{folder} contains a model of type 'bart'; only 'marian' can become a Transformer."),
+        (
+            {"model_type": "bart"},
+            "{folder} contains a model of type 'bart'; only 'marian' and 'pegasus' can become a Transformer.",
+        ),
     ],
 )
 def test_a_config_that_cannot_be_used_is_refused(folder, changes, message):

@@ -95,22 +95,13 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     is_sinusoidal = config.positions == "sinusoidal"
     # a position vector of Pegasus has all sines before all cosines; in regard, sines and cosines alternate
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
-    final_norms = [  # the norms after the last blocks, which Marian lacks
-        (f"{side}.norm.{name}", f"model.{side}.layer_norm.{name}", 0)
-        for side in ("encoder", "decoder")
-        for name in ("weight", "bias")
-    ]
-    layers = [*parameter_names(config), *final_norms]
-    parameters = {name: reorder(state[our_name], axis, order) for our_name, name, axis in layers}
+    parameters = {name: reorder(state[our_name], axis, order) for our_name, name, axis in parameter_names(config)}
     parameters["final_logits_bias"] = pad_axis(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
         parameters[name] = pad_axis(parameters[name], size, axis=0, value=0.0)
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
-    for side in ("encoder", "decoder"):
-        positions = f"model.{side}.embed_positions.weight"
-        parameters[positions] = (
-            pegasus.state_dict()[positions] if is_sinusoidal else state[f"{side}.embedding.positions.by_position"]
-        )
+    for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
+        parameters.setdefault(name, pegasus.state_dict()[name])  # sinusoidal
     pegasus.load_state_dict(parameters)
     return pegasus
 

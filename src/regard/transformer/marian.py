@@ -1,14 +1,16 @@
-"""Convert Hugging Face's Marian models to a `Transformer`, and a `Transformer` to a Marian model.
+"""Convert Hugging Face's Marian and Pegasus models to a `Transformer`, and a `Transformer` to a Marian model.
 
-Both are the model of Vaswani et al. 2017, with post-norm and sinusoidal positions. Only the position vectors differ:
+Marian is the model of Vaswani et al. 2017, with post-norm and sinusoidal positions. Only the position vectors differ:
 Marian has all sines before all cosines, `Transformer` alternates sines and cosines. So the conversion permutes the
-d_model axis of every parameter that has such an axis; the logits stay the same.
+d_model axis of every parameter that has such an axis; the logits stay the same. Pegasus is like Marian, but pre-norm,
+with a norm after the last block. `regard export` writes a pre-norm Transformer as a Pegasus model (export/huggingface).
 
 Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2020 (OPUS-MT).
 """
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +18,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.attention.positions.sinusoidal import sinusoidal
 from regard.errors import InputError, import_extra
 from regard.transformer.config import Share, TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS, Activation
 from regard.transformer.model import Transformer
 
 if TYPE_CHECKING:
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianConfig, MarianMTModel, PegasusForConditionalGeneration
 
 HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
     entry.hugging_face: name for name, entry in ACTIVATIONS.items() if entry.hugging_face is not None
@@ -59,17 +62,17 @@ CROSS: Mapping[str, tuple[str, Axes]] = {
 """{name of a cross-attention layer in `Transformer`: (its name in Marian, its axes of length d_model)}"""
 
 
-def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
-    """Return a Transformer that gives the same logits as a Marian model.
+def from_marian(model: "MarianMTModel | PegasusForConditionalGeneration | str | Path") -> Transformer:
+    """Return a Transformer that gives the same logits as a Marian or Pegasus model.
 
-    The targets of this Transformer begin with the Marian config's decoder_start_token_id (usually the padding id), not
+    The targets of this Transformer begin with the model config's decoder_start_token_id (usually the padding id), not
     with BOS. The settings activation_dropout and layerdrop, which only training uses, are not copied.
 
     Args:
-        model: a MarianMTModel, or a folder that one was saved in.
+        model: a MarianMTModel or PegasusForConditionalGeneration, or a folder that one was saved in.
 
     Raises:
-        InputError: the folder contains no Marian model, or transformers is not installed.
+        InputError: the folder contains neither a Marian nor a Pegasus model, or transformers is not installed.
         ValueError: a setting of the model has no equivalent in `TransformerConfig`; the message names the setting.
     """
     if not isinstance(model, str | Path):
@@ -78,9 +81,11 @@ def from_marian(model: "MarianMTModel | str | Path") -> Transformer:
     if not (Path(model) / "config.json").is_file():
         raise InputError(f"{model} has no config.json; give the folder of a saved Marian model.")
     kind = transformers.AutoConfig.from_pretrained(model).model_type
-    if kind != "marian":
-        raise InputError(f"{model} contains a model of type {kind!r}; only 'marian' can become a Transformer.")
-    return copy_from_marian(transformers.MarianMTModel.from_pretrained(model))
+    if kind not in ("marian", "pegasus"):
+        raise InputError(
+            f"{model} contains a model of type {kind!r}; only 'marian' and 'pegasus' can become a Transformer."
+        )
+    return copy_from_marian(transformers.AutoModelForSeq2SeqLM.from_pretrained(model))
 
 
 def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -> "MarianMTModel":
@@ -136,15 +141,20 @@ def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: in
     }
 
 
-def copy_from_marian(model: "MarianMTModel") -> Transformer:
+def copy_from_marian(model: "MarianMTModel | PegasusForConditionalGeneration") -> Transformer:
     theirs, given = model.config, dict(model.state_dict())
-    config = config_from_marian(theirs, shared_matrices(model))
+    waves = sinusoidal(theirs.max_position_embeddings, theirs.d_model, order="sines first")
+    positions = given["model.encoder.embed_positions.weight"]  # regard writes learned ones into a Pegasus model
+    learned = not torch.allclose(positions.cpu().float(), waves.float(), atol=1e-2)
+    config = replace(
+        config_from_marian(theirs, shared_matrices(model)), positions="learned" if learned else "sinusoidal"
+    )
     if not theirs.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
             given[name] = given[name] / math.sqrt(theirs.d_model)
     given["final_logits_bias"] = given["final_logits_bias"][0]
-    order = marian_order(theirs.d_model)
+    order = torch.arange(theirs.d_model) if learned else marian_order(theirs.d_model)
     copy = Transformer(config).to(model.lm_head.weight)
     copy.load_state_dict({ours: reorder(given[name], axis, order) for ours, name, axis in parameter_names(config)})
     return copy.train(model.training)
@@ -165,13 +175,13 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
         )
     return TransformerConfig(
         n_source_tokens=theirs.vocab_size,
-        n_target_tokens=theirs.decoder_vocab_size,
+        n_target_tokens=theirs.decoder_vocab_size if theirs.model_type == "marian" else theirs.vocab_size,
         d_model=theirs.d_model,
         n_heads=theirs.encoder_attention_heads,
         d_ff=theirs.encoder_ffn_dim,
         n_layers=theirs.encoder_layers,
         n_decoder_layers=theirs.decoder_layers,
-        norm="post",
+        norm="post" if theirs.model_type == "marian" else "pre",
         activation=HUGGING_FACE_ACTIVATIONS[theirs.activation_function],
         share=share,
         dropout=theirs.dropout,
@@ -180,16 +190,16 @@ def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfi
     )
 
 
-def shared_matrices(model: "MarianMTModel") -> Share:
-    """Return which vocabulary matrices are shared after a Marian model has become a `Transformer`.
+def shared_matrices(model: "MarianMTModel | PegasusForConditionalGeneration") -> Share:
+    """Return which vocabulary matrices are shared, or equal, after a Marian model has become a `Transformer`.
 
     Without scale_embedding in Marian's config, none are shared: `copy_from_marian` divides the embeddings by √d_model,
     but it does not change the output projection.
     """
     source, target = (side.embed_tokens.weight for side in (model.model.encoder, model.model.decoder))
-    if target is not model.lm_head.weight or not model.config.scale_embedding:
+    if not torch.equal(target, model.lm_head.weight) or not model.config.scale_embedding:
         return "none"
-    return "all" if source is target else "target"
+    return "all" if source.shape == target.shape and torch.equal(source, target) else "target"
 
 
 def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
@@ -210,6 +220,11 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1
     yield "decoder.to_logits.bias", "final_logits_bias", None
+    for side in ("encoder", "decoder"):
+        if config.norm == "pre":  # the norm after the last block
+            yield from ((f"{side}.norm.{name}", f"model.{side}.layer_norm.{name}", 0) for name in ("weight", "bias"))
+        if config.positions == "learned":
+            yield f"{side}.embedding.positions.by_position", f"model.{side}.embed_positions.weight", 1
     sides = (("encoder", config.n_layers, BLOCK), ("decoder", config.decoder_layers, {**BLOCK, **CROSS}))
     for side, n_layers, layers in sides:
         for i in range(n_layers):

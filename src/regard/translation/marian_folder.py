@@ -69,6 +69,8 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     sizes = model.config.n_source_tokens, model.config.n_target_tokens
     names = ("vocab.json", "target_vocab.json") if separate else ("vocab.json", "vocab.json")
     tables = [piece_table(folder / name, size) for name, size in zip(names, sizes, strict=True)]
+    if model.config.norm == "pre":  # Pegasus has the same size for source and target: the smaller table is padded
+        tables = [table[: max(n for n, piece in enumerate(table) if piece) + 1] for table in tables]
     orders = [row_order(folder / name, table, ids, unknown) for name, table in zip(names, tables, strict=True)]
     source, target = (
         vocabulary_from_table(folder / f"{side}.spm", [table[row] for row in order[EOS + 1 :] if row is not None])
