@@ -24,8 +24,8 @@ from verdict import install_verdict, watching_verdict
 import regard
 
 ROOT = Path(__file__).parent.parent
-PADDING = torch.ones(2, 5)
-"""For each token of two texts: 1, since none is padding."""
+NO_PADDING = torch.ones(2, 5)
+"""The attention mask of two texts of five tokens."""
 
 
 @pytest.mark.slow
@@ -72,6 +72,7 @@ def test_the_rows_of_some_types_and_the_counts_are_written_anew(tmp_path, monkey
     changed = [
         (old, new) for old, new in zip(page.splitlines(), path.read_text().splitlines(), strict=True) if old != new
     ]
+    # in both columns one fewer is exact; one more is watched partly, and install refuses one more
     counts = [[[int(cell) for cell in line.split("|")[2:4]] for line in pair] for pair in changed[:-1]]
     assert [[b - a for a, b in zip(*pair, strict=True)] for pair in counts] == [[-1, -1], [1, 0], [0, 1]]
     assert changed[-1] == ("| bert | exact | exact |  |", "| bert | partly | refused | some &lt;layers&gt; |")
@@ -103,8 +104,8 @@ def test_a_part_is_found_in_the_model_that_it_belongs_to():
     model = torch.nn.ModuleDict({"encoder": encoder, "head": torch.nn.Linear(2, 2)})
     assert modules_of(T5GemmaModuleConfig, model) == ["encoder"]
     paths = [None, "encoder", "encoder.layers.0", "encoders", "head"]
-    assert of_part([Reference(path, PADDING) for path in paths], ["encoder"]) == [
-        Reference(path, PADDING) for path in paths[1:3]
+    assert of_part([Reference(path, NO_PADDING) for path in paths], ["encoder"]) == [
+        Reference(path, NO_PADDING) for path in paths[1:3]
     ]
 
 
@@ -146,17 +147,17 @@ def watched(change=0.0):
 
 
 def test_equal_weights_are_counted_and_differing_and_missing_ones_reported():
-    assert compare_steps(*watched(), PADDING).n_equal == 1
-    other = compare_steps(*watched(change=1e-3), PADDING)
+    assert compare_steps(*watched(), NO_PADDING).n_equal == 1
+    other = compare_steps(*watched(change=1e-3), NO_PADDING)
     assert other.n_equal == 0
     assert other.differing["outputs"] == pytest.approx(1e-3, rel=1e-3)
-    assert compare_steps([], watched()[1], PADDING).missing == ["outputs"]
+    assert compare_steps([], watched()[1], NO_PADDING).missing == ["outputs"]
 
 
 def test_the_last_tokens_of_weights_are_compared_where_the_model_returns_no_others():
     weights = torch.randn(2, 3, 7, 7).softmax(-1)
-    assert part_difference(weights, weights[..., -5:, -5:], PADDING) == 0.0
-    assert part_difference(weights, weights[..., :5, :5], PADDING) > 0.0
+    assert part_difference(weights, weights[..., -5:, -5:], NO_PADDING) == 0.0
+    assert part_difference(weights, weights[..., :5, :5], NO_PADDING) > 0.0
 
 
 def test_generated_texts_and_their_weights_are_compared():
@@ -173,8 +174,8 @@ def test_generated_texts_and_their_weights_are_compared():
 def test_weights_of_padding_are_not_compared():
     steps, (reference,) = watched()
     reference.weights[1, :, 3:] += 1
-    assert compare_steps(steps, [reference], PADDING).differing
-    padding = PADDING.clone()
+    assert compare_steps(steps, [reference], NO_PADDING).differing
+    padding = NO_PADDING.clone()
     padding[1, 3:] = 0
     assert compare_steps(steps, [reference], padding).n_equal == 1
 

@@ -42,7 +42,7 @@ def check_law(clean, spoilt, keep):
 @pytest.mark.parametrize(
     ("name", "place", "number"),
     [(name, *SPOILED[0]) for name in MASKS if name != "none"]
-    + [(name, *spoiled) for name in ("Causal", "Either", "Keep") for spoiled in SPOILED[1:]],
+    + [(name, *pair) for name in ("Causal", "Either", "Keep") for pair in SPOILED[1:]],
 )
 def test_no_query_that_a_mask_keeps_from_a_key_learns_what_the_key_holds(name, place, number):
     case = built({"mask": name}, (19, 37))

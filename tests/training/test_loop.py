@@ -77,6 +77,7 @@ def test_the_rows_of_all_processes_are_the_batch(batches, n):
     for batch in [next(iter(batches.epoch(0))), TWO_ROWS]:
         whole = gradients([batch.source, batch.lengths, batch.target, batch.expected])
         shares = [rows_of_process(batch, rank, n, torch.device("cpu")) for rank in range(n)]
-        summed = [sum(parts) for parts in zip(*(gradients(t, float(mine)) for t, mine in shares), strict=True)]
+        by_process = (gradients(tensors, weight=float(has_rows)) for tensors, has_rows in shares)
+        summed = [sum(parts) for parts in zip(*by_process, strict=True)]
         assert_close(summed, whole, rtol=1e-10, atol=1e-10)
-        assert sum(len(tensors[0]) for tensors, mine in shares if mine) == len(batch.source)
+        assert sum(len(tensors[0]) for tensors, has_rows in shares if has_rows) == len(batch.source)
