@@ -7,7 +7,7 @@ import pytest
 import torch
 from refusals import refusal
 
-from regard import Causal, Padding, ScaledDot, Softmax, attend
+from regard import Causal, Padding, ScaledDot, Softmax, attend, explain_backend
 
 QUERY, KEY, VALUE = TENSORS = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
 
@@ -159,3 +159,33 @@ def test_vectors_without_numbers_are_refused(normal):
     assert refusal(ValueError, lambda: attend(normal(1, 1, 2, 0), normal(1, 1, 5, 0), normal(1, 1, 5, 3))) == (
         "query has width 0; a query needs at least one number to be matched with keys."
     )
+
+
+@pytest.mark.parametrize("function", [attend, explain_backend])
+@pytest.mark.parametrize(
+    ("arguments", "options", "advice"),
+    [
+        (
+            (None, 0.0),
+            {"is_causal": True, "scale": 1.0, "enable_gqa": True},
+            "after query, key and value write names, such as mask=Causal(); for is_causal=True write mask=Causal(); "
+            "for scale write score=ScaledDot(scale=scale); leave out enable_gqa, because key and value may always have "
+            "fewer heads than query",
+        ),
+        (
+            (),
+            {"attn_mask": torch.ones(5, 7), "dropout_p": 0.1},
+            "for a boolean attn_mask write mask=attn_mask, for numbers score=ScaledDot(bias=attn_mask); for dropout_p "
+            "write dropout",
+        ),
+    ],
+)
+def test_arguments_of_sdpa_are_refused_with_what_to_write_instead(unhooked, function, arguments, options, advice):
+    assert refusal(TypeError, lambda: function(*TENSORS, *arguments, **options)) == (
+        f"{function.__name__} has other arguments than F.scaled_dot_product_attention: {advice}."
+    )
+
+
+def test_an_unknown_argument_is_refused(unhooked):
+    message = "attend() got an unexpected keyword argument 'maks'"
+    assert refusal(TypeError, lambda: attend(*TENSORS, maks=Causal())) == message

@@ -101,6 +101,7 @@ def test_one_thing_in_place_of_several_and_a_text_in_place_of_an_object_are_refu
     layers = "is not a list of layer numbers; give for instance layers=[3]."
     assert refusal(TypeError, trace, "MiniLM", "a", layers=3) == f"layers=3 {layers}"
     assert refusal(TypeError, watching(minilm.model, layers="3").__enter__) == f"layers='3' {layers}"
+    assert refusal(TypeError, watching(minilm.model, layers=["L3"]).__enter__) == f"layers=['L3'] {layers}"
     assert refusal(TypeError, Cut, 1, 2, heads="L3H1") == "heads='L3H1' is not a list of heads; give heads=['L3H1']."
     assert refusal(TypeError, snake.words, ["The snake"]) == (
         "['The snake'] is not the text of words; give each text by itself: words('Eiffel Tower')."

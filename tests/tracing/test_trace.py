@@ -167,6 +167,17 @@ def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, without_ty
         assert refusal(TypeError, regard.trace, model, text, tokenizer=tokenizer) == message
 
 
+def test_a_model_that_is_not_from_hugging_face_is_refused(unhooked):
+    own = torch.nn.Linear(2, 2)
+    own.config = {"n_layers": 2}  # as modules of nanoGPT have one
+    for model in (torch.nn.Linear(2, 2), own):
+        for read in ({"text": SNAKE}, {"images": torch.zeros(3, 8, 8)}):
+            assert refusal(TypeError, regard.trace, model, **read) == (
+                "trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got a Linear. "
+                "regard.watching(model) records the attention of any PyTorch model."
+            )
+
+
 SIZES = {"hidden_size": 24, "intermediate_size": 7, "num_hidden_layers": 1, "num_attention_heads": 3}
 
 

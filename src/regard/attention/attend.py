@@ -24,6 +24,7 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.overflow import may_be_wrong, may_overflow, statistics_may_hold_nan, without_overflow
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
+from regard.attention.pytorch_arguments import explain_arguments_of
 from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
@@ -48,6 +49,20 @@ class Attended(Described):
         return self.pattern._repr_png_()
 
 
+explain_sdpa_arguments = explain_arguments_of(
+    "F.scaled_dot_product_attention",
+    "after query, key and value write names, such as mask=Causal()",
+    {
+        "is_causal": "for is_causal=True write mask=Causal()",
+        "attn_mask": "for a boolean attn_mask write mask=attn_mask, for numbers score=ScaledDot(bias=attn_mask)",
+        "dropout_p": "for dropout_p write dropout",
+        "scale": "for scale write score=ScaledDot(scale=scale)",
+        "enable_gqa": "leave out enable_gqa, because key and value may always have fewer heads than query",
+    },
+)
+
+
+@explain_sdpa_arguments
 def attend(
     query: Float[Tensor, "query_batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],
@@ -109,6 +124,7 @@ def attend(
     return Attended(context=context, pattern=Pattern(call, summary), backend=backend)
 
 
+@explain_sdpa_arguments
 def explain_backend(
     query: Float[Tensor, "query_batch heads queries d_query"],
     key: Float[Tensor, "key_batch key_heads keys d_key"],

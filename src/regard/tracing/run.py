@@ -31,7 +31,7 @@ from regard.tracing.model_loading import (
     model_name,
 )
 from regard.tracing.recorded_layers import check_no_nan, select_layers, steps_by_kind
-from regard.tracing.tokens.encoding import check_reads_text
+from regard.tracing.tokens.encoding import check_is_pretrained, check_reads_text
 from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import is_ids, prompt_of
 from regard.tracing.tokens.readable_tokens import Token
@@ -130,6 +130,7 @@ def trace(
     if n_media:
         if isinstance(model, str | Path):
             model, processor = load_with_processor(str(model), processor, writes)
+        check_is_pretrained(model)
         processor = processor or load_processor(model.name_or_path)
         name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None) or IdTokens()
         if audio is None:

@@ -208,6 +208,10 @@ def test_refusals(without_type_checks):
             "memory has shape [5, 8]; this MultiHeadAttention takes [batch tokens 8].",
         ),
         (
+            lambda: MultiHeadAttention(8, 2, dropout=1.0),
+            "dropout=1.0 must be the probability that a weight is dropped, at least 0 and below 1.",
+        ),
+        (
             lambda: LatentAttention(8, 2, d_latent=3, d_rotary=2)(torch.zeros(3, 5, 6)),
             "x has shape [3, 5, 6]; this LatentAttention takes [batch tokens 8].",
         ),
@@ -217,9 +221,65 @@ def test_refusals(without_type_checks):
         "positions is the function sinusoidal; it takes an object such as Rotary(), which rotates queries and keys. "
         "Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
     )
+    assert refusal(TypeError, lambda: MultiHeadAttention("8", 2)) == "d_model is a str; it takes a whole number."
+    assert refusal(TypeError, lambda: MultiHeadAttention(8, 2.0)) == "n_heads is a float; it takes a whole number."
+    read = MultiHeadAttention(8, 2)(torch.zeros(3, 5, 8))
+    assert refusal(TypeError, lambda: MultiHeadAttention(8, 2)(torch.zeros(3, 5, 8), cache=read)) == (
+        "cache is a MultiHeadRead; it takes the cache of an earlier call, layer(x).cache."
+    )
     assert refusal(TypeError, MultiHeadAttention.from_torch, nn.Linear(2, 2)) == (
         "from_torch takes an nn.MultiheadAttention; got a Linear."
     )
+
+
+THREE_TENSORS = "for (x, x, x) write (x), for (x, memory, memory) write (x, memory)"
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda layer, x: layer(x, x, x), THREE_TENSORS),
+        (lambda layer, x: layer(query=x, key=x, value=x), THREE_TENSORS),
+        (
+            lambda layer, x: layer(x, x, x, is_causal=True, need_weights=False),
+            f"{THREE_TENSORS}; for is_causal=True write mask=Causal(); leave out need_weights, because the result "
+            "always has the weights as .pattern",
+        ),
+        (
+            lambda layer, x: layer(x, attn_mask=torch.ones(5, 5).bool(), average_attn_weights=False),
+            "for a boolean attn_mask write mask=~attn_mask, for numbers score=ScaledDot(bias=attn_mask); leave out "
+            "average_attn_weights, because .pattern has the weights of every head",
+        ),
+        (
+            lambda layer, x: layer(x, key_padding_mask=torch.ones(2, 5).bool()),
+            "for key_padding_mask write mask=~key_padding_mask[:, None, None] or mask=Padding(lengths)",
+        ),
+        (lambda layer, x: type(layer)(8, 2, 0.1), "after d_model and n_heads write names, such as dropout=0.1"),
+        (
+            lambda layer, x: type(layer)(embed_dim=8, num_heads=2, batch_first=True, bias=False),
+            "for embed_dim write d_model; for num_heads write n_heads; leave out batch_first, because the batch is "
+            "always the first axis; leave out bias, because the projections always have biases",
+        ),
+        (
+            lambda layer, x: type(layer)(8, 2, kdim=4, vdim=4, device="cpu", dtype=torch.float16),
+            "leave out kdim and vdim, because all tokens have the width d_model; for device and dtype write .to(…) "
+            "after the call",
+        ),
+    ],
+)
+def test_arguments_of_torchs_module_are_refused_with_what_to_write_instead(normal, unhooked, call, advice):
+    assert refusal(TypeError, call, MultiHeadAttention(8, 2), normal(2, 5, 8)) == (
+        f"MultiHeadAttention has other arguments than nn.MultiheadAttention: {advice}."
+    )
+
+
+def test_what_the_advice_for_torchs_masks_says_is_right(normal):
+    module, x = torchs(14, 7), normal(2, 11, 14)
+    layer, numbers, later = MultiHeadAttention.from_torch(module), normal(11, 11), torch.ones(11, 11).triu(1).bool()
+    padded = torch.arange(11) >= torch.tensor([[11], [4]])
+    assert_close(layer(x, mask=~later).output, module(x, x, x, attn_mask=later)[0])
+    assert_close(layer(x, score=ScaledDot(bias=numbers)).output, module(x, x, x, attn_mask=numbers)[0])
+    assert_close(layer(x, mask=~padded[:, None, None]).output, module(x, x, x, key_padding_mask=padded)[0])
 
 
 def test_parameters_of_its_score_and_normaliser_are_its_own(normal):

@@ -129,6 +129,26 @@ def test_batch_and_heads_in_one_axis_keep_their_shape():
     assert [bool(item.any()) for item in seen] == [True, False] * 3
 
 
+@pytest.mark.parametrize("grad", [True, False])
+def test_torchs_own_encoder_layers_are_changed(grad):
+    layer = nn.TransformerEncoderLayer(12, 3, 17, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x, hidden = torch.randn(2, 5, 12), torch.zeros(5, 5).bool()
+    hidden[4, 1] = True
+    without_head = copy.deepcopy(model)
+    with torch.no_grad():
+        without_head.layers[1].self_attn.out_proj.weight[:, 4:8] = 0  # head 1 has the columns 4 to 7
+    with torch.set_grad_enabled(grad):
+        with regard.changed(model, [Silence("L1H1")]):
+            silenced = model(x)
+        with regard.changed(model, [Cut(4, 1)]):
+            cut = model(x)
+        assert_close(silenced, without_head(x))
+        assert_close(cut, model(x, mask=hidden))
+        assert not torch.allclose(silenced, model(x), atol=1e-3)
+        assert not torch.allclose(cut, model(x), atol=1e-3)
+
+
 class Dropping(nn.Module):
     """Attention that gets its dropout by position, as `F.scaled_dot_product_attention` also accepts it."""
 
@@ -207,8 +227,9 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, without_type_checks):
     eager.set_attn_implementation("eager")
     assert refusal(InputError, run, Silence("L3H1"), model=eager) == (
         "Silence(head='L3H1') changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
-        "model inside the block. If it ran there, call regard.install(model), or load the model with "
-        "attn_implementation='sdpa'."
+        "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
+        "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
+        "need_weights=False."
     )
 
 

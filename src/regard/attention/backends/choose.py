@@ -127,12 +127,16 @@ def use_backend(name: Name) -> Iterator[None]:
         PREFERRED.name = before
 
 
-def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
-    """Check `dropout` and `ask`, and return the backend that computes the call, with the reason for this choice."""
+def check_dropout(dropout: float) -> None:
     if isinstance(dropout, str) or not 0 <= dropout < 1:
         raise ValueError(
             f"dropout={dropout!r} must be the probability that a weight is dropped, at least 0 and below 1."
         )
+
+
+def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
+    """Check `dropout` and `ask`, and return the backend that computes the call, with the reason for this choice."""
+    check_dropout(dropout)
     if ask is not None:
         if not isinstance(ask, Ask):
             raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")

@@ -1,5 +1,7 @@
 """Checks of the arguments of attention layers."""
 
+from numbers import Integral
+
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import divisors
@@ -15,7 +17,15 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
         )
 
 
+def check_cache(cache: object) -> None:
+    if not isinstance(cache, KeyValue | None):
+        raise TypeError(f"cache is {type_name(cache)}; it takes the cache of an earlier call, layer(x).cache.")
+
+
 def check_sizes(d_model: int, n_heads: int, n_key_heads: int) -> None:
+    for name, size in (("d_model", d_model), ("n_heads", n_heads), ("n_key_heads", n_key_heads)):
+        if not isinstance(size, Integral):
+            raise TypeError(f"{name} is {type_name(size)}; it takes a whole number.")
     if n_heads < 1 or d_model % n_heads:
         raise ValueError(
             f"d_model={d_model} does not split evenly into n_heads={n_heads}; "

@@ -1,9 +1,37 @@
-"""Conversion of torch.nn.MultiheadAttention to regard's MultiHeadAttention."""
+"""Conversion of torch.nn.MultiheadAttention to regard's MultiHeadAttention, and what to write for its arguments."""
 
 import torch
 from torch import nn
 
+from regard.attention.pytorch_arguments import explain_arguments_of
 from regard.attention.representation import type_name
+
+FOR_THREE_TENSORS = "for (x, x, x) write (x), for (x, memory, memory) write (x, memory)"
+
+explain_constructor_arguments = explain_arguments_of(
+    "nn.MultiheadAttention",
+    "after d_model and n_heads write names, such as dropout=0.1",
+    {
+        "embed_dim": "for embed_dim write d_model",
+        "num_heads": "for num_heads write n_heads",
+        "batch_first": "leave out batch_first, because the batch is always the first axis",
+        "bias": "leave out bias, because the projections always have biases",
+        **dict.fromkeys(("kdim", "vdim"), "leave out kdim and vdim, because all tokens have the width d_model"),
+        **dict.fromkeys(("device", "dtype"), "for device and dtype write .to(…) after the call"),
+    },
+)
+explain_call_arguments = explain_arguments_of(
+    "nn.MultiheadAttention",
+    FOR_THREE_TENSORS,
+    {
+        **dict.fromkeys(("query", "key", "value"), FOR_THREE_TENSORS),
+        "is_causal": "for is_causal=True write mask=Causal()",
+        "attn_mask": "for a boolean attn_mask write mask=~attn_mask, for numbers score=ScaledDot(bias=attn_mask)",
+        "key_padding_mask": "for key_padding_mask write mask=~key_padding_mask[:, None, None] or mask=Padding(lengths)",
+        "need_weights": "leave out need_weights, because the result always has the weights as .pattern",
+        "average_attn_weights": "leave out average_attn_weights, because .pattern has the weights of every head",
+    },
+)
 
 
 def check_torch_module(module: object) -> None:

@@ -14,8 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
-from regard.attention.layers.checks import check_positions, check_sizes, check_tokens
-from regard.attention.layers.from_torch import check_torch_module, copy_projections
+from regard.attention.backends.choose import check_dropout
+from regard.attention.layers.checks import check_cache, check_positions, check_sizes, check_tokens
+from regard.attention.layers.from_torch import (
+    check_torch_module,
+    copy_projections,
+    explain_call_arguments,
+    explain_constructor_arguments,
+)
 from regard.attention.layers.key_value import KeyValue
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -54,8 +60,8 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists the
-            divisors.
-        TypeError: positions is neither a `Rotary` nor None.
+            divisors; or dropout is not at least 0 and below 1.
+        TypeError: a size is not a whole number, or positions is neither a `Rotary` nor None.
 
     >>> import torch
     >>> from regard import Causal, MultiHeadAttention
@@ -66,6 +72,7 @@ class MultiHeadAttention(nn.Module):
     Source: Vaswani et al. 2017, section 3.2.2; grouped heads: Ainslie et al. 2023, section 2.2.
     """
 
+    @explain_constructor_arguments
     def __init__(
         self,
         d_model: int,
@@ -81,6 +88,7 @@ class MultiHeadAttention(nn.Module):
         n_key_heads = n_heads if n_key_heads is None else n_key_heads
         check_sizes(d_model, n_heads, n_key_heads)
         check_positions(positions)
+        check_dropout(dropout)
         self.d_model, self.n_heads, self.n_key_heads, self.d_head = d_model, n_heads, n_key_heads, d_model // n_heads
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
         # registers the modules and parameters in score and normaliser (see stages.py); saved models have these names
@@ -91,6 +99,7 @@ class MultiHeadAttention(nn.Module):
         self.to_output = nn.Linear(d_model, d_model)
         self.reset_parameters()
 
+    @explain_call_arguments
     def forward(
         self,
         x: Float[Tensor, "batch queries d_model"],
@@ -113,9 +122,11 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: the width of x or memory is not d_model; or memory and cache are both given, although only
                 self-attention has a cache.
+            TypeError: cache is not a `KeyValue`.
         """
         check_tokens(self, "x", x, self.d_model)
         check_tokens(self, "memory", memory, self.d_model)
+        check_cache(cache)
         if memory is not None and cache is not None:
             raise ValueError("got both memory and cache; give memory for cross-attention, or cache for self-attention.")
         key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)

@@ -84,12 +84,19 @@ MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "in
 """Advice on models that read no text, by the name of their main input; `check_reads_text` puts it into its error."""
 
 
-def check_reads_text(model: "PreTrainedModel") -> None:
-    """Raise TypeError unless `model` is a Hugging Face model, and InputError unless it reads text."""
-    if not (isinstance(model, torch.nn.Module) and hasattr(model, "config")):
+def check_is_pretrained(model: object) -> None:
+    """Raise TypeError unless `model` is a Hugging Face model; models that are not may have a `config` too."""
+    is_module = isinstance(model, torch.nn.Module)
+    if not (is_module and hasattr(model, "config") and hasattr(model, "name_or_path")):
         raise TypeError(
             f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
+            + " regard.watching(model) records the attention of any PyTorch model." * is_module
         )
+
+
+def check_reads_text(model: "PreTrainedModel") -> None:
+    """Raise TypeError unless `model` is a Hugging Face model, and InputError unless it reads text."""
+    check_is_pretrained(model)
     if (reads := getattr(model, "main_input_name", "input_ids")) != "input_ids":
         instead = MEDIA_CALLS.get(reads, "record its attention with regard.watching(model)")
         raise InputError(f"{type(model).__name__} reads no text; {instead}.")

@@ -22,6 +22,7 @@ from regard.effects.changes import Change, Cut, HeadSet, changed_call, check_lis
 from regard.effects.interchange import Interchange, interchanged
 from regard.errors import InputError
 from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.multi_head_forward import multi_head_attention_forward
 from regard.tracing.watching.running_modules import RunningModules, layer_of, running_modules
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
 
@@ -30,8 +31,9 @@ from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
 def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     """Change what the heads of a model attend to, inside a `with` block; afterwards the model is as before.
 
-    The model must compute its attention by F.scaled_dot_product_attention, by the attention interface of transformers
-    (after `regard.install`), or by `attend`. Layers that no change names are unchanged.
+    The model must compute its attention by F.scaled_dot_product_attention, by nn.MultiheadAttention without
+    need_weights, as in torch's encoder and decoder layers, by the attention interface of transformers (after
+    `regard.install`), or by `attend`. Layers that no change names are unchanged.
 
     Args:
         changes: `Cut`, `Silence`, `Sharpen` and `Interchange` objects. The tokens of a `Cut` or `Interchange` must be
@@ -113,6 +115,9 @@ class AttentionChanger(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():  # attention that torch.compile traces is left unchanged
             return func(*args, **kwargs)
+        if func is F.multi_head_attention_forward:
+            with self:
+                return multi_head_attention_forward(*args, **kwargs)
         if func is attend:  # `attend` passes all of its keyword arguments to this method
             call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
             attended = self.attend_changed(call, kwargs["dropout"], kwargs["ask"])
@@ -175,8 +180,9 @@ class AttentionChanger(TorchFunctionMode):
         if missed:
             raise InputError(
                 f"{missed[0]} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
-                "model inside the block. If it ran there, call regard.install(model), or load the model with "
-                "attn_implementation='sdpa'."
+                "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
+                "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
+                "need_weights=False."
             )
 
 

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -38,6 +37,7 @@ from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes
 from regard.tracing.watching.matrix_chains import MatrixChains
+from regard.tracing.watching.multi_head_forward import multi_head_attention_forward
 from regard.tracing.watching.origins import WeightedSum
 from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
@@ -45,16 +45,6 @@ from regard.tracing.watching.shared_cache import Sharing
 from regard.tracing.watching.shifted_windows import ShiftedWindows, windows_around
 from regard.tracing.watching.watched import Watched, WatchedStep
 from regard.tracing.watching.written_out import WrittenOut
-
-multi_head_attention_forward = FunctionType(
-    F.multi_head_attention_forward.__code__,
-    {**vars(F), "has_torch_function": lambda tensors: False},
-    argdefs=F.multi_head_attention_forward.__defaults__,
-)
-"""A copy of F.multi_head_attention_forward that passes each of its operations to the active TorchFunctionMode.
-
-The original passes only itself, as one operation, so the attention inside it could not be recorded.
-"""
 
 NO_ATTENTION = "it computes no softmax of scores whose result is multiplied with values"
 """The reason in `Watched.unseen` for a module that is named like attention, or computes a chain of matrix products."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 
 import torch
 from torch import nn
@@ -83,7 +84,11 @@ def check_ask(ask: object) -> None:
 
 
 def check_layers(layers: object) -> None:
-    if layers is not None and (isinstance(layers, str) or not isinstance(layers, Collection)):
+    if isinstance(layers, Collection) and not isinstance(layers, str):
+        is_right = all(isinstance(layer, Integral) for layer in layers)
+    else:
+        is_right = layers is None
+    if not is_right:
         raise TypeError(f"layers={layers!r} is not a list of layer numbers; give for instance layers=[3].")
 
 
