@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from pictures import assert_inside, caption, texts
 from refusals import refusal
 
-from regard import Causal, InputError, Trace, attend
+from regard import Causal, InputError, Mask, Trace, attend
 from regard.tracing.focus import focus_on, strongest_other_words
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import MASKED, save_figure, weight_colours
@@ -174,6 +174,16 @@ def test_what_is_seen_is_each_heads_own(normal):
         seen[head, query * 7 // 23, key * 7 // 29] = True
     assert 0 < seen.sum() < seen.size
     assert (pattern_cells(pattern, [2, 0], max_cells=7).allowed.numpy() == seen).all()
+
+
+def test_heads_share_a_mask_of_queries_and_keys_alone(normal, unhooked):
+    class Even(Mask):
+        def keep(self, tile, device):  # with two axes, which broadcast to [batch heads queries keys]
+            return ((tile.query_positions(device) + tile.key_positions(device)) % 2 == 0)[0, 0]
+
+    pattern = attend(normal(1, 3, 5, 5), normal(1, 3, 7, 5), normal(1, 3, 7, 5), mask=Even()).pattern
+    given = pattern.dense()[0, [2, 0]] > 0
+    assert torch.equal(pattern_cells(pattern, [2, 0], most=7).allowed, given)
 
 
 # The text

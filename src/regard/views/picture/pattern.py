@@ -15,8 +15,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import spans
 from regard.attention.pattern import Pattern
-from regard.attention.statistics.torch.block_statistics import Pooled
-from regard.attention.weights import BLOCK_WEIGHTS, Block
+from regard.attention.weights import BLOCK_WEIGHTS
 from regard.tracing.focus import Focus
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, EDGE, FAINT, INK, MASKED, RULE, STEPS, Page, draw_cells, outline
@@ -62,23 +61,30 @@ def pattern_cells(pattern: Pattern, heads: Sequence[int], max_cells: int = MOST_
         weights = pattern[0, list(heads)].detach()
     else:
         weights = pattern.pooled(rows, columns, "max")[0, list(heads)]
-    return PatternCells(weights.cpu(), allowed_cells(pattern, heads, rows, columns).cpu())
+    return PatternCells(weights.cpu(), allowed_cells(pattern, heads, rows, columns))
 
 
 def allowed_cells(
     pattern: Pattern, heads: Sequence[int], rows: int, columns: int
 ) -> Bool[Tensor, "heads rows columns"]:
     """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for."""
+    n_queries, n_keys = pattern.shape[2:]
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
-    like = torch.empty((), device=pattern.device)  # only its data type and its device are used
-    cells = Pooled(pattern.grid._replace(batch=1, heads=len(heads)), like, rows, columns, "max")
-    for queries in spans(pattern.grid.queries, max(1, BLOCK_WEIGHTS // (len(heads) * pattern.grid.keys))):
-        tile = selected_heads.part(queries=queries)
-        keep = pattern.keep(tile)
+    # number i of n belongs to cell i · cells // n, so cell c begins at c · n / cells, rounded up
+    first_queries = [-(-row * n_queries // rows) for row in range(rows + 1)]
+    first_keys = [-(-column * n_keys // columns) for column in range(columns)]
+    allowed = np.ones((len(heads), rows, columns), dtype=bool)
+    for block in spans(rows, max(1, BLOCK_WEIGHTS * rows // (len(heads) * n_queries * n_keys))):
+        queries = range(first_queries[block.start], first_queries[block.stop])
+        keep = pattern.keep(selected_heads.part(queries=queries))
         if keep is None:
-            return torch.ones(len(heads), rows, columns, dtype=torch.bool)
-        cells.add(Block(tile, keep.expand(tile.shape).to(like), None))
-    return cells.value()[0] > 0
+            continue
+        keep = keep.reshape(*[1] * (4 - keep.ndim), *keep.shape)[0]  # the axis of heads has size 1 if they share a mask
+        of_queries = keep.expand(-1, len(queries), n_keys).cpu().numpy()
+        of_cells = np.logical_or.reduceat(of_queries, first_keys, axis=2)
+        first_of_row = [first_queries[row] - queries.start for row in block]
+        allowed[:, block.start : block.stop] = np.logical_or.reduceat(of_cells, first_of_row, axis=1)
+    return torch.from_numpy(allowed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
