@@ -180,12 +180,14 @@ def test_vectors_without_numbers_are_refused(normal):
         ),
     ],
 )
-def test_arguments_of_sdpa_are_refused_with_what_to_write_instead(unhooked, function, arguments, options, advice):
+def test_arguments_of_sdpa_are_refused_with_what_to_write_instead(
+    without_type_checks, function, arguments, options, advice
+):
     assert refusal(TypeError, lambda: function(*TENSORS, *arguments, **options)) == (
         f"{function.__name__} has other arguments than F.scaled_dot_product_attention: {advice}."
     )
 
 
-def test_an_unknown_argument_is_refused(unhooked):
+def test_an_unknown_argument_is_refused(without_type_checks):
     message = "attend() got an unexpected keyword argument 'maks'"
     assert refusal(TypeError, lambda: attend(*TENSORS, maks=Causal())) == message

@@ -167,7 +167,7 @@ def test_what_is_no_model_no_text_and_no_tokenizer_is_refused(minilm, without_ty
         assert refusal(TypeError, regard.trace, model, text, tokenizer=tokenizer) == message
 
 
-def test_a_model_that_is_not_from_hugging_face_is_refused(unhooked):
+def test_a_model_that_is_not_from_hugging_face_is_refused(without_type_checks):
     own = torch.nn.Linear(2, 2)
     own.config = {"n_layers": 2}  # as modules of nanoGPT have one
     for model in (torch.nn.Linear(2, 2), own):

@@ -267,7 +267,7 @@ THREE_TENSORS = "for (x, x, x) write (x), for (x, memory, memory) write (x, memo
         ),
     ],
 )
-def test_arguments_of_torchs_module_are_refused_with_what_to_write_instead(normal, unhooked, call, advice):
+def test_arguments_of_torchs_module_are_refused_with_what_to_write_instead(normal, without_type_checks, call, advice):
     assert refusal(TypeError, call, MultiHeadAttention(8, 2), normal(2, 5, 8)) == (
         f"MultiHeadAttention has other arguments than nn.MultiheadAttention: {advice}."
     )
