@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from cli_runner import output, refused
+from rich.cells import cell_len
 
 from regard.lessons.lesson import NAMES, lesson
 
@@ -34,6 +35,13 @@ def test_a_lesson_on_a_sentence_shows_where_the_head_looks() -> None:
 
 def test_the_lesson_on_a_translator_shows_which_word_looks_at_which() -> None:
     assert re.search(r"forty-two +thousand +and +seven\n +사만 +██ ", output("learn", "translator"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if lesson(name).example])
+def test_headings_of_a_worked_example_are_in_the_language_of_the_lesson(name: str) -> None:
+    headings = re.findall("^── .+", output("learn", name, "--language", "ko"), re.MULTILINE)
+    assert headings
+    assert [line for line in headings if not re.search("[가-힣]", line) or cell_len(line) != 80] == []
 
 
 def test_no_lesson_on_the_terminal_speaks_of_a_picture() -> None:

@@ -10,7 +10,7 @@ from regard.cli.written_files import checked_outputs, print_written
 from regard.errors import InputError
 
 if TYPE_CHECKING:
-    from regard.lessons.lesson import Lesson, LessonText
+    from regard.lessons.lesson import Language, Lesson
 
 TEXT_WIDTH = 92
 """The largest width of a lesson's text, in columns of the terminal."""
@@ -54,18 +54,18 @@ def learn(
     elif chosen is None:
         list_lessons([lesson(name) for name in NAMES], language_shown)
     else:
-        show_lesson(chosen, chosen.texts[language_shown])
+        show_lesson(chosen, language_shown)
     print_written(outputs)
 
 
-def checked_language(language: str | None) -> str:
+def checked_language(language: str | None) -> "Language":
     """Return the given language of the lessons, or else Korean in a Korean locale, or else English."""
     if language is None:
         locale = next(filter(None, (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
         return "ko" if locale.startswith("ko") else "en"
     if language not in ("en", "ko"):
         raise InputError(f"--language {language}: the lessons are in English and Korean; give en or ko.")
-    return language
+    return "ko" if language == "ko" else "en"
 
 
 def list_lessons(lessons: "list[Lesson]", language: str) -> None:
@@ -75,13 +75,14 @@ def list_lessons(lessons: "list[Lesson]", language: str) -> None:
     print("\nregard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.")
 
 
-def show_lesson(lesson: "Lesson", lesson_text: "LessonText") -> None:
+def show_lesson(lesson: "Lesson", language: "Language") -> None:
     from rich.console import Console
 
     from regard.cli.progress import spinner
     from regard.lessons.lesson import FORMULA, NAMES
     from regard.lessons.terminal import show_attention
 
+    lesson_text = lesson.texts[language]
     console = Console(highlight=False, markup=False)
     narrow = Console(highlight=False, markup=False, width=min(console.width, TEXT_WIDTH))
     console.rule(f"{NAMES.index(lesson.name) + 1}  {lesson_text.title}", align="left")
@@ -97,7 +98,7 @@ def show_lesson(lesson: "Lesson", lesson_text: "LessonText") -> None:
             from regard.tracing.run import trace
 
             traced = trace("MiniLM", lesson.sentence)
-    show_attention(lesson, traced)
+    show_attention(lesson, traced, language)
     console.print()
     for command in lesson.commands:
         console.print(f"  $ {command}", soft_wrap=True)

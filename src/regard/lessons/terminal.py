@@ -9,7 +9,8 @@ from rich.console import Console, Group
 
 from regard.by_hand.work_out import work_out, worked_example
 from regard.by_hand.worked_attention import Stage, WorkedAttention
-from regard.lessons.lesson import Lesson
+from regard.lessons.lesson import Language, Lesson
+from regard.views.page.worked_korean import korean
 from regard.views.terminal.matrices import show as show_matrices
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ TEMPERATURES = (4.0, 1.0, 0.25, 0.0)
 """The temperatures at which the lesson on temperatures prints the weights."""
 
 
-def show_attention(lesson: Lesson, traced: "Trace | None") -> None:
+def show_attention(lesson: Lesson, traced: "Trace | None", language: Language) -> None:
     """Print the attention of a lesson.
 
     `traced` is MiniLM's trace of the lesson's sentence, or None if the lesson has no sentence.
     """
     if lesson.example is not None:
-        show_matrices(worked_for_terminal(lesson.example, lesson.terminal))
+        worked = worked_for_terminal(lesson.example, lesson.terminal)
+        show_matrices(in_korean(worked) if language == "ko" else worked)
     elif traced is not None:
         show_sentence(traced, lesson)
     elif lesson.page is not None:
@@ -58,6 +60,13 @@ def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
         weights = (weights_at(worked, temperature) for temperature in TEMPERATURES)
         return replace(worked, stages=(worked["scores"], *weights))
     return worked
+
+
+def in_korean(worked: WorkedAttention) -> WorkedAttention:
+    """Return a worked example with its title, its note and the headings of its stages in Korean."""
+    inputs = replace(worked.inputs, title=korean(worked.title), source=korean(worked.inputs.source))
+    stages = tuple(replace(stage, section=korean(stage.section)) for stage in worked.stages)
+    return replace(worked, inputs=inputs, stages=stages)
 
 
 def weights_at(worked: WorkedAttention, temperature: float) -> Stage:

@@ -18,7 +18,7 @@ from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.examples import NAMES
 from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.linear_calls import Projection
-from regard.by_hand.model_head import direct_note, head_title, model_inputs
+from regard.by_hand.model_head import GENERAL_NOTE, direct_note, head_title, model_inputs
 from regard.by_hand.work_out import work_out
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
@@ -214,8 +214,9 @@ def test_every_note_is_in_korean_too(minilm: LoadedModel) -> None:
     projection = Projection(source=torch.zeros(2, 2), parameters=torch.zeros(2, 2), bias=None)
     for found in ({"Q": None, "K": None, "V": projection}, dict.fromkeys("QKV"), dict.fromkeys("QKV", projection)):
         notes.append(direct_note(found))
-    assert len(notes) == 8
+    notes.append(GENERAL_NOTE)
+    assert len(notes) == 9
     for note in notes:
         assert re.search("[가-힣]", korean(note)), note
-    assert "Q, K, V에서" in korean(notes[-1])
+    assert "Q, K, V에서" in korean(notes[-2])
     assert korean("my own title") == "my own title"

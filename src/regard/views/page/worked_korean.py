@@ -1,4 +1,4 @@
-"""The titles and notes of worked examples in Korean, for readers who choose this language on the page."""
+"""The titles, notes and headings of worked examples in Korean, for readers who choose this language."""
 
 import re
 
@@ -40,13 +40,23 @@ KOREAN = {
     "one head of a model, recomputed in float64 from the head's inputs": (
         "모델의 헤드 하나를 그 입력으로부터 float64로 다시 계산했습니다"
     ),
+    "Q is the queries times the matrix W of the general score (Luong et al. 2015, section 3.1).": (
+        "Q는 쿼리에 general 점수(Luong 등 2015, 3.1절)의 행렬 W를 곱한 것입니다."
+    ),
+    "Given": "주어진 값",
+    "Attention": "어텐션",
+    "The heads together": "헤드 합치기",
 }
-"""English titles and notes without numbers or names, each with its Korean translation."""
+"""English titles, notes and headings without numbers or names, each with its Korean translation."""
 
 PATTERNS = {
     r"(.+) · encoder (L\d+H\d+)": "{} · 인코더 {}",
     r"(.+) · decoder (L\d+H\d+)": "{} · 디코더 {}",
     r"(.+) · cross (L\d+H\d+)": "{} · 크로스 어텐션 {}",
+    r"Queries, keys and values: (\d+) tokens × 3 roles = (\d+) vectors": (
+        "쿼리, 키, 값: 토큰 {}개 × 역할 3개 = 벡터 {}개"
+    ),
+    r"Head (\d+) of (\d+)": "헤드 {} / {}",
     r"(.+) may attend to no key: its weights and its context are 0\.": (
         "“{}” 토큰은 볼 수 있는 키가 없어 가중치와 컨텍스트가 0입니다."
     ),
@@ -64,12 +74,12 @@ PATTERNS = {
         "바이트로 쪼개져서, 어텐션을 보아도 알 수 있는 것이 거의 없습니다. 이 글의 언어로 학습한 모델을 고르세요."
     ),
 }
-"""A regular expression for each English title or note with numbers or names, and its Korean translation. The
-groups of the regular expression fill the `{}`."""
+"""A regular expression for each English text with numbers or names, and the text in Korean. The groups of the regular
+expression fill the `{}`."""
 
 
 def korean(text: str) -> str:
-    """Return a title or a note in Korean; a text that regard has not written itself is returned unchanged.
+    """Return a title, a note or a heading in Korean; a text that regard has not written itself is returned unchanged.
 
     >>> korean("x2 may attend to no key: its weights and its context are 0.")
     '“x2” 토큰은 볼 수 있는 키가 없어 가중치와 컨텍스트가 0입니다.'

@@ -91,7 +91,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
     left_out = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
         yield Text()
-        rule = "─" * max(0, min(width, RULE_CELLS) - len(section) - 4)
+        rule = "─" * max(0, min(width, RULE_CELLS) - cell_len(section) - 4)
         yield Text.assemble(("── ", "dim"), (section, "bold"), (f" {rule}", "dim"))
         blocks = [format_block(worked, stage, width, digits) for stage in stages]
         left_out = left_out or any(block.left_out for block in blocks)
