@@ -42,6 +42,14 @@ def test_self_attention_equals_torchs_with_its_parameters_copied(normal):
     assert_close(read.pattern.dense(), weights)
 
 
+def test_frozen_parameters_of_torchs_module_stay_frozen():
+    module = torchs(6, 2)
+    module.in_proj_weight.requires_grad_(False)
+    module.out_proj.bias.requires_grad_(False)
+    trained = [name for name, one in MultiHeadAttention.from_torch(module).named_parameters() if one.requires_grad]
+    assert trained == ["to_query.bias", "to_key.bias", "to_value.bias", "to_output.weight"]
+
+
 def test_masked_cross_attention_equals_torchs(normal):
     module, x, memory = torchs(15, 3), normal(2, 5, 15), normal(2, 7, 15)
     lengths = torch.tensor([4, 7])

@@ -58,9 +58,10 @@ def check_torch_module(module: object) -> None:
 def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
-    """Copy the parameters of `module`, whose in_proj_weight holds the projections of queries, keys and values."""
+    """Copy the parameters of `module`, and whether each is trained, from in_proj (query, key, value) and out_proj."""
     weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
-        projection.weight.copy_(weight)
-        projection.bias.copy_(bias)
-    to_output.load_state_dict(module.out_proj.state_dict())
+        projection.weight.copy_(weight).requires_grad_(module.in_proj_weight.requires_grad)
+        projection.bias.copy_(bias).requires_grad_(module.in_proj_bias.requires_grad)
+    for parameter, of_torch in zip(to_output.parameters(), module.out_proj.parameters(), strict=True):
+        parameter.copy_(of_torch).requires_grad_(of_torch.requires_grad)

@@ -172,6 +172,8 @@ class MultiHeadAttention(nn.Module):
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHeadAttention":
         """Return a layer that computes what a torch.nn.MultiheadAttention computes, with a copy of its parameters.
 
+        Frozen parameters (requires_grad=False) stay frozen.
+
         Raises:
             ValueError: the module has an option that this class does not have (the message names the option), or its
                 batch_first is False.
