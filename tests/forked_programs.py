@@ -31,7 +31,7 @@ def die_at(nth):
     for name in ("fsync", "mkdir", "rename", "replace", "unlink", "rmdir"):
         setattr(os, name, counted(getattr(os, name)))
 
-os.fsync = lambda file: None  # its moments count; the disk's time does not
+os.fsync = lambda file: None  # still counted, but without waiting for the disk
 """
 """The beginning of a program: die_at(3) lets the process die at the third call that changes the disk."""
 

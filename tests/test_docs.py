@@ -63,7 +63,7 @@ def test_the_page_of_a_kind_has_every_section(path):
 
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "pycon")])
 def test_the_python_of_a_page_prints_what_it_shows(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # for what it writes
+    monkeypatch.chdir(tmp_path)  # the code of a page may write files
     check_sessions(path)
 
 

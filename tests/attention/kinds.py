@@ -476,7 +476,7 @@ def built(
     The other stages have their usual kinds; `heads` and `batch` are as in HEADS and BATCHES.
     """
     names = USUAL | names
-    grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # no items where any has none
+    grid = Grid(min(batch) and max(batch), heads[0], *sizes)  # an empty batch if a tensor has one
     with torch.random.fork_rng(devices=[]):  # first parameters are drawn; the same ones whatever ran before
         torch.default_generator.manual_seed(0)
         parts = {stage: STAGES[stage][name].build(grid) for stage, name in names.items()}

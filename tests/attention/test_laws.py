@@ -250,7 +250,7 @@ def test_the_size_of_a_block_does_not_show(case, number):
 
 
 @pytest.mark.parametrize("names", products("threads")[:4], ids=title)
-def test_the_number_of_threads_does_not_show(names):  # that of the compiled pass: statistics/test_engine.py
+def test_the_number_of_threads_does_not_show(names):  # for the C kernel, see statistics/test_engine.py
     case = built(names | {"positions": "none"}, (67, 131), (3, 1))  # enough weights for two threads
     one = case.attend()
     torch.set_num_threads(2)

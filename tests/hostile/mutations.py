@@ -69,7 +69,7 @@ def mutated(files, chance):
             try:
                 files[name] = damage_of(name, content)(content, chance)
             except UNPARSABLE:
-                files[name] = changed_bytes(content, chance)  # it was damaged before, and cannot be parsed any more
+                files[name] = changed_bytes(content, chance)  # earlier damage made it unreadable
     return files
 
 

@@ -78,4 +78,4 @@ def test_the_controls_that_lessons_name_exist(
         expect(page.locator("h1")).to_have_text(said.title)
         for control in re.findall(quoted, " ".join(said.try_)):
             expect(page.locator(".lesson-views button", has_text=control).first).to_be_visible()
-        page.goto("about:blank")  # or the page may store its own address over the next one
+        page.goto("about:blank")  # so that this page cannot replace the address of the next

@@ -31,7 +31,7 @@ def test_a_cut_edge_is_where_two_traces_part_first():
     assert comparison.first == ("L3H1", "it")
     assert not comparison.heads[:3].any()
     row = comparison.heads[3].clone()
-    assert float(row[1]) == pytest.approx(plain["L3H1"]["it", "snake"], abs=1e-5)  # it goes to other keys
+    assert float(row[1]) == pytest.approx(plain["L3H1"]["it", "snake"], abs=1e-5)  # this weight goes to other keys
     row[1] = 0
     assert not row.any()
     assert float(comparison.weights[3, 1]) == pytest.approx(plain["L3H1"]["it", "snake"], abs=1e-5)

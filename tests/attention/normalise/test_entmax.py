@@ -39,7 +39,7 @@ def test_weights_satisfy_the_definition(normal, alpha):
     spread = torch.tensor([0.1, 1.0, 3.0], dtype=torch.float64)[:, None]
     scores = spread * normal(1, 2, 3, 7, dtype=torch.float64)
     found = weights(alpha, scores)
-    # where there is weight, score - weight^(alpha-1) / (alpha-1) is the threshold; elsewhere no score is above it
+    # score - weight^(alpha-1) / (alpha-1) is the threshold if the weight is not 0; else the score is at most that
     rest = scores - (found ** (alpha - 1) - 1) / (alpha - 1)
     threshold = rest.where(found > 0, torch.nan).nanmean(dim=-1, keepdim=True)
     torch.testing.assert_close(rest.where(found > 0, threshold), threshold.expand_as(rest), rtol=0, atol=1e-8)

@@ -17,7 +17,7 @@ def test_by_hand():
     found = Local(torch.tensor([[[2.0]]]), reach=1.0)(scores, None, Grid(1, 1, 1, 5).whole())
     far = math.exp(-2)
     near(found[0, 0, 0], torch.tensor([0, far / 4, 1 / 4, 2 * far / 4, 0], dtype=torch.float64))
-    # no key is that near: nothing is read
+    # no key is within reach of the centre, so all weights are 0
     assert not bool(Local(torch.tensor([[[-1.5]]]), reach=1.0)(scores, None, Grid(1, 1, 1, 5).whole()).any())
 
 

@@ -27,7 +27,7 @@ def test_by_hand():
 def test_all_scores_equal_to_the_nth_largest_get_weight():
     near(TopK(2)(row(1.0, 7.0, 1.0, 1.0, 0.0), None, WHOLE)[..., [0, 2, 3]] > 0, torch.ones(1, 1, 1, 3) > 0)
     near(TopK(1)(row(4.0, -1.0, 4.0), None, WHOLE), row(0.5, 0, 0.5))
-    # where fewer keys than n are seen, no key that is not seen ties in
+    # with fewer than n visible keys, no hidden key gets weight
     near(TopK(3)(row(4.0, -math.inf, 4.0, -math.inf), None, WHOLE), row(0.5, 0, 0.5, 0))
 
 

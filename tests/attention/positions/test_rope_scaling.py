@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from regard import Interpolate, LargerBase, LlamaStretch, Rotary, Yarn
 
-EVERY = [Interpolate(3.0), LargerBase(3.0), Yarn(3.0, 2048), LlamaStretch(3.0, max_tokens=2048)]
+SCALINGS = [Interpolate(3.0), LargerBase(3.0), Yarn(3.0, 2048), LlamaStretch(3.0, max_tokens=2048)]
 
 
 def transformers_frequencies(parameters, d_head=46, max_tokens=2048, seq_len=None, base=10_000.0):
@@ -34,14 +34,14 @@ def test_interpolate_is_linear_of_transformers():
 
 
 def test_larger_base_is_dynamic_of_transformers_at_one_length():
-    # theirs grows with the text: factor · length / max_tokens - (factor - 1), which is the length's ratio for factor 1
+    # in transformers, the factor grows with the text: factor · length / max_tokens - (factor - 1)
     for longer in (1, 2, 7):
         frequencies, size = transformers_frequencies({"rope_type": "dynamic", "factor": 1.0}, seq_len=2048 * longer)
         assert_close(Rotary(stretch=LargerBase(float(longer))).frequencies(46).float(), frequencies)
         assert LargerBase(float(longer)).size == size
 
 
-@pytest.mark.parametrize("stretch", [None, *EVERY], ids=repr)
+@pytest.mark.parametrize("stretch", [None, *SCALINGS], ids=repr)
 def test_frequencies_are_float64_whatever_torchs_default_type(stretch, default_type):
     expected = Rotary(stretch=stretch).frequencies(46)
     for dtype in (torch.float64, torch.bfloat16):
@@ -113,7 +113,7 @@ def test_interpolated_positions_are_those_of_a_shorter_text(normal):
     assert_close(Rotary(stretch=Interpolate(3.0))(vectors, long), Rotary()(vectors, short))
 
 
-@pytest.mark.parametrize("stretch", EVERY, ids=repr)
+@pytest.mark.parametrize("stretch", SCALINGS, ids=repr)
 def test_no_pair_is_slowed_by_more_than_the_factor(stretch):
     plain = Rotary().frequencies(46)
     slower = plain / Rotary(stretch=stretch).frequencies(46)
@@ -152,7 +152,7 @@ def test_refusals():
     assert [refusal(ValueError, call) for call, _ in cases] == [message for _, message in cases]
 
 
-@pytest.mark.parametrize("stretch", EVERY, ids=str)
+@pytest.mark.parametrize("stretch", SCALINGS, ids=str)
 def test_frequencies_do_not_depend_on_the_default_device(stretch):
     here = Rotary(stretch=stretch).frequencies(46)
     with torch.device("meta"):

@@ -34,7 +34,7 @@ def stopped_and_asked_again(n_threads, mask):
     try:
         pattern.answer(ask, report=after_some_blocks)
     except KeyboardInterrupt as interrupted:
-        caught = interrupted  # its frames live on, as those of an error in a notebook do
+        caught = interrupted  # keeps the frames of the stopped call alive, as a notebook does
     assert caught is not None, "the signal went unheard"
     assert told[-1] < 0.2, told
     assert torch.get_num_threads() == n_threads

@@ -67,7 +67,7 @@ def test_a_folder_with_a_lock_and_nothing_else(tmp_path, texts):
 
 
 def test_a_folder_without_settings_takes_corrected_texts(tmp_path, texts, settled):
-    claim(tmp_path / "out", texts)  # and then the texts were refused
+    claim(tmp_path / "out", texts)  # as in a training that refused its texts
     (tmp_path / "b").write_text("c")
     claim(tmp_path / "out", texts)
     write_config(tmp_path / "out", settled())

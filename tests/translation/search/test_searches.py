@@ -70,7 +70,7 @@ def test_scores_prefixes_and_limits_are_kept(search, transformer):
                 assert not {PAD, BOS, EOS} & set(hypothesis.tokens)
 
 
-class Narrow(TorchDispatchMode):
+class WithoutFloat64(TorchDispatchMode):
     """Imitates a device without float64, except for the random numbers of sampling, which are drawn on the CPU."""
 
     DRAW = torch.ops.aten.rand, torch.ops.aten.stack
@@ -82,17 +82,17 @@ class Narrow(TorchDispatchMode):
         return found
 
 
-@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("without_float64", [False, True])
 @pytest.mark.parametrize(
     ("search", "prefix"), [(Greedy(), 2), (SEARCHES[2], 2), (SEARCHES[4], 2), (Beam(3), 0)], ids=repr
 )
-def test_scores_of_float32_are_true_also_without_float64(search, prefix, narrow, transformer, monkeypatch):
+def test_scores_of_float32_are_true_also_without_float64(search, prefix, without_float64, transformer, monkeypatch):
     single = Transformer(transformer.config).eval()
     single.load_state_dict(transformer.state_dict())
     sources = some_sources(single, n=4, prefix=prefix)
-    for module in ("decoding", "sampling", "beam") if narrow else ():
+    for module in ("decoding", "sampling", "beam") if without_float64 else ():
         monkeypatch.setattr(f"regard.translation.search.{module}.widest_type", lambda device: torch.float32)
-    with Narrow() if narrow else nullcontext():
+    with WithoutFloat64() if without_float64 else nullcontext():
         found = search.run(single, sources)
     for row, hypotheses in enumerate(found):
         for hypothesis in hypotheses:
@@ -119,7 +119,7 @@ class Uncached:
         self.model, self.config = model, model.config
 
     def start(self, source, lengths):
-        return Everything(source, lengths, source[:, :0])
+        return WholeState(source, lengths, source[:, :0])
 
     def step(self, tokens, state):
         state = replace(state, target=torch.cat([state.target, tokens], dim=1))
@@ -128,13 +128,13 @@ class Uncached:
 
 
 @dataclass
-class Everything:
+class WholeState:
     source: torch.Tensor
     lengths: torch.Tensor
     target: torch.Tensor
 
     def select(self, rows):
-        return Everything(self.source[rows], self.lengths[rows], self.target[rows])
+        return WholeState(self.source[rows], self.lengths[rows], self.target[rows])
 
 
 @pytest.mark.usefixtures("without_type_checks")

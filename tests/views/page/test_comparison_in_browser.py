@@ -52,13 +52,13 @@ def test_it_first_shows_where_the_traces_part_with_the_weights_of_both(page: Pag
     assert float(cells["it", "The"][2].removeprefix("+")) == pytest.approx(grown, abs=2e-5)
     expect(view(page, "pattern").locator("figcaption").last).to_contain_text(f"−{weight:.4f}  +{weight:.4f}")
     assert violations(page, "main") == []
-    # On the scale of each query's largest weight, "it" of the changed trace is pale where the first one's is deep.
+    # With colours relative to each query's largest weight in both traces, no weight of the changed trace is as dark.
     page.get_by_label("Colour scale").select_option("row")
     bars = "words => words.map(word => getComputedStyle(word).backgroundColor)"
     figures = view(page, "sentence").locator("figure")
     first, second = (figures.nth(place).locator(".word").evaluate_all(bars) for place in (0, 1))
     deepest = first[2]  # snake, 0.674
-    assert deepest not in second  # its largest, 0.329, is not drawn as the largest
+    assert deepest not in second  # the largest weight in the second trace is 0.329
     assert second[1] != first[1]
 
 

@@ -235,7 +235,7 @@ def test_a_compared_head_keeps_the_weights_of_the_model(
     for column, name in ((2, "L3H1"), (3, "L2H0")):
         assert [number(row[column]) for row in rows] == pytest.approx(kept[name]["it"].tolist(), abs=2e-5)
     assert rows[2][1] in ("0.00000", "masked")
-    page.get_by_role("button", name="undo all changes").click()  # as the model has it: one set of arcs of each head
+    page.get_by_role("button", name="undo all changes").click()  # then each head has one set of arcs: that of the model
     expect(sentence.locator("path[stroke-dasharray]")).to_have_count(0)
     expect(sentence.locator(".numbers thead th")).to_have_text(["token", "L3H1", "L2H0"])
 

@@ -1,4 +1,4 @@
-"""Pages of Hebrew and Arabic texts in a browser: words, cut labels and lists of words with numbers in their order."""
+"""Pages of Hebrew and Arabic texts in a browser: the order of words and numbers, and where long labels are cut."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ PLACES = """line => {
 }"""
 
 
-def test_a_text_from_right_to_left_runs_so_and_does_not_turn_the_arrow(
+def test_words_run_from_right_to_left_and_the_arrow_between_two_words_does_not(
     opened: Callable[..., Page], handmade: Callable[..., Trace], tmp_path: Path
 ) -> None:
     for text, is_reversed in (("peace שלום world", False), ("שלום עולם x", True)):

@@ -176,24 +176,23 @@ def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
     page.wait_for_function("() => model.get('address').includes('query=2&locked=1')")
     flip_switches(one)
     page.wait_for_function("() => model.get('address').includes('circles')")
-    page.evaluate(
-        "() => void display(0)"
-    )  # it begins with the head and the token that are chosen, and its own switches
+    # the second display begins with the chosen head and token, but with switches of its own
+    page.evaluate("() => void display(0)")
     other = page.frame_locator("iframe >> nth=1")
     expect(other.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake")
     usual = shown(other)
     assert not {name for name, value in FLIPPED.items() if usual[name] == value}
-    flip_switches(one)  # back, for what is pressed is then off; the choices of circles and columns stay
+    flip_switches(one)  # the checkbox is off again, and the temperature rises again; the other choices stay
     one.get_by_label("Layer", exact=True).select_option("2")
     expect(other.locator("[data-view=sentence] h2")).to_have_text("L2H1 · snake")
     assert shown(other) == usual | {"title": "L2H1 · snake"}
     assert shown(one) == FLIPPED | {"title": "L2H1 · snake as you changed it", "hidden": False, "temperature": "0.2"}
-    other.get_by_label("Layer", exact=True).select_option("3")  # where the first one was: it is told again
+    other.get_by_label("Layer", exact=True).select_option("3")  # the layer that the first display had before
     expect(one.locator("[data-view=sentence] h2")).to_have_text("L3H1 · snake as you changed it")
-    for layer in ("2", "3"):  # away from what it was told, and back to it
+    for layer in ("2", "3"):  # the first display leaves the layer that it got from the second, and returns to it
         one.get_by_label("Layer", exact=True).select_option(layer)
         expect(other.locator("[data-view=sentence] h2")).to_have_text(f"L{layer}H1 · snake")
-    page.evaluate("() => model.set('address', 'head=L0H5&query=7&locked=1')")  # as Python chooses
+    page.evaluate("() => model.set('address', 'head=L0H5&query=7&locked=1')")  # as if Python chose
     for frame, changed in ((one, " as you changed it"), (other, "")):
         expect(frame.locator("[data-view=sentence] h2")).to_have_text(f"L0H5 · it{changed}")
     assert shown(other) == usual | {"title": "L0H5 · it"}
@@ -273,7 +272,7 @@ def test_a_real_notebook_tells_python_what_its_reader_chose(tab: Page, lab: str,
         if "image/png" in stored.read_text():
             break
         tab.wait_for_timeout(100)
-    mailed = stored.read_text().replace("print(", "print( ")  # no notebook that was run here
+    mailed = stored.read_text().replace("print(", "print( ")  # other code, so not a notebook that was run here
     (tmp_path / "mailed.ipynb").write_text(mailed)
     tab.goto(f"{lab}lab/tree/mailed.ipynb?token=known")
     expect(tab.locator(CELLS).nth(0).locator(".jp-OutputArea img")).to_be_visible()

@@ -167,7 +167,7 @@ def test_weights_go_from_white_to_blue_and_what_is_masked_is_grey():
     red, green, blue = Tint.of(worked["masked"]).style(-math.inf).bgcolor.triplet
     assert red == green == blue < 255
 
-    worked = worked_example("self-attention")  # what was given is not tinted
+    worked = worked_example("self-attention")  # given matrices are not tinted
     assert Tint.of(worked["x"]).style(2.0).bgcolor is None
     assert Tint.of(worked["Q"]).style(2.0).bgcolor is not None
 
