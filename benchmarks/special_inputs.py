@@ -10,7 +10,6 @@ Inputs = dict[str, Any]
 
 
 def numbers(*shape: int) -> Tensor:
-    """Return seeded random numbers."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 

@@ -434,7 +434,6 @@ class Case:
 
     @property
     def smooth(self) -> bool:
-        """Whether the kinds of all stages are smooth."""
         return all(kind.smooth for kind in self.kinds)
 
     @property

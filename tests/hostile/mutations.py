@@ -162,12 +162,10 @@ def dumped(document):
 
 
 def changed_json(content, chance):
-    """A JSON file with changed values."""
     return dumped(changed(json.loads(content), chance)).encode()
 
 
 def changed_json_lines(content, chance):
-    """A file of JSON lines, one of which has changed values."""
     lines = content.split(b"\n")
     number = chance.randrange(max(len(lines) - 1, 1))
     lines[number] = changed_json(lines[number] or b"{}", chance)
