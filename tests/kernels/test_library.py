@@ -103,16 +103,17 @@ def test_a_processor_below_the_lowest_level_runs_none(folder, monkeypatch):
     assert description().startswith("kernels: none (the processor is below x86-64-v2); ")
 
 
-def test_at_run_time_nothing_is_compiled_and_nothing_is_written(tmp_path):
+def test_at_run_time_nothing_is_compiled_nothing_is_written_and_triton_is_not_needed(tmp_path):
     program = (
+        "import sys; sys.modules['triton'] = None\n"
         "import torch; from regard import Ask, attend; from regard.attention.statistics.choose import find_engine\n"
         "x = torch.ones(1, 1, 3, 4); seen = attend(x, x, x, ask=Ask())\n"
-        "print(find_engine(seen.pattern.call).__name__)"
+        "print(find_engine(seen.pattern.call).__name__, seen.pattern.received().sum().item())"
     )
     home = tmp_path / "home"
     home.mkdir()
     places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "TMPDIR": home, "PATH": "", "CC": "/bin/false"}
     environment = os.environ | {name: str(place) for name, place in places.items()}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
-    assert run.stdout.strip() == "regard.attention.statistics.cpu.engine", run.stderr
+    assert run.stdout.strip() == "regard.attention.statistics.cpu.engine 3.0", run.stderr
     assert [path for path in home.rglob("*") if "matplotlib" not in str(path)] == []
