@@ -91,7 +91,6 @@ def test_the_numbers_of_a_link_are_those_of_its_text(
 def check_unasked(tab: Page, asked: list[dict[str, Any]]) -> None:
     """Type a text, and check that it is the first text that the page asks the server about."""
     tab.get_by_label("Text").fill("It rains again.")
-    tab.get_by_role("button", name="look").click()
     expect(tab.locator("[data-view=sentence] .word")).to_have_count(6)
     assert [question["text"] for question in asked] == ["It rains again."]
 

@@ -44,7 +44,7 @@ export function HeadsCanvas({ count, shows, maxHeads, name }: { count: number; s
   };
   return (
     <>
-      <p class={pointed ? "readout" : "readout quiet"} role="status">{pointed ? name(pointed) : words().manyHeads(count)}</p>
+      <p class={pointed ? "readout" : "readout quiet"} role="status" data-hint={words().manyHeads(count)}><span>{pointed ? name(pointed) : words().manyHeads(count)}</span></p>
       <div class="scroll heads-canvas" tabIndex={0} ref={box} onScroll={(event) => setScrolled({ x: event.currentTarget.scrollLeft, y: event.currentTarget.scrollTop })}>
         <div style={{ width: `${LEFT + maxHeads * size}px`, height: `${TOP + layers.length * size}px` }}>
           <canvas

@@ -50,7 +50,7 @@ export function MapView() {
       <Find shows={(item) => (target.value = [item.positions[0], Math.min(item.positions[0], keyItems.value.length - 1)])} />
       <LevelProgress levels={levels} />
       <MissingTile tiles={tiles} />
-      <p class={square ? "readout" : "readout quiet"} role="status">{square ? readout(square, tiles) : say.mapHint}</p>
+      <p class={square ? "readout" : "readout quiet"} role="status" data-hint={say.mapHint}><span>{square ? readout(square, tiles) : say.mapHint}</span></p>
       <div class="pattern" ref={box}>
         <MapCanvas canvas={canvas} view={view} zoomed={zoomed} pointed={pointed} />
       </div>

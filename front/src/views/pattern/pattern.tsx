@@ -97,7 +97,7 @@ export function Pattern() {
       }
     >
       <Find shows={(item) => zoomed[0].centre(item.index, 0)} />
-      <p class={read ? "readout" : "readout quiet"} role="status">{read || say.patternHint}</p>
+      <p class={read ? "readout" : "readout quiet"} role="status" data-hint={say.patternHint}><span>{read || say.patternHint}</span></p>
       <div class="pattern" ref={box}>
         {drawn.map(({ place, name, difference }, i) => (
           <figure key={i} style={{ width: `${width}px` }}>
