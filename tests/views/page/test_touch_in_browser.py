@@ -25,9 +25,7 @@ def phone(browser: Browser, snake_page: Path) -> Iterator[Page]:
 def test_taps_choose_and_read_and_two_fingers_zoom(phone: Page, snake: Trace) -> None:
     expect(view(phone, "sentence").locator(".hint")).to_have_text("tap a token to see its weights")
     readout = view(phone, "pattern").locator(".readout")
-    expect(readout).to_have_text(
-        "scroll or pinch to zoom, drag to move; point at a cell, or tap it, to read it; or use the arrow keys"
-    )
+    expect(readout).to_have_text("scroll or pinch to zoom, drag to move; point, tap or use arrow keys to read")
     view(phone, "sentence").locator(".word", has_text="snake").tap()
     expect(view(phone, "sentence").locator("h2")).to_have_text("L3H1 · snake")
     cells = view(phone, "pattern").locator("canvas")
