@@ -83,6 +83,11 @@ def test_one_head_is_drawn_with_its_words_and_weights(
         assert not [patch for axes in figure.axes for patch in axes.patches if patch.get_gid() == "chosen-row"]
 
 
+def test_a_word_of_spaces_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = texts(drawn(monkeypatch, torch.eye(4), ["a", " ", "  ", ""], ["a", " ", "\n", "b c"]))
+    assert [word for word in shown if len(word) < 4] == ["a", "␣", "␣␣", "", "a", "␣", "⏎", "b c"]
+
+
 def test_masked_weights_of_a_later_item_are_grey(
     normal: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,4 +130,5 @@ def weights_figure(
 
 
 def tokens_of(words: Words | None, n: int) -> tuple[Token, ...]:
-    return tuple([Token(word, word) for word in words or [""] * n])
+    """Return a token for each word; spaces alone, as in a model of characters, become ␣."""
+    return tuple([Token(word if word.strip(" ") else "␣" * len(word), word) for word in words or [""] * n])
