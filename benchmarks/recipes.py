@@ -181,8 +181,8 @@ def main(
         numbers = range(1, 2 if quick else seeds + 1)
         cases = [(seed, name) for seed in numbers for name in chosen]
         found = {(seed, name): measured(name, seed, texts) for seed, name in with_progress(cases, "recipes")}
-    measures = {name: [found[seed, name] for seed in numbers] for name in chosen}
-    publish(table_of(texts, measures), out, quick)
+        measures = {name: [found[seed, name] for seed in numbers] for name in chosen}
+        publish(table_of(texts, measures), out, quick)
 
 
 def with_compared(names: Sequence[str]) -> list[str]:
@@ -323,7 +323,10 @@ def text_above_table(texts: Texts, recipes: Sequence[str], seeds: int) -> str:
         f"how well regard translates. BLEU and chrF2: {len(texts.test)} test lines whose source and target are "
         f"not in the training{several}. ±: half the "
         "width of the 95 % confidence interval of BLEU by bootstrap resampling of the test lines, the mean of "
-        "the seeds. gain: the BLEU of a recipe minus the BLEU of the default with the same seed. "
+        "the seeds. gain: the BLEU of a recipe minus the BLEU of the default with the same seed. million tokens: "
+        "source and target tokens that were read in training, for back-translation also by the translator of the other "
+        "direction. A training takes time in proportion to its tokens, so recipes with equal steps are compared at "
+        "nearly equal time, but back-translation takes twice the time. MBR costs time only in translation. "
         + (items_text(texts) if texts.items else "")
         + "The default uses placeholders: signs stand for names, numbers and URLs, and one pair is added for five, "
         "with signs for names that both texts have; all other recipes but MBR have vocabulary.placeholders = "
@@ -352,8 +355,21 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
         "±": statistics.mean(comparison.interval for _, comparison, _ in compared),
         "gain": None if own is other else of_seeds([bleu - comparison.other for bleu, comparison, _ in compared]),
         "chrF2": of_seeds([chrf for _, _, chrf in compared]),
+        "million tokens": of_seeds([tokens_trained(name, seed, texts) / 1e6 for seed in range(1, len(own) + 1)]),
         **(items_of(own, texts.items) if texts.items else {}),
     }
+
+
+def tokens_trained(name: str, seed: int, texts: Texts) -> float:
+    """Return how many source and target tokens the trainings of a recipe read, by their logs."""
+    data, total = RECIPES[name].data, 0.0
+    for folder in [data, "reverse"] if data in ("back-translation", "weights") else [data]:
+        log, seconds = texts.folder / f"{folder}-{seed}" / "translator" / "log.jsonl", 0.0
+        for entry in map(json.loads, log.read_text("utf-8").splitlines()):
+            if "tokens_per_second" in entry:  # since the entry before
+                total += entry["tokens_per_second"] * (entry["elapsed_seconds"] - seconds)
+                seconds = entry["elapsed_seconds"]
+    return total
 
 
 def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:

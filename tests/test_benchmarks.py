@@ -233,6 +233,8 @@ def test_recipes_are_compared_on_the_same_lines_and_not_trained_twice(busy, tmp_
     recipes.main(quick=True, work=work, out=tmp_path)
     made = json.loads((tmp_path / "recipes.json").read_text())["rows"]
     assert [row["recipe"] for row in made] == list(recipes.RECIPES)
+    tokens = {row["recipe"]: row["million tokens"] for row in made}
+    assert tokens["half, back-translation"] > 1.5 * tokens["half of the pairs"] > 0
     monkeypatch.setattr(recipes, "train", None)
     recipes.main(recipe=["half, back-translation"], quick=True, work=work, out=tmp_path)
     again = json.loads((tmp_path / "recipes.json").read_text())["rows"]
@@ -247,7 +249,7 @@ def test_recipes_of_another_corpus_have_no_columns_of_items(busy, tmp_path, caps
     recipes.main(pairs, ["MBR"], corpus="Numbers", language="de", limit=150, quick=True, out=tmp_path)
     made = json.loads((tmp_path / "recipes-numbers.json").read_text())
     assert [row["recipe"] for row in made["rows"]] == ["default", "MBR"]
-    assert list(made["rows"][0]) == ["recipe", "BLEU", "±", "gain", "chrF2"]
+    assert list(made["rows"][0]) == ["recipe", "BLEU", "±", "gain", "chrF2", "million tokens"]
     assert made["about"].startswith("Small translators from de to en, trained by `regard train` on 13")
 
 
