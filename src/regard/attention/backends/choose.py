@@ -197,4 +197,4 @@ def favours_cpu_kernel(call: Call) -> bool:
         return False
     if call.query.dtype != torch.float32 and not fused.added_varies_by_query(call.mask, formula.bias):
         return False
-    return kernel_computes_scores(call)
+    return kernel_computes_scores(formula, grid)

@@ -50,7 +50,7 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
     reason = math_unsupported_reason(call, dropout)
     if reason is not None:
         return reason
-    if in_forward_mode():
+    if not call.is_concrete and in_forward_mode():  # tensors of a forward derivative are not concrete
         return "the fused kernel has no forward derivative"
     if call.query.is_cuda and call.weights_dtype == torch.float64:
         return "on CUDA the fused kernels have no float64"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.attention.call import Call
+from regard.attention.call import Call, SoftmaxFormula
 from regard.attention.grid.grid import Grid
 from regard.attention.masks.keep import Keep
 from regard.attention.masks.mask import keep_of_tile
@@ -26,17 +26,15 @@ Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
 
 def torch_writer(call: Call, plan: Plan) -> Write | None:
     """Return `write_scores` or `write_mask` if the C kernel cannot compute the scores or the mask itself, else None."""
-    if not kernel_computes_scores(call):
+    if not kernel_computes_scores(call.softmax_formula, call.grid):
         return write_scores
     if call.mask is None or plan.limits is not None:
         return None
     return None if isinstance(call.mask, Keep) and is_readable(call.mask.tensor, call.grid) else write_mask
 
 
-def kernel_computes_scores(call: Call) -> bool:
-    """Return whether the C kernel can compute the scores of a call whose normaliser is softmax."""
-    formula = call.softmax_formula
-    return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, call.grid))
+def kernel_computes_scores(formula: SoftmaxFormula, grid: Grid) -> bool:
+    return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, grid))
 
 
 def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
