@@ -73,7 +73,7 @@ export function followAddress(): void {
   propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
   if (!proposed.value) proposeSecond(secondText, showLinked);
   // A page in a frame and the page around the frame (a course or a notebook) send each other their addresses, and so show the same head.
-  let received: string | null = null; // the address that the last message of the page around the frame has set; it is not sent back
+  let received = parent === window ? null : address(); // the address that was set by the page around the frame, at first or by its last message; it is not sent back
   if (parent !== window)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;

@@ -166,6 +166,17 @@ def test_widgets_and_python_choose_in_turn_and_each_widget_has_its_own_state(
     page.evaluate("() => model.set('address', 'head=L0H0&query=0')")
 
 
+def test_a_widget_that_is_only_displayed_tells_python_nothing(opened_widget: Callable[..., Page], snake: Trace) -> None:
+    """A page tells only what its reader chose: another display may have a token chosen when this page opens."""
+    page = opened_widget(snake.widget(token="it", head="L3H1"))
+    title = page.frame_locator("iframe").locator("[data-view=sentence] h2")
+    expect(title).to_have_text("L3H1 · it")
+    page.wait_for_timeout(1_000)
+    assert page.evaluate("() => window.saved") is None
+    page.frame_locator("iframe").locator("[data-view=sentence] .word", has_text="snake").first.click()
+    page.wait_for_function("() => window.saved?.address.includes('query=2')")
+
+
 @pytest.mark.slow
 def test_a_widget_that_is_displayed_twice_shares_head_and_token_but_no_switch(
     opened_widget: Callable[..., Page], snake: Trace
