@@ -6,6 +6,8 @@ tokenizer on every letter and stores the results in tables, which `front/src/sit
 """
 
 import unicodedata
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from regard.errors import InputError
@@ -15,7 +17,7 @@ from regard.tracing.tokens.readable_tokens import standalone_letter
 KINDS = {"model": "WordPiece", "normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 """For each part of a tokenizer, the type that the page supports, as tokenizer.json names it."""
 
-LETTERS_AT_ONCE = 2**16
+LETTERS_AT_ONCE = 256
 
 HANGUL = range(0xAC00, 0xD7A4)
 """The syllables of Hangul, which Unicode's NFD decomposes by a rule."""
@@ -55,7 +57,7 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
     """
     dropped, spaced, letters = [], [], {}
     decomposes = normalise("한") == unicodedata.normalize("NFD", "한")
-    for code in all_code_points():
+    for code in changed_code_points(normalise):
         letter = chr(code)
         normal = normalise(letter)
         if not normal:
@@ -67,18 +69,34 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
     return {"dropped": ranges(dropped), "spaced": ranges(spaced), "letters": letters, "decomposes": decomposes}
 
 
+def changed_code_points(normalise: Any) -> Iterator[int]:
+    """Yield the code points of the letters that `normalise` changes, and others near them.
+
+    Letters are normalised together, each between two "a", since a call for each of a million letters takes a second.
+    """
+    codes = all_code_points()
+    while chunk := list(islice(codes, LETTERS_AT_ONCE)):
+        text = between_a(chunk)
+        if normalise(text) != text:
+            yield from chunk
+
+
+def between_a(codes: list[int]) -> str:
+    """Return the letters of these code points, each between two "a": the letter of codes[i] is at place 2 * i + 1."""
+    return f"a{''.join(f'{chr(code)}a' for code in codes)}"
+
+
 def split_tables(split: Any) -> dict[str, list[Range]]:
     """Return the letters at which `split` divides a text; `split` takes a text and returns pairs (word, (start, end)).
 
     The result has the letters that `split` leaves out, such as spaces ("blank"), and those that become words ("apart").
     """
-    blank, apart = [], []
-    codes = list(all_code_points())
-    for start in range(0, len(codes), LETTERS_AT_ONCE):
-        chunk = codes[start : start + LETTERS_AT_ONCE]
-        counts = [0] * len(chunk)
-        for _, (first, _) in split(" ".join(f"a{chr(code)}a" for code in chunk)):
-            counts[first // len("a?a ")] += 1
-        blank += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "a"])]
-        apart += [code for code, count in zip(chunk, counts, strict=True) if count == len(["a", "?", "a"])]
+    blank, apart, codes = [], [], list(all_code_points())
+    end = 0
+    for _, (start, end_of_word) in split(between_a(codes)):
+        if start > end:
+            blank.append(codes[end // 2])
+        elif start % 2 and end_of_word == start + 1:
+            apart.append(codes[start // 2])
+        end = end_of_word
     return {"blank": ranges(blank), "apart": ranges(apart)}
