@@ -19,6 +19,7 @@ import regard
 import regard.views.picture.weights as weights_module
 from regard import Causal, InputError, attend
 from regard.views.picture.canvas import weight_colours
+from regard.views.picture.fonts import Fonts
 from regard.views.picture.pattern import SQUARE_ROOT
 from regard.views.picture.weights import weights_figure
 
@@ -86,6 +87,13 @@ def test_one_head_is_drawn_with_its_words_and_weights(
 def test_a_word_of_spaces_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = texts(drawn(monkeypatch, torch.eye(4), ["a", " ", "  ", ""], ["a", " ", "\n", "b c"]))
     assert [word for word in shown if len(word) < 4] == ["a", "␣", "␣␣", "", "a", "␣", "⏎", "b c"]
+
+
+def test_letters_that_no_font_has_are_named_where_words_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights_module, "fonts_for", lambda text: Fonts(("DejaVu Sans",), frozenset("뱀") & {*text}))
+    for n, is_named in ((3, True), (21, False)):
+        caption = " ".join(texts(drawn(monkeypatch, torch.eye(n).expand(2, n, n), ["뱀"] * n, ["뱀"] * n)))
+        assert ("□ stands for letters that no installed font has (U+BC40)" in caption) == is_named
 
 
 def test_masked_weights_of_a_later_item_are_grey(

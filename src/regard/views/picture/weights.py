@@ -107,12 +107,12 @@ def weights_figure(
     chosen = range(pattern.n_heads) if heads is None else heads
     mosaic = mosaic_of([Head("", 0, head, pattern, query_tokens, key_tokens) for head in chosen], one_layer=True)
     text = repr(pattern) if title is None else title
-    fonts = fonts_for(text + "".join(token.text for token in (*query_tokens, *key_tokens)))
     are_named = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
+    fonts = fonts_for(text + "".join(token.text for token in (*query_tokens, *key_tokens) if are_named))
     left, above = (token_margin(tokens, fonts) if are_named else 0.0 for tokens in (query_tokens, key_tokens))
     side = mosaic.side(INNER_WIDTH - left - AXIS_GAP)
     batch_note = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
-    caption = fonts.lines(" ".join([*batch_note, *notes(mosaic)]), 8.5, INNER_WIDTH)
+    caption = fonts.lines(" ".join([*batch_note, *notes(mosaic), fonts.advice]), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
     bottom = top + mosaic.image_size[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
