@@ -321,7 +321,7 @@ def attention_forward(
     # [:] makes a view: model.to(device) moves `s_aux` itself, but the view stays on the device of the keys
     normalise = Softmax(sinks=None if s_aux is None else s_aux[:])
     attended = attend(query, key, value, score=score, mask=mask, normalise=normalise, dropout=dropout)
-    attended = SHARING.setdefault(module, Sharing()).shared(attended)
+    attended = SHARING.setdefault(module, Sharing()).share_memory(attended)
     return attended.context.transpose(1, 2).contiguous(), attended.pattern
 
 

@@ -22,31 +22,32 @@ class MatrixChains:
 
     def __init__(self) -> None:
         self.from_products: Any = WeakTensorKeyDictionary()
-        self.factors: Any = WeakTensorKeyDictionary()
-        """Maps each result of left * right, which may become a product by `sum`, to: is a factor in `from_products`."""
+        self.multiplied: Any = WeakTensorKeyDictionary()
+        """Maps each result of left * right, of which `sum` makes a product, to: is a factor in `from_products`."""
 
-    def is_end(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
+    def ends_chain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
         """Return whether a torch call is the end of a chain: it multiplies a tensor in `from_products` by another.
 
         If not, add the result to `from_products` if it is a product of two tensors, or computed from a tensor in
-        `from_products`. A product with a parameter of the model does not count.
+        `from_products`. A product with a parameter of the model, or with a single number, does not count.
         """
         name = getattr(func, "__name__", "").strip("_")
-        is_product, multiplies = name in PRODUCTS, name in MULTIPLICATIONS
-        if not isinstance(result, Tensor) or not (is_product or multiplies or self.from_products):
+        is_product, is_multiplication = name in PRODUCTS, name in MULTIPLICATIONS
+        if not isinstance(result, Tensor) or not (is_product or is_multiplication or self.from_products):
             return False
         operands = tensors_in([*args, *kwargs.values()])
         is_chained = any(operand in self.from_products for operand in operands)
-        has_parameter = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
+        has_parameter_or_number = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
         if name == "sum":
-            is_product = result.ndim > 0 and operands[0] in self.factors
-            is_chained = self.factors.get(operands[0], False)
-        elif is_product and has_parameter:
+            is_product = result.ndim > 0 and operands[0] in self.multiplied
+            is_chained = self.multiplied.get(operands[0], False)
+        elif is_product and has_parameter_or_number:
             return False
-        elif multiplies and len(operands) == 2 and not has_parameter:
-            self.factors[result] = is_chained
+        elif is_multiplication and len(operands) == 2 and not has_parameter_or_number:
+            self.multiplied[result] = is_chained
         if is_product and is_chained:
             return True
-        if is_product or any(one in self.from_products and one.numel() == result.numel() for one in operands):
+        of_same_size = [operand for operand in operands if operand.numel() == result.numel()]
+        if is_product or any(operand in self.from_products for operand in of_same_size):
             self.from_products[result] = True
         return False

@@ -117,14 +117,16 @@ def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, An
 
     The function is called on a tensor whose axes have different sizes; the sizes of the result tell its axes.
     """
-    permuted = func(torch.empty(*range(2, len(axes) + 2), device="meta"), *args, **kwargs)
-    return AxesChange(tuple([new_axis() if size == 1 else axes[size - 2] for size in permuted.shape]))
+    axis_of_size = dict(enumerate(axes, start=2))  # no axis has size 1, the size of added axes
+    result = func(torch.empty(*axis_of_size, device="meta"), *args, **kwargs)
+    return AxesChange(tuple([new_axis() if size == 1 else axis_of_size[size] for size in result.shape]))
 
 
 def expansion(axes: Axes, old: torch.Size, new: torch.Size) -> AxesChange | None:
     """Return how tensor.expand(new) changes the axes of a tensor of shape `old`; None if `old` does not broadcast."""
-    n_more = len(new) - len(old)
-    if n_more < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_more:], strict=True)):
+    n_added = len(new) - len(old)
+    if n_added < 0 or any(size not in (1, new_size) for size, new_size in zip(old, new[n_added:], strict=True)):
         return None
-    kept = [axis if new[n_more + i] == old[i] else new_axis() for i, axis in enumerate(axes)]
-    return AxesChange((*[new_axis() for _ in range(n_more)], *kept))
+    sizes = zip(axes, old, new[n_added:], strict=True)
+    last_axes = [axis if old_size == new_size else new_axis() for axis, old_size, new_size in sizes]
+    return AxesChange((*[new_axis() for _ in range(n_added)], *last_axes))

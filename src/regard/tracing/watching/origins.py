@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -37,17 +36,18 @@ class ScoreOrigin:
     @property
     def features(self) -> frozenset[Axis]:
         """The axes of `left`, if it is a parameter of the model, and the axes of `right`, if it is a parameter."""
-        parts = [part for part in (self.left, self.right) if is_parameter(part.tensor)]
-        return frozenset(axis for part in parts for axis in part.axes)
+        parameters = [factor for factor in (self.left, self.right) if is_parameter(factor.tensor)]
+        return frozenset(axis for parameter in parameters for axis in parameter.axes)
 
     def after(self, change: AxesChange, limit: int) -> "ScoreOrigin | None":
         """Return the `ScoreOrigin` after a change of axes; None if a tensor would have more than `limit` numbers."""
-        parts: dict[str, Any] = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
+        tensors = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         for regrouping in change.regroupings:
-            parts = {name: part and part.regrouped(regrouping, limit) for name, part in parts.items()}
-            if any(parts[name] is None for name in parts if getattr(self, name) is not None):
+            tensors = {name: tensor.regrouped(regrouping, limit) for name, tensor in tensors.items()}
+            if any(tensor is None for tensor in tensors.values()):
                 return None
-        return replace(self, axes=change.axes, **parts)
+        return replace(self, axes=change.axes, **tensors)
 
     def with_bias(self, bias: Tensor) -> "ScoreOrigin":
         return replace(self, bias=self.combined(self.bias, bias, Tensor.add))
@@ -58,12 +58,10 @@ class ScoreOrigin:
             self, keep=self.combined(self.keep, keep, Tensor.logical_and), is_finite=is_finite or self.is_finite
         )
 
-    def combined(self, present: Named | None, part: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Named:
-        arranged = None if present is None else present.arranged(self.axes)
-        if arranged is None:
-            return Named(part, self.axes[len(self.axes) - part.ndim :])
-        combined = combine(arranged, part)
-        return Named(combined, self.axes[len(self.axes) - combined.ndim :])
+    def combined(self, earlier: Named | None, new: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Named:
+        arranged = None if earlier is None else earlier.arranged(self.axes)
+        tensor = new if arranged is None else combine(arranged, new)
+        return Named(tensor, self.axes[len(self.axes) - tensor.ndim :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +76,9 @@ class FeatureOrigin:
     features: frozenset[Axis]
 
     def after(self, change: AxesChange, limit: int) -> "FeatureOrigin":
-        regrouped = {name for one in change.regroupings if self.features & {*one.old} for name in one.new}
-        return FeatureOrigin(change.axes, self.features | regrouped)
+        with_features = [regrouping for regrouping in change.regroupings if self.features & {*regrouping.old}]
+        new_features = {axis for regrouping in with_features for axis in regrouping.new}
+        return FeatureOrigin(change.axes, self.features | new_features)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,18 +88,18 @@ class WeightOrigin:
     Attributes:
         scores: the input of the softmax. Sinks (extra scores in the softmax's denominator) are its last column, or its
             first if `with_sinks.sinks_first`.
-        product: how the scores were computed. None = this is unknown, or `with_sinks` tells it.
+        score_origin: how the scores were computed. None = this is unknown, or `with_sinks` tells it.
         with_sinks: how the scores were computed, if the weights still have a column for sinks; else None.
-        of_parameters: whether the softmax is over outputs of a layer, not over tokens. Examples: the gate of a mixture
-            of experts, a classifier, attention whose scores do not depend on the keys.
+        is_over_features: whether the softmax is over outputs of a layer, not over tokens. Examples: the gate of a
+            mixture of experts, a classifier, attention whose scores do not depend on the keys.
     """
 
     axes: Axes
     keys: Axis
     scores: Named
-    product: ScoreOrigin | None
+    score_origin: ScoreOrigin | None
     with_sinks: ScoreOrigin | None = None
-    of_parameters: bool = False
+    is_over_features: bool = False
 
     def after(self, change: AxesChange, limit: int) -> "WeightOrigin | None":
         """Return the `WeightOrigin` after a change of axes; None if the axis of the keys was joined or split."""
@@ -111,8 +110,10 @@ class WeightOrigin:
             scores = scores.regrouped(regrouping, limit)
         if scores is None:
             return None
-        product, with_sinks = (part and part.after(change, limit) for part in (self.product, self.with_sinks))
-        return replace(self, axes=change.axes, scores=scores, product=product, with_sinks=with_sinks)
+        score_origin, with_sinks = (
+            None if origin is None else origin.after(change, limit) for origin in (self.score_origin, self.with_sinks)
+        )
+        return replace(self, axes=change.axes, scores=scores, score_origin=score_origin, with_sinks=with_sinks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +124,7 @@ class WeightedValues:
     """
 
     axes: Axes
-    origin: WeightOrigin
+    weight_origin: WeightOrigin
     weights: Named
     value: Named
 
@@ -150,17 +151,17 @@ class WeightedSum:
     Attributes:
         scores: [... queries keys]; sinks are one more column, the last.
         value: [... keys width]. context: [... queries width].
-        product: how the scores were computed; None = this is unknown.
-        of_parameters: whether the softmax is over a layer's outputs, such as a classifier's classes, not over keys.
-        one_query: whether the weights have no axis of queries; the axis `queries` here then has size 1.
+        score_inputs: what the scores were computed from; None = this is unknown.
+        is_over_features: whether the softmax is over a layer's outputs, such as a classifier's classes, not over keys.
+        has_query_axis: whether the weights have an axis of queries; if not, the axis `queries` above has size 1.
     """
 
     scores: Tensor
     value: Tensor
     context: Tensor
-    product: ScoreInputs | None
-    of_parameters: bool
-    one_query: bool
+    score_inputs: ScoreInputs | None
+    is_over_features: bool
+    has_query_axis: bool
 
 
 Origin = ScoreOrigin | WeightOrigin | FeatureOrigin | WeightedValues

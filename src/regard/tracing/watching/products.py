@@ -35,57 +35,60 @@ class Operation:
 
 Number = int | float
 
-Found = ScoreOrigin | WeightedSum | None
+ProductOrigin = ScoreOrigin | WeightedSum | None
 """The result of a matrix product: scores (`ScoreOrigin`), contexts (`WeightedSum`), or neither (None)."""
 
 
-def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> Found:
-    lead = [*range(-max(left.ndim, right.ndim), -2)]
-    left_axes = [*lead, "query", "summed"][-left.ndim :] if left.ndim > 1 else ["summed"]
-    right_axes = [*lead, "summed", "key"][-right.ndim :] if right.ndim > 1 else ["summed"]
-    axes = [axis for axis in (*lead, "query", "key") if axis in (*left_axes, *right_axes)]
-    return origin_of_product(op, Named(left, (*left_axes,)), Named(right, (*right_axes,)), (*axes,))
+def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> ProductOrigin:
+    lead: Axes = (*range(-max(left.ndim, right.ndim), -2),)
+    left_axes = (*lead, "row", "summed")[-left.ndim :] if left.ndim > 1 else ("summed",)
+    right_axes = (*lead, "summed", "column")[-right.ndim :] if right.ndim > 1 else ("summed",)
+    axes = tuple([axis for axis in (*lead, "row", "column") if axis in (*left_axes, *right_axes)])
+    return origin_of_product(op, Named(left, left_axes), Named(right, right_axes), axes)
 
 
 def baddbmm_origin(
     op: Operation, bias: Tensor, left: Tensor, right: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> ScoreOrigin | None:
     """Return how the result of torch.baddbmm was computed: beta · bias + alpha · left @ right."""
-    product = matmul_origin(op, left, right)
-    if not isinstance(product, ScoreOrigin):
+    origin = matmul_origin(op, left, right)
+    if not isinstance(origin, ScoreOrigin):
         return None
-    product = replace(product, scale=float(alpha))
-    return product if beta == 0 else product.with_bias(bias if beta == 1 else beta * bias)
+    origin = replace(origin, scale=float(alpha))
+    return origin if beta == 0 else origin.with_bias(bias if beta == 1 else beta * bias)
 
 
-def einsum_origin(op: Operation, equation: Any, *operands: Any) -> Found:
+def einsum_origin(op: Operation, equation: Any, *operands: Any) -> ProductOrigin:
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
         return None
     inputs, output = equation.replace(" ", "").split("->")
-    parts = zip((*inputs.split(","), output), (*operands, op.result), strict=True)
-    left_axes, right_axes, axes = (tuple(spell_out(part, tensor.ndim)) for part, tensor in parts)
+    tensors = zip((*inputs.split(","), output), (*operands, op.result), strict=True)
+    left_axes, right_axes, axes = (tuple(spell_out(letters, tensor.ndim)) for letters, tensor in tensors)
     return origin_of_product(op, Named(operands[0], left_axes), Named(operands[1], right_axes), axes)
 
 
-def spell_out(axes: str, n_axes: int) -> str:
+def spell_out(letters: str, n_axes: int) -> str:
     """Return the axes of an einsum operand with letters in place of "...": "YZqd" for "...qd" and 4 axes."""
-    return axes.replace("...", ascii_uppercase[-(n_axes - len(axes) + 3) :] if n_axes > len(axes) - 3 else "")
+    n_hidden = n_axes - len(letters.replace("...", ""))
+    return letters.replace("...", ascii_uppercase[len(ascii_uppercase) - n_hidden :])
 
 
-def multiplied(op: Operation, left: Any, right: Any) -> WeightedValues | None:
+def weighted_values_origin(op: Operation, left: Any, right: Any) -> WeightedValues | None:
     """Return a `WeightedValues` if one factor is attention weights and the other is a tensor of values; else None."""
     weights, value = (left, right) if isinstance(op.origin_of(left), WeightOrigin) else (right, left)
     origin = op.origin_of(weights)
     if not isinstance(origin, WeightOrigin) or not isinstance(value, Tensor) or value.numel() == 1:
         return None
     axes = tuple([new_axis() for _ in op.result.shape])
-    of_weights, of_value = (factor_axes(part.shape, axes, op.result.shape) for part in (weights, value))
+    weight_axes, value_axes = (factor_axes(factor.shape, axes, op.result.shape) for factor in (weights, value))
     # along an axis that was added after the softmax, the weights are only broadcast: if `value` has the axis, use None
-    both = zip(of_weights, origin.axes, strict=True)
-    of_weights = tuple([axis if name in origin.scores.axes or axis not in of_value else None for axis, name in both])
-    return WeightedValues(axes, origin, Named(weights, of_weights), Named(value, of_value))
+    is_added = [axis not in origin.scores.axes for axis in origin.axes]
+    weight_axes = tuple(
+        [None if added and axis in value_axes else axis for axis, added in zip(weight_axes, is_added, strict=True)]
+    )
+    return WeightedValues(axes, origin, Named(weights, weight_axes), Named(value, value_axes))
 
 
 def factor_axes(shape: torch.Size, axes: Axes, product_shape: torch.Size) -> Axes:
@@ -100,28 +103,31 @@ def sum_origin(op: Operation, product: Any, dim: Any = None, keepdim: bool = Fal
     origin = op.origin_of(product)
     if not isinstance(origin, WeightedValues) or dim is None:
         return None
-    summed = {origin.axes[at] for at in ([dim] if isinstance(dim, int) else dim)}
-    axes = [None if axis in summed else axis for axis in origin.axes if keepdim or axis not in summed]
-    return weighted_sum(op, origin.origin, origin.weights, origin.value, (*axes,))
+    summed = {origin.axes[index] for index in ([dim] if isinstance(dim, int) else dim)}
+    axes = tuple([None if axis in summed else axis for axis in origin.axes if keepdim or axis not in summed])
+    return weighted_sum(op, origin.weight_origin, origin.weights, origin.value, axes)
 
 
-def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> Found:
+def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> ProductOrigin:
     """Return a `WeightedSum` if the product is weights @ value; else a `ScoreOrigin`: it may be scores.
 
     `axes` are the axes of the product. It must sum over one axis, which both factors have; otherwise, return None.
     """
-    if any(len({*letters}) < len(letters) for letters in (left.axes, right.axes, axes)):
+    has_repeated_axis = any(len({*names}) < len(names) for names in (left.axes, right.axes, axes))
+    if has_repeated_axis:
         return None
     for weights, value in ((left, right), (right, left)):
         origin = op.origin_of(weights.tensor)
-        if isinstance(origin, WeightOrigin) and (found := weighted_sum(op, origin, weights, value, axes)) is not None:
-            return found
+        if isinstance(origin, WeightOrigin):
+            context_origin = weighted_sum(op, origin, weights, value, axes)
+            if context_origin is not None:
+                return context_origin
     summed = {*left.axes, *right.axes} - {*axes}
     if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
         return None
-    names = {letter: new_axis() for letter in (*axes, *summed)}
-    left, right = (Named(part.tensor, tuple([names[letter] for letter in part.axes])) for part in (left, right))
-    return ScoreOrigin(tuple([names[letter] for letter in axes]), left, right, names[summed.pop()])
+    new_name = {axis: new_axis() for axis in (*axes, *summed)}
+    left, right = (Named(factor.tensor, tuple([new_name[axis] for axis in factor.axes])) for factor in (left, right))
+    return ScoreOrigin(tuple([new_name[axis] for axis in axes]), left, right, new_name[summed.pop()])
 
 
 def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
@@ -129,58 +135,64 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
 
     `axes` are the names of the product's axes, None = an axis of size 1; `weights` and `value` use the same names.
     """
-    name_of = {letter: name for letter, name in zip(weights.axes, origin.axes, strict=True) if letter is not None}
-    size_of = {letter: size for letter, size in zip(axes, op.result.shape, strict=True) if letter is not None}
-    summed = [letter for letter in name_of if letter not in size_of]
-    width = [letter for letter in value.axes if letter is not None and letter not in name_of]
-    if len(summed) != 1 or summed[0] not in value.axes or not width or any(letter not in size_of for letter in width):
+    # maps the name of each axis of the weights in this product to its name in `origin`
+    name_in_scores = {axis: name for axis, name in zip(weights.axes, origin.axes, strict=True) if axis is not None}
+    size_of = {axis: size for axis, size in zip(axes, op.result.shape, strict=True) if axis is not None}
+    summed = [axis for axis in name_in_scores if axis not in size_of]
+    width_axes = [axis for axis in value.axes if axis is not None and axis not in name_in_scores]
+    if len(summed) != 1 or summed[0] not in value.axes:
         return None
-    if name_of[summed[0]] != origin.keys and weights.tensor.shape[weights.axes.index(summed[0])] != 1:
+    if not width_axes or any(axis not in size_of for axis in width_axes):
         return None
-    of_weights_only = [letter for letter in name_of if letter in size_of and letter not in value.axes]
-    query = of_weights_only[-1] if of_weights_only else None
-    lead = [letter for letter in name_of if letter not in (query, *summed)]
-    values = value.arranged([*lead, *summed, *width])
-    contexts = Named(op.result, axes).arranged([*lead, query, *width])
-    lead_sizes, n_queries = [size_of[letter] for letter in lead], 1 if query is None else size_of[query]
+    keys = summed[0]
+    n_keys_of_weights = weights.tensor.shape[weights.axes.index(keys)]
+    if name_in_scores[keys] != origin.keys and n_keys_of_weights != 1:
+        return None
+    of_weights_only = [axis for axis in name_in_scores if axis in size_of and axis not in value.axes]
+    queries = of_weights_only[-1] if of_weights_only else None
+    lead = [axis for axis in name_in_scores if axis not in (queries, keys)]
+    lead_sizes, n_queries = [size_of[axis] for axis in lead], 1 if queries is None else size_of[queries]
+    values = value.arranged([*lead, keys, *width_axes])
+    contexts = Named(op.result, axes).arranged([*lead, queries, *width_axes])
     # with one key, an axis of size 1 that is not summed may have the name of the axis of the keys: rename it
-    name_of = {letter: name if name != origin.keys else new_axis() for letter, name in name_of.items()}
-    lead_names, query_name = [name_of[letter] for letter in lead], new_axis() if query is None else name_of[query]
-    scores = origin.scores.arranged([*lead_names, query_name, origin.keys])
+    name_in_scores = {axis: new_axis() if name == origin.keys else name for axis, name in name_in_scores.items()}
+    score_lead = [name_in_scores[axis] for axis in lead]
+    score_queries = new_axis() if queries is None else name_in_scores[queries]
+    scores = origin.scores.arranged([*score_lead, score_queries, origin.keys])
     if values is None or contexts is None or scores is None:
         return None
-    product = origin.product
-    inputs = None if product is None else score_inputs(product, lead_names, query_name, origin.keys, lead_sizes)
+    inputs = None
+    if origin.score_origin is not None:
+        inputs = score_inputs(origin.score_origin, score_lead, score_queries, origin.keys, lead_sizes)
     return WeightedSum(
         scores=scores.expand(*lead_sizes, n_queries, -1),
         value=values.flatten(len(lead) + 1),
         context=contexts.flatten(len(lead) + 1),
-        product=inputs,
-        of_parameters=origin.of_parameters,
-        one_query=query is None,
+        score_inputs=inputs,
+        is_over_features=origin.is_over_features,
+        has_query_axis=queries is not None,
     )
 
 
 def score_inputs(
-    product: ScoreOrigin, lead: Sequence[Axis], queries: Axis, keys: Axis, lead_sizes: Sequence[int]
+    origin: ScoreOrigin, lead: Sequence[Axis], queries: Axis, keys: Axis, lead_sizes: Sequence[int]
 ) -> ScoreInputs | None:
     """Return the inputs of the scores, with `lead` (axes of the sizes `lead_sizes`, such as batch and heads) in front.
 
     Return None if a tensor has other axes. Also return None if a finite number masks all keys of a query: the model
     gives these keys weights above 0, but the mask `keep` would give them 0.
     """
-    query, key = (product.left, product.right) if keys in product.right.axes else (product.right, product.left)
-    query_numbers, key_numbers = (
-        part.arranged([*lead, tokens, product.summed]) for part, tokens in ((query, queries), (key, keys))
-    )
-    bias, keep = (
-        None if part is None else part.arranged([*lead, queries, keys]) for part in (product.bias, product.keep)
-    )
+    query, key = (origin.left, origin.right) if keys in origin.right.axes else (origin.right, origin.left)
+    query_numbers = query.arranged([*lead, queries, origin.summed])
+    key_numbers = key.arranged([*lead, keys, origin.summed])
     if query_numbers is None or key_numbers is None:
         return None
-    if (bias is None, keep is None) != (product.bias is None, product.keep is None):
+    bias = None if origin.bias is None else origin.bias.arranged([*lead, queries, keys])
+    keep = None if origin.keep is None else origin.keep.arranged([*lead, queries, keys])
+    has_other_axes = (bias is None and origin.bias is not None) or (keep is None and origin.keep is not None)
+    if has_other_axes:
         return None
-    if product.is_finite and keep is not None and not bool(keep.any(dim=-1).all()):
+    if origin.is_finite and keep is not None and not bool(keep.any(dim=-1).all()):
         return None
     query_numbers = query_numbers.expand(*lead_sizes, *query_numbers.shape[-2:])
-    return ScoreInputs(query_numbers, key_numbers, product.scale, bias, keep, product.sinks)
+    return ScoreInputs(query_numbers, key_numbers, origin.scale, bias, keep, origin.sinks)

@@ -75,7 +75,7 @@ class Recorder(TorchFunctionMode):
         n_calls: for each path, how many attention calls the module has made.
         doubtful: why attention was not recorded, by the path of each module that may have computed attention.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
-        at_start: (all calls so far, `n_recorded`) at the start of each running module, the innermost module last.
+        counts_at_start: (all calls so far, `n_recorded`) when each running module started, the innermost module last.
     """
 
     def __init__(self, watched: Watched, ask: Ask | None, windows: Mapping[str, ShiftedWindows]) -> None:
@@ -86,7 +86,7 @@ class Recorder(TorchFunctionMode):
         self.n_calls: Counter[str] = Counter()
         self.sharing: dict[str, Sharing] = {}
         self.n_recorded = 0
-        self.at_start: list[tuple[int, int]] = []
+        self.counts_at_start: list[tuple[int, int]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -98,22 +98,24 @@ class Recorder(TorchFunctionMode):
         if func is interchanged:
             return self.replace_outputs(func(*args, **kwargs))
         is_attention = func is attend or func is F.scaled_dot_product_attention
-        if is_attention and self.ask is not None and self.keeps(self.running.path):
-            seen = self.with_statistics(func, args, kwargs)
-            if seen is not None:
-                self.record(seen)
-                return seen if func is attend else seen.context.reshape(output_shape(*args, **kwargs))
+        if is_attention and self.ask is not None and self.records_layer_of(self.running.path):
+            attended = self.attended_with_statistics(func, args, kwargs)
+            if attended is not None:
+                self.record(attended)
+                return attended if func is attend else attended.context.reshape(output_shape(*args, **kwargs))
         in_place = kwargs.get("inplace") or is_in_place(getattr(func, "__name__", ""))
         if in_place and args and isinstance(args[0], Tensor):
             self.before_change(args[0])
         result, weighted_sum = self.written_out.run(func, args, kwargs)
-        if weighted_sum is not None and (reason := self.doubt(weighted_sum)) is not None:
-            weighted_sum = None
-            self.doubtful.setdefault(self.running.path, reason)
-        elif weighted_sum is None and self.matrix_chains.is_end(func, args, kwargs, result):
+        if weighted_sum is not None:
+            reason = self.doubt(weighted_sum)
+            if reason is not None:
+                weighted_sum = None
+                self.doubtful.setdefault(self.running.path, reason)
+        elif self.matrix_chains.ends_chain(func, args, kwargs, result):
             self.doubtful.setdefault(self.running.path, NO_ATTENTION)
         try:
-            attended = self.attended(func, args, kwargs, result, weighted_sum)
+            attended = self.attended_of(func, args, kwargs, result, weighted_sum)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
             self.record_unseen(f"its pattern cannot be made: {error}")
         else:
@@ -121,7 +123,7 @@ class Recorder(TorchFunctionMode):
                 self.record(attended)
         return result
 
-    def with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
+    def attended_with_statistics(self, func: Any, args: Any, kwargs: Any) -> Attended | None:
         """Compute context and statistics of an attention call together, by regard's kernels.
 
         Return None if the kernels do not support the call, or if the call has its own argument `ask`. Also return None
@@ -132,20 +134,21 @@ class Recorder(TorchFunctionMode):
         if func is attend:
             if kwargs.get("ask") is not None:
                 return None
-            query, key = (tensor.shape for tensor in args[:2])
-            self.check_ask(Grid(query[0], query[1], query[2], key[2]))
+            query, key = args[:2]
+            n_items, n_heads, n_queries, _ = query.shape
+            self.check_ask(Grid(n_items, n_heads, n_queries, key.shape[2]))
             return attend(*args, **{**kwargs, "ask": self.ask})
         try:
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):
-            # the caller then runs `func`, gets this error again from `attended`, and lists the module as unseen
+            # the caller then runs `func`, gets this error again from `attended_of`, and lists the module as unseen
             return None
         self.check_ask(call.grid)
         if usable_engine(call, dropout, self.ask) is None:
             return None
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=self.ask)
 
-    def attended(
+    def attended_of(
         self, func: Any, args: Any, kwargs: Any, result: Any, weighted_sum: WeightedSum | None
     ) -> Attended | None:
         """Return the context and the pattern of a call of a torch function; None if the call computes no attention.
@@ -153,7 +156,7 @@ class Recorder(TorchFunctionMode):
         `result` is what the function returned, and `weighted_sum` what `WrittenOut` recognised in the call.
         """
         if weighted_sum is not None:
-            return written_out_step(weighted_sum, self.running.heads.query_heads)
+            return written_out_attention(weighted_sum, self.running.heads.query_heads)
         if func is attend:
             return result
         if func is F.scaled_dot_product_attention:
@@ -167,16 +170,17 @@ class Recorder(TorchFunctionMode):
 
     def record(self, attended: Attended) -> None:
         self.n_recorded += 1
-        path, call = self.count_call()
-        if self.keeps(path):
-            if self.ask is None:
-                attended = self.sharing.setdefault(path, Sharing()).shared(attended)
-            else:
-                division = windows_around(self.windows, path)
-                attended = attended if division is None else division.in_rows(attended)
-                self.check_ask(attended.pattern.grid)
-                attended = answered(attended, self.ask)
-            self.watched.steps.append(WatchedStep(path, layer_of(path), call, attended))
+        path, n_earlier_calls = self.count_call()
+        if not self.records_layer_of(path):
+            return
+        if self.ask is None:
+            attended = self.sharing.setdefault(path, Sharing()).share_memory(attended)
+        else:
+            windows = windows_around(self.windows, path)
+            attended = attended if windows is None else windows.in_rows(attended)
+            self.check_ask(attended.pattern.grid)
+            attended = answered(attended, self.ask)
+        self.watched.steps.append(WatchedStep(path, layer_of(path), n_earlier_calls, attended))
 
     def check_ask(self, grid: Grid) -> None:
         assert self.ask is not None
@@ -189,14 +193,14 @@ class Recorder(TorchFunctionMode):
 
     def replace_outputs(self, attended: Attended) -> Attended:
         """Record `attended`, in which outputs of heads are replaced, as the result of the latest call; return it."""
-        if self.ask is None and self.keeps(self.running.path):
+        if self.ask is None and self.records_layer_of(self.running.path):
             latest = self.watched.steps[-1]
             self.watched.steps[-1] = replace(latest, attended=replace(attended, pattern=latest.attended.pattern))
         return attended
 
     def record_unseen(self, reason: str) -> None:
         path, _ = self.count_call()
-        if self.keeps(path):
+        if self.records_layer_of(path):
             self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
     def before_change(self, tensor: Tensor) -> None:
@@ -214,11 +218,11 @@ class Recorder(TorchFunctionMode):
         self.n_calls[path] += 1
         return path, self.n_calls[path] - 1
 
-    def keeps(self, path: str) -> bool:
+    def records_layer_of(self, path: str) -> bool:
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
     def enter(self, n_running: int) -> None:
-        self.at_start.append((self.n_calls.total(), self.n_recorded))
+        self.counts_at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
         """When a module ends, list it as unseen if its class is named like attention and it made no attention call.
@@ -227,24 +231,24 @@ class Recorder(TorchFunctionMode):
         named like attention, its submodules are removed from the list: the output projection, for example, may also be
         named like attention, and computes no attention.
         """
-        n_calls, n_recorded = self.at_start.pop()
+        n_calls_before, n_recorded_before = self.counts_at_start.pop()
         if not has_output or not ATTENTION_NAME.search(type(module).__name__):
             return
-        if n_calls == self.n_calls.total():
+        if self.n_calls.total() == n_calls_before:
             self.record_unseen(NO_ATTENTION)
-        elif n_recorded < self.n_recorded:
+        elif self.n_recorded > n_recorded_before:
             unseen = self.watched.unseen
             for path in [path for path in unseen if path.startswith(f"{self.running.path}.")]:
                 if unseen[path] == NO_ATTENTION:
                     del unseen[path]
 
-    def doubt(self, found: WeightedSum) -> str | None:
+    def doubt(self, weighted_sum: WeightedSum) -> str | None:
         """Return why a product of softmax weights and values may not be attention; None = it is attention."""
-        heads = self.running.heads.query_heads
-        if found.of_parameters and not ATTENTION_NAME.search(self.running.class_name):
+        if weighted_sum.is_over_features and not ATTENTION_NAME.search(self.running.class_name):
             return WEIGHTS_OF_PARAMETERS
-        lead = [size for size in found.scores.shape[:-2] if size > 1]
-        return SEVERAL_AXES if found.one_query and len(lead) > 1 and lead[-1] != heads else None
+        lead_sizes = [size for size in weighted_sum.scores.shape[:-2] if size > 1]
+        has_unknown_axes = len(lead_sizes) > 1 and lead_sizes[-1] != self.running.heads.query_heads
+        return SEVERAL_AXES if has_unknown_axes and not weighted_sum.has_query_axis else None
 
     def list_doubtful(self) -> None:
         """If no attention call was recorded, add the modules in `doubtful` to `watched.unseen`.
@@ -254,29 +258,30 @@ class Recorder(TorchFunctionMode):
         """
         if self.n_recorded == 0:
             for path, reason in sorted(self.doubtful.items()):
-                if self.keeps(path):
+                if self.records_layer_of(path):
                     self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
 
-def written_out_step(found: WeightedSum, n_heads: int | None) -> Attended:
+def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Attended:
     """Return the context and the pattern of attention that a model computed by separate tensor operations.
 
     If the weights cannot be computed from queries and keys, the queries and keys of the pattern are 0, and the model's
     scores are a bias, so that 0 + bias gives the scores. `n_heads` is needed if one axis joins batch and heads; None =
     unknown.
     """
-    scores, product = found.scores, found.product
-    lead = scores.shape[:-2]
-    scores, context, value = (four_axes(part, lead, n_heads) for part in (scores, found.context, found.value))
-    if product is not None:
-        query, key = (four_axes(part, lead, n_heads) for part in (product.query, product.key))
-        bias = None if product.bias is None else four_axes(product.bias, lead, n_heads)
-        mask = None if product.keep is None else Keep(four_axes(product.keep, lead, n_heads))
-        score, normalise = ScaledDot(scale=product.scale, bias=bias), Softmax(sinks=product.sinks)
+    lead, inputs = weighted_sum.scores.shape[:-2], weighted_sum.score_inputs
+    scores, context, value = (
+        four_axes(part, lead, n_heads) for part in (weighted_sum.scores, weighted_sum.context, weighted_sum.value)
+    )
+    if inputs is not None:
+        query, key = (four_axes(part, lead, n_heads) for part in (inputs.query, inputs.key))
+        bias = None if inputs.bias is None else four_axes(inputs.bias, lead, n_heads)
+        mask = None if inputs.keep is None else Keep(four_axes(inputs.keep, lead, n_heads))
+        score, normalise = ScaledDot(scale=inputs.scale, bias=bias), Softmax(sinks=inputs.sinks)
         pattern = Pattern(Call.of(query, key, value.to(query.dtype), score, mask, normalise))
         if has_weights(pattern, scores):
             return Attended(context=context, pattern=pattern, backend="written out")
-        if product.sinks is not None:
+        if inputs.sinks is not None:
             raise ValueError("its scores are more than a scaled, masked and biased product, with sinks beside it.")
     query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
     call = Call.of(query, key, value.to(query.dtype), ScaledDot(bias=scores), None, Softmax())

@@ -81,7 +81,7 @@ class Sharing:
     def __init__(self) -> None:
         self.latest: tuple[Any, ...] | None = None
 
-    def shared(self, attended: Attended) -> Attended:
+    def share_memory(self, attended: Attended) -> Attended:
         """Return a copy of `attended`; if possible, its keys and values share memory with those of the previous call.
 
         There are three conditions: the keys and values begin with those of the previous call; the tensors of the
@@ -92,11 +92,13 @@ class Sharing:
             return attended
         call, statistics = attended.pattern.call, attended.pattern.statistics
         query, key, value = (tensor.detach() for tensor in (call.query, call.key, call.value))
-        latest = self.existing_tensors()
-        if latest is not None and continues(key, latest[1]) and continues(value, latest[2]):
-            if latest[1] not in CACHE_OF:  # at the second call: start a cache with the tensors of the first call
-                append((GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone())), *latest)
-            append(CACHE_OF[latest[1]], query, key, value)  # makes `key` and `value` views of the cache
+        if (latest := self.existing_tensors()) is not None:
+            latest_query, latest_key, latest_value = latest
+            if continues(key, latest_key) and continues(value, latest_value):
+                if latest_key not in CACHE_OF:  # at the second call: start a cache with the tensors of the first call
+                    empty_cache = (GrowingTensor(key[:, :, :0].clone()), GrowingTensor(value[:, :, :0].clone()))
+                    append(empty_cache, latest_query, latest_key, latest_value)
+                append(CACHE_OF[latest_key], query, key, value)  # makes `key` and `value` views of the cache
         self.latest = tuple(map(TensorWeakRef, (query, key, value)))
         return replace(attended, pattern=Pattern(call.changed(query=query, key=key, value=value), statistics))
 

@@ -31,8 +31,8 @@ from regard.tracing.watching.products import (
     baddbmm_origin,
     einsum_origin,
     matmul_origin,
-    multiplied,
     sum_origin,
+    weighted_values_origin,
 )
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
@@ -62,12 +62,14 @@ class WrittenOut:
             return result, None
         op = Operation(func, result, tensors, origins)
         try:
-            origin = rule and rule(op, *operands, **options)
+            origin = None if rule is None else rule(op, *operands, **options)
         except (TypeError, ValueError, IndexError, AttributeError, RuntimeError):  # a call that `rule` does not know
             origin = None
         if isinstance(origin, WeightedSum):
             return result, origin
-        if (origin := origin or inherited_features(op)) is not None:
+        if origin is None:
+            origin = inherited_features(op)
+        if origin is not None:
             self.origins[result] = (origin, version(result))
         return result, None
 
@@ -106,23 +108,25 @@ def inherited_features(op: Operation) -> FeatureOrigin | None:
     return None
 
 
-def scores_of(op: Operation, operand: Any) -> ScoreOrigin | None:
+def broadcast_score_origin(op: Operation, operand: Any) -> ScoreOrigin | None:
     """Return the `ScoreOrigin` of `operand`, broadcast to the shape of the result; None if `operand` has none."""
-    product = op.origin_of(operand)
-    if not isinstance(product, ScoreOrigin) or op.result.shape == operand.shape:
-        return product if isinstance(product, ScoreOrigin) else None
-    change = expansion(product.axes, operand.shape, op.result.shape)
-    return None if change is None else product.after(change, op.result.numel())
+    origin = op.origin_of(operand)
+    if not isinstance(origin, ScoreOrigin):
+        return None
+    if op.result.shape == operand.shape:
+        return origin
+    change = expansion(origin.axes, operand.shape, op.result.shape)
+    return None if change is None else origin.after(change, op.result.numel())
 
 
 def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
     scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
-    product = op.origin_of(scores)
-    if not isinstance(product, ScoreOrigin) or not is_number(number) or product.keep is not None:
-        return multiplied(op, left, right)
+    origin = op.origin_of(scores)
+    if not isinstance(origin, ScoreOrigin) or not is_number(number) or origin.keep is not None:
+        return weighted_values_origin(op, left, right)
     factor = float(number)
-    bias = product.bias and Named(product.bias.tensor * factor, product.bias.axes)
-    return replace(product, scale=product.scale * factor, bias=bias)
+    bias = None if origin.bias is None else Named(origin.bias.tensor * factor, origin.bias.axes)
+    return replace(origin, scale=origin.scale * factor, bias=bias)
 
 
 def division_origin(op: Operation, scores: Any, number: Any) -> ScoreOrigin | None:
@@ -139,12 +143,12 @@ def is_number(value: Any) -> bool:
 
 def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
     scores, bias = (left, right) if isinstance(op.origin_of(left), ScoreOrigin) else (right, left)
-    product = scores_of(op, scores)
-    if alpha != 1 or product is None:
+    origin = broadcast_score_origin(op, scores)
+    if alpha != 1 or origin is None:
         return None
     if not isinstance(bias, Tensor):
-        return product if math.isfinite(bias) else None  # the same number for all keys does not change the softmax
-    return product.with_bias(bias.to(torch.result_type(op.result, bias)))  # True and False are added as 1 and 0
+        return origin if math.isfinite(bias) else None  # the same number for all keys does not change the softmax
+    return origin.with_bias(bias.to(torch.result_type(op.result, bias)))  # True and False are added as 1 and 0
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
@@ -155,10 +159,10 @@ def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) 
     origin = op.origin_of(scores)
     if isinstance(origin, WeightOrigin):
         return origin if op.result is not scores and torch.equal(op.result, scores) else None
-    product = scores_of(op, scores)
-    if product is None or not is_number(value) or mask.dtype != torch.bool or float(value) > -1e4:
+    score_origin = broadcast_score_origin(op, scores)
+    if score_origin is None or not is_number(value) or mask.dtype != torch.bool or float(value) > -1e4:
         return None
-    return product.masked(~mask, is_finite=math.isfinite(value))
+    return score_origin.masked(~mask, is_finite=math.isfinite(value))
 
 
 def where_origin(op: Operation, first: Any, second: Any = None, third: Any = None) -> Origin | None:
@@ -166,10 +170,13 @@ def where_origin(op: Operation, first: Any, second: Any = None, third: Any = Non
 
     torch.where(keep, scores, number), scores.where(keep, number), or torch.where(mask, number, scores).
     """
-    condition, taken, other = (first, second, third) if op.origin_of(first) is None else (second, first, third)
-    if op.origin_of(taken) is not None:
-        return masked_fill_origin(op, taken, ~condition, other)
-    return masked_fill_origin(op, other, condition, taken) if op.origin_of(other) is not None else None
+    is_method_of_scores = op.origin_of(first) is not None
+    condition, if_true, if_false = (second, first, third) if is_method_of_scores else (first, second, third)
+    if op.origin_of(if_true) is not None:
+        return masked_fill_origin(op, if_true, ~condition, if_false)
+    if op.origin_of(if_false) is not None:
+        return masked_fill_origin(op, if_false, condition, if_true)
+    return None
 
 
 def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> WeightOrigin | None:
@@ -177,11 +184,16 @@ def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: An
         return None
     origin = op.origin_of(scores)
     axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
-    product = origin if isinstance(origin, ScoreOrigin) else None
+    keys = axes[dim]
     features = origin.features if isinstance(origin, ScoreOrigin | FeatureOrigin) else frozenset()
-    of_parameters = axes[dim] in features or is_parameter(scores)
-    found = WeightOrigin(axes, axes[dim], Named(scores, axes), product, of_parameters=of_parameters)
-    return found if product is None or product.sinks is None else replace(found, product=None, with_sinks=product)
+    weight_origin = WeightOrigin(
+        axes, keys, Named(scores, axes), None, is_over_features=keys in features or is_parameter(scores)
+    )
+    if not isinstance(origin, ScoreOrigin):
+        return weight_origin
+    if origin.sinks is not None:
+        return replace(weight_origin, with_sinks=origin)
+    return replace(weight_origin, score_origin=origin)
 
 
 def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
@@ -191,19 +203,20 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
     """
     sinks_first = not isinstance(op.origin_of(tensors[0]), ScoreOrigin)
     scores, column = reversed(tensors) if sinks_first else tensors
-    product, last = op.origin_of(scores), dim in (-1, op.result.ndim - 1)
-    if not isinstance(product, ScoreOrigin) or not last or column.shape[1:] != (*scores.shape[1:3], 1):
+    origin = op.origin_of(scores)
+    is_along_keys = dim in (-1, op.result.ndim - 1)
+    if not isinstance(origin, ScoreOrigin) or not is_along_keys or column.shape[1:] != (*scores.shape[1:3], 1):
         return None
-    by_head = column[:1, :, :1]
-    if not torch.equal(column, by_head.expand_as(column)):
+    sink_of_head = column[:1, :, :1]
+    if not torch.equal(column, sink_of_head.expand_as(column)):
         return None
-    return replace(product, sinks=by_head.flatten(), sinks_first=sinks_first)
+    return replace(origin, sinks=sink_of_head.flatten(), sinks_first=sinks_first)
 
 
 def subtraction_origin(op: Operation, scores: Any, number: Any, *, alpha: Number = 1) -> ScoreOrigin | None:
     """Return how `scores` was computed if one number is subtracted for each query: the softmax stays the same."""
-    one_each = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
-    return scores_of(op, scores) if one_each else None
+    is_one_for_each_query = isinstance(number, Tensor) and number.ndim == op.result.ndim and number.shape[-1] == 1
+    return broadcast_score_origin(op, scores) if is_one_for_each_query else None
 
 
 def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
@@ -211,18 +224,19 @@ def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
     parts = index if isinstance(index, tuple) else (index,)
     if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
         return None
-    if all(part is None or part is Ellipsis or part == slice(None) for part in parts):
+    if all(part is None or part is Ellipsis or part == slice(None) for part in parts):  # at most, axes are added
         return permutation_origin(op, tensor, index)
     origin = op.origin_of(tensor)
     if not isinstance(origin, WeightOrigin) or origin.with_sinks is None or origin.keys != origin.axes[-1]:
         return view_origin(op, tensor)
     sinks_first = origin.with_sinks.sinks_first
-    kept = slice(1, None) if sinks_first else slice(None, -1)
-    if index not in ((Ellipsis, kept), (*[slice(None)] * (tensor.ndim - 1), kept)):
+    all_but_sinks = slice(1, None) if sinks_first else slice(None, -1)
+    if index not in ((Ellipsis, all_but_sinks), (*[slice(None)] * (tensor.ndim - 1), all_but_sinks)):
         return None
     scores, axes = origin.scores.tensor, origin.scores.axes
-    without = Named(scores.roll(-1, dims=axes.index(origin.keys)) if sinks_first else scores, axes)
-    return replace(origin, scores=without, product=origin.with_sinks, with_sinks=None)
+    if sinks_first:  # a `WeightOrigin` without the column of sinks has the sinks last in its scores
+        scores = scores.roll(-1, dims=axes.index(origin.keys))
+    return replace(origin, scores=Named(scores, axes), score_origin=origin.with_sinks, with_sinks=None)
 
 
 def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], AxesChange | None]) -> Origin | None:
@@ -239,8 +253,9 @@ def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], Ax
 
 def view_origin(op: Operation, tensor: Any, *_: Any, **__: Any) -> Origin | None:
     """Return how a view, copy, conversion or dropout of `tensor` was computed; None if the size has changed."""
-    same = op.result.numel() == tensor.numel()
-    return origin_after(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape)) if same else None
+    if op.result.numel() != tensor.numel():
+        return None
+    return origin_after(op, tensor, lambda origin: view(origin.axes, tensor.shape, op.result.shape))
 
 
 def permutation_origin(op: Operation, tensor: Any, *args: Any, **kwargs: Any) -> Origin | None:
