@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import alignment
-import answers
 import attend
 import calibration
 import gpu
@@ -219,7 +218,7 @@ def test_in_new_process_runs_in_another_process():
 @pytest.mark.usefixtures("in_threads")
 @pytest.mark.filterwarnings("default")  # of other programs
 @pytest.mark.parametrize(
-    "script", [alignment, answers, memory, models, pages, panning, training], ids=lambda script: script.__name__
+    "script", [alignment, memory, models, pages, panning, training], ids=lambda script: script.__name__
 )
 def test_a_quick_run_of_a_long_benchmark_writes_its_table(script, busy, tmp_path, capsys):
     with ThreadPoolExecutor(1) as thread:  # Playwright refuses a thread in which the browser of another test runs

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import Causal, Sparsemax, attend
 from regard.attention import weights
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.sparsemax import sparsemax
 
 ROWS, ONE_AXIS = torch.zeros(1, 1, 1, 3), torch.zeros(3)
@@ -22,7 +22,7 @@ def test_the_first_calls_in_a_test_are_checked(test):
     with pytest.raises(TypeCheckError):
         sparsemax(ONE_AXIS)
     with pytest.raises(TypeCheckError):
-        Grid(1, 1, 1, "keys")  # a dataclass
+        Tile(Grid(1, 1, 1, 1), range(1), range(1), range(1), "keys")  # a dataclass
     for _ in range(checked_calls.CHECKED_CALLS):
         sparsemax(ROWS)
     assert sparsemax(ONE_AXIS).tolist() == pytest.approx([1 / 3] * 3)

@@ -294,9 +294,10 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         source, target = load_vocabularies(data, config.vocabulary.joint)
         sizes = len(source), len(target)
         corpus, dev_corpus = read_corpora(data, config.data.weights, sizes), Corpus(data / "dev", sizes)
-        source_texts, target_texts = zip(*read_json(data / "dev.json"), strict=True)
-        if not all(isinstance(text, str) for text in source_texts + target_texts):
+        dev_texts = read_json(data / "dev.json")
+        if not dev_texts or not all(isinstance(text, str) for pair in dev_texts for text in pair):
             raise ValueError("dev.json has no pairs of texts")
+        source_texts, target_texts = zip(*dev_texts, strict=True)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(
             f"{data} is damaged ({first_paragraph(error)}); delete it, and the same command makes it again."
