@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 from random_models import sharp, t5
 from refusals import refusal
 from torch.testing import assert_close
@@ -11,6 +12,7 @@ from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2Model, Llama
 
 import regard
 from regard import InputError
+from regard.tracing.watching.layer_states import recording_states
 
 TEXT = "The snake is very dangerous because it has a venom."
 VOCABULARY = 30522
@@ -187,6 +189,40 @@ def test_layers_that_cannot_be_taken_apart_are_refused(minilm, change, reason):
     assert refusal(InputError, regard.trace, model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",)) == (
         f"the vectors of the layer of encoder.layer.2.attention.self cannot be kept: {reason}; trace without keep=…."
     )
+
+
+class OverwritingAttention(torch.nn.Module):
+    """Attention whose context is overwritten after the output projection has read it."""
+
+    def __init__(self):
+        super().__init__()
+        self.projection = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        context = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+        output = self.projection(context)
+        context.zero_()
+        return output
+
+
+class OverwritingLayer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.feed_forward = OverwritingAttention(), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.feed_forward(x)
+
+
+def test_a_context_that_is_overwritten_after_the_projection_keeps_its_vectors(normal):
+    model, x = torch.nn.Sequential(OverwritingLayer()), normal(1, 5, 8).float()
+    with torch.no_grad(), regard.watching(model) as watched, recording_states(model, watched) as recorder:
+        model(x)
+    (step,) = watched.steps
+    context = (x @ x.mT / 8**0.5).softmax(dim=-1) @ x
+    attention = model[0].attention.projection(context)[0]
+    assert_close(recorder.states_of(step).attention, attention.detach())
 
 
 def test_layers_that_share_their_module_have_their_own_vectors(minilm):

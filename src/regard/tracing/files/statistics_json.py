@@ -10,7 +10,7 @@ from regard.attention.ask import PER_QUERY, Ask, Summary, Top
 from regard.attention.attend import Attended
 from regard.attention.grid.grid import Grid
 from regard.json_file import Json
-from regard.tracing.watching.answered_pattern import AnsweredPattern, CallWithoutTensors, names_of
+from regard.tracing.watching.answered_pattern import AnsweredPattern, CallWithoutTensors, statistic_names
 from regard.typed_fields import check_fields
 
 
@@ -19,7 +19,7 @@ def statistics_to_json(attended: Attended, pattern: AnsweredPattern, add: Callab
     stored = pattern.statistics
     ask = {name: getattr(stored.ask, name) for name in Ask.__slots__ if name != "groups"}
     statistics: dict[str, Json] = {}
-    for name in names_of(stored):
+    for name in statistic_names(stored):
         part = getattr(stored, name)
         statistics[name] = [add(part.weights), add(part.keys)] if isinstance(part, Top) else add(part)
     return {

@@ -95,23 +95,25 @@ class AnsweredPattern(Pattern):
         stored = self.statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}
         if ask.groups is not None:
-            same = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
-            parts["groups"] = stored.groups if same else None
+            has_groups = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
+            parts["groups"] = stored.groups if has_groups else None
         if ask.top is not None:
-            enough = stored.top is not None and stored.top.keys.shape[-1] >= min(ask.top, self.grid.keys)
-            parts["top"] = stored.top.resized(ask.top) if stored.top is not None and enough else None
+            n_needed = min(ask.top, self.grid.keys)
+            has_top = stored.top is not None and stored.top.keys.shape[-1] >= n_needed
+            parts["top"] = stored.top.resized(ask.top) if stored.top is not None and has_top else None
         if ask.pooled is not None:
-            same = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
-            parts["pooled"] = stored.pooled if same else None
-        if missing := [wording(name, ask) for name, part in parts.items() if part is None]:
+            has_map = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
+            parts["pooled"] = stored.pooled if has_map else None
+        if missing := [argument_text(name, ask) for name, part in parts.items() if part is None]:
+            stored_names = ", ".join(statistic_names(stored))
             raise InputError(
-                f"this pattern stores {', '.join(names_of(stored)) or 'no statistics'}; its queries and keys were "
+                f"this pattern stores {stored_names or 'no statistics'}; its queries and keys were "
                 f"not kept; trace or watch again with ask=Ask({', '.join(missing)}, …)."
             )
         return Summary(ask=ask, **parts)
 
     def __repr__(self) -> str:
-        return f"AnsweredPattern({self.grid}, knows={', '.join(names_of(self.statistics)) or 'nothing'})"
+        return f"AnsweredPattern({self.grid}, knows={', '.join(statistic_names(self.statistics)) or 'nothing'})"
 
 
 def answered(attended: Attended, ask: Ask) -> Attended:
@@ -127,16 +129,16 @@ def answered(attended: Attended, ask: Ask) -> Attended:
     return Attended(context=context, pattern=answered_pattern, backend=attended.backend)
 
 
-def names_of(summary: Summary) -> list[str]:
+def statistic_names(summary: Summary) -> list[str]:
     return [name for name in summary.__slots__ if name != "ask" and getattr(summary, name) is not None]
 
 
 def asks_for_something(ask: Ask) -> bool:
-    sized = ask.groups, ask.top, ask.pooled
-    return any(getattr(ask, name) for name in ("received", *PER_QUERY)) or any(part is not None for part in sized)
+    has_flag = any(getattr(ask, name) for name in ("received", *PER_QUERY))
+    return has_flag or any(value is not None for value in (ask.groups, ask.top, ask.pooled))
 
 
-def wording(name: str, ask: Ask) -> str:
+def argument_text(name: str, ask: Ask) -> str:
     """Return the argument of `Ask` that requests the statistic `name`, as it is written in Python, such as "top=8"."""
-    asked = getattr(ask, name)
-    return f"{name}=…" if isinstance(asked, Tensor) else f"{name}={asked!r}"
+    value = getattr(ask, name)
+    return f"{name}=…" if isinstance(value, Tensor) else f"{name}={value!r}"

@@ -150,16 +150,17 @@ class AttentionChanger(TorchFunctionMode):
             )
         self.called.add((kind, layer))
         n_tokens = self.first_query + call.grid.queries
-        self.applied += [
-            change
-            for change in for_layer
-            if (not isinstance(change, Cut) or has_edge(call, change, self.first_query))
-            and (not isinstance(change, Interchange) or change.last_token(n_tokens) < n_tokens)
-        ]
+        for change in for_layer:
+            is_without_edge = isinstance(change, Cut) and not has_edge(call, change, self.first_query)
+            is_without_token = isinstance(change, Interchange) and change.last_token(n_tokens) >= n_tokens
+            if not is_without_edge and not is_without_token:
+                self.applied.append(change)
         call = changed_call(call, for_layer, kind, layer, self.first_query)
         rules: dict[str, Any] = {"score": call.score, "mask": call.mask, "normalise": call.normalise}
         attended = attend(call.query, call.key, call.value, **rules, dropout=dropout, ask=ask)
-        interchanges = [(HeadSet.of(one.head).head, one) for one in for_layer if isinstance(one, Interchange)]
+        interchanges = [
+            (HeadSet.of(change.head).head, change) for change in for_layer if isinstance(change, Interchange)
+        ]
         return interchanged(attended, interchanges, kind, layer, self.first_query)
 
     def enter(self, n_running: int) -> None:
@@ -168,22 +169,22 @@ class AttentionChanger(TorchFunctionMode):
             self.called.clear()
 
     def check_all_applied(self) -> None:
-        missed = [change for change in self.changes if change not in self.applied]
-        if missed and self.layers:
-            change = missed[0]
-            seen = [(kind, layer) for kind, numbers in self.layers.items() for layer in sorted(numbers)]
-            if any(heads.has_heads_in(*one) for heads in heads_of(change) for one in seen):
-                reason = "let this query attend to this key" if isinstance(change, Cut) else "had all these tokens"
-                raise InputError(f"{change} changed nothing: no attention call {reason}.")
-            layers = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
-            raise InputError(f"{change} changed nothing: the model has attention in {' and '.join(layers)}.")
-        if missed:
+        not_applied = next((change for change in self.changes if change not in self.applied), None)
+        if not_applied is None:
+            return
+        if not self.layers:
             raise InputError(
-                f"{missed[0]} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
+                f"{not_applied} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
                 "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
                 "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
                 "need_weights=False."
             )
+        layers = [(kind, layer) for kind, numbers in self.layers.items() for layer in numbers]
+        if any(heads.has_heads_in(kind, layer) for heads in heads_of(not_applied) for kind, layer in layers):
+            reason = "let this query attend to this key" if isinstance(not_applied, Cut) else "had all these tokens"
+            raise InputError(f"{not_applied} changed nothing: no attention call {reason}.")
+        names = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
+        raise InputError(f"{not_applied} changed nothing: the model has attention in {' and '.join(names)}.")
 
 
 def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
@@ -191,9 +192,13 @@ def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
 
     `first_query` is the position in the text of the first query of the call.
     """
-    query, key = int(cut.query or 0) - first_query, int(cut.key)
-    queries = range(call.grid.queries) if cut.query is None else range(query, query + 1)
-    if not (queries.start >= 0 and queries.stop <= call.grid.queries and key < call.grid.keys):
+    key, queries = int(cut.key), range(call.grid.queries)
+    if cut.query is not None:
+        query = int(cut.query) - first_query
+        if query not in queries:
+            return False
+        queries = range(query, query + 1)
+    if key >= call.grid.keys:
         return False
     keep = call.keep(call.grid.whole().part(queries=queries, keys=range(key, key + 1)))
     return keep is None or bool(keep.any())

@@ -53,6 +53,22 @@ class LayerCall:
     outputs: dict[str, Tensor] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectionCall:
+    """The call of the output projection of an attention call.
+
+    Attributes:
+        path, module: the projection's path in the model, and its module.
+        output: the output of the projection.
+        layer: the forward call of the Transformer layer.
+    """
+
+    path: str
+    module: nn.Module
+    output: Tensor
+    layer: LayerCall
+
+
 @dataclass(slots=True)
 class StateRecorder:
     """Records the vectors before, inside and after each layer of a model, by forward hooks.
@@ -60,13 +76,13 @@ class StateRecorder:
     Attributes:
         watched: the attention calls recorded so far, the latest last.
         running: the forward calls of the layers that are running, the innermost last.
-        projected: maps id(Attended) of each attention call to the path of its output projection, the projection module,
-            the output of the module, and the forward call of the Transformer layer.
+        projections: maps each attention call, as (path of its module, number of earlier calls), to the call of its
+            output projection.
     """
 
     watched: Watched
     running: list[LayerCall] = field(default_factory=list)
-    projected: dict[int, tuple[str, nn.Module, Tensor, LayerCall]] = field(default_factory=dict)
+    projections: dict[tuple[str, int], ProjectionCall] = field(default_factory=dict)
 
     def enter_layer(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.running.append(LayerCall(before=layer_input(args, kwargs)))
@@ -75,7 +91,7 @@ class StateRecorder:
         self.running.pop().after = layer_output(output)
 
     def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Store the output of a linear layer, in `projected` if its input is the latest attention context.
+        """Store the output of a linear layer, in `projections` if its input is the latest attention context.
 
         Other outputs are stored if they have the shape of the input of the Transformer layer: the linear layer may be
         the last of the feed-forward network.
@@ -83,8 +99,9 @@ class StateRecorder:
         if not args or not isinstance(output, Tensor):
             return
         layer = self.running[-1] if self.running else LayerCall()
-        if self.watched.steps and is_context(args[0], self.watched.steps[-1].attended):
-            self.projected.setdefault(id(self.watched.steps[-1].attended), (path, module, output, layer))
+        latest = self.watched.steps[-1] if self.watched.steps else None
+        if latest is not None and is_context(args[0], latest.attended):
+            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, module, output, layer))
         elif layer.before is not None and output.shape == layer.before.shape:
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
             layer.outputs[path] = output
@@ -94,21 +111,24 @@ class StateRecorder:
 
         `windows` are those into which the layer divides pictures; None = it does not divide them.
         """
-        if id(step.attended) not in self.projected:
+        if (step.path, step.call) not in self.projections:
             raise not_found_error(step, "no linear layer takes the contexts of its heads, side by side")
-        _, module, attention, layer = self.projected[id(step.attended)]
-        projection = output_projection(module, step.attended)
+        call = self.projections[step.path, step.call]
+        attention, layer = call.output, call.layer
+        projection = output_projection(call.module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
         error = (projection(context) - attention.flatten(0, -2)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
             raise not_found_error(step, "its output projection is more than a linear layer")
-        before, after, feed_forward = layer.before, layer.after, layer.outputs.get(self.feed_forward_path(step))
+        before, after = layer.before, layer.after
+        feed_forward = layer.outputs.get(self.feed_forward_path(step))
         if before is None or after is None or feed_forward is None or before.shape != after.shape:
             raise not_found_error(
                 step, "no feed-forward part, or no input and output of one shape, were found in its layer"
             )
         # all sequences of the batch become one sequence, [tokens d_model]
-        before, attention, feed_forward, after = (x.flatten(0, -2) for x in (before, attention, feed_forward, after))
+        before, attention = before.flatten(0, -2), attention.flatten(0, -2)
+        feed_forward, after = feed_forward.flatten(0, -2), after.flatten(0, -2)
         if windows is not None:
             if windows.padded_grid != (windows.rows, windows.columns):
                 raise not_found_error(step, "its windows have padding, which has no vectors before and after the layer")
@@ -117,15 +137,15 @@ class StateRecorder:
 
     def feed_forward_path(self, step: WatchedStep) -> str:
         """Return the path of the last linear layer of the feed-forward network after an attention call; "" = none."""
-        *_, layer = self.projected[id(step.attended)]
-        others = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
-        return others[-1] if others else ""
+        layer = self.projections[step.path, step.call].layer
+        outside_attention = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
+        return outside_attention[-1] if outside_attention else ""
 
     def paths_of(self, step: WatchedStep) -> LayerPaths:
         """Return the paths of the layer that made an attention call, and of the parts of this layer."""
         self.states_of(step)  # raises StatesNotFoundError if a part of the layer was not found
-        projection, *_ = self.projected[id(step.attended)]
-        return LayerPaths(layer_path(step.path), projection, self.feed_forward_path(step))
+        projection_path = self.projections[step.path, step.call].path
+        return LayerPaths(layer_path(step.path), projection_path, self.feed_forward_path(step))
 
     def states_by_kind(self, kind_of: Callable[[str], str]) -> dict[str, dict[int, LayerStates]]:
         """Return the vectors of every layer, by kind of attention and layer number; `kind_of(path)` is the kind."""
@@ -139,8 +159,8 @@ class StateRecorder:
 
 def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
     """Return the first tensor of three axes among the arguments of a layer; None if there is none."""
-    tensors = (given for given in (*args, *kwargs.values()) if isinstance(given, Tensor) and given.ndim == 3)
-    return next(tensors, None)
+    arguments = (*args, *kwargs.values())
+    return next((one for one in arguments if isinstance(one, Tensor) and one.ndim == 3), None)
 
 
 def layer_output(output: Any) -> Tensor | None:
@@ -189,20 +209,20 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
-def is_context(given: Tensor, step: Attended) -> bool:
-    if given.numel() != step.context.numel():
+def is_context(tensor: Tensor, attended: Attended) -> bool:
+    if tensor.numel() != attended.context.numel():
         return False
-    context = rearrange(step.context, "b h q d -> (b q) (h d)")
-    return torch.equal(given.reshape(context.shape), context)
+    context = rearrange(attended.context, "b h q d -> (b q) (h d)")
+    return torch.equal(tensor.reshape(context.shape), context)
 
 
-def output_projection(module: nn.Module, step: Attended) -> OutputProjection:
+def output_projection(module: nn.Module, attended: Attended) -> OutputProjection:
     """Return the parameters of the linear layer `module`, the output projection of an attention call, split by head."""
     weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     # the weight of an nn.Linear is [outputs inputs]; that of a Conv1D is [inputs outputs], as needed here
     matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()
-    heads = rearrange(matrix, "(h v) d -> h v d", h=step.context.shape[1])
+    heads = rearrange(matrix, "(h v) d -> h v d", h=attended.context.shape[1])
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
 
 
