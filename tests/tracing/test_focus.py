@@ -7,7 +7,7 @@ import torch
 from refusals import refusal
 
 from regard import Causal, InputError, trace
-from regard.tracing.focus import focus_on, is_whole, strongest_other_words
+from regard.tracing.focus import focus_on, is_whole_word, strongest_other_words
 from regard.tracing.tokens.readable_tokens import Token
 
 
@@ -66,9 +66,9 @@ def test_a_byte_or_a_letter_within_a_word_is_not_shown_first():
     he, apostrophe, s, byte = (
         Token(text, text, joined) for text, joined in (("he", False), ("'", True), ("s", True), ("‹98›", True))
     )
-    assert is_whole([he, apostrophe, s, byte]).tolist() == [True, False, False, False]
-    assert is_whole([apostrophe, s, byte]).tolist() == [False, True, True]
-    assert is_whole([Token("뱀", "뱀", True), Token("a", "a")]).tolist() == [True, True]
+    assert is_whole_word([he, apostrophe, s, byte]).tolist() == [True, False, False, False]
+    assert is_whole_word([apostrophe, s, byte]).tolist() == [False, True, True]
+    assert is_whole_word([Token("뱀", "뱀", True), Token("a", "a")]).tolist() == [True, True]
 
 
 def test_it_looks_at_the_snake_without_being_told_the_head(snake):

@@ -96,14 +96,14 @@ class WithoutEdges(Mask):
     edges: tuple[Edge, ...]
 
     def keep(self, tile: Tile, device: torch.device) -> Bool[Tensor, "#batch #heads #queries #keys"]:
-        cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
+        is_cut = torch.zeros(1, 1, 1, 1, dtype=torch.bool, device=device)
         for edge in self.edges:
-            on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
-            for axis, number in enumerate(edge, start=1):
-                if number is not None:
-                    on_edge = on_edge & (tile.along(axis, device) == number)
-            cut = cut | on_edge
-        return ~cut
+            is_on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
+            for axis, index in enumerate(edge, start=1):  # axis 0 is the batch
+                if index is not None:
+                    is_on_edge = is_on_edge & (tile.along(axis, device) == index)
+            is_cut = is_cut | is_on_edge
+        return ~is_cut
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -153,7 +153,8 @@ class HeadSet:
         if match is None or not name.strip():
             raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
         kind, *numbers = match.groups()
-        return cls(kind and kind.lower(), *(None if number is None else int(number) for number in numbers))
+        layer, head = (None if number is None else int(number) for number in numbers)
+        return cls(None if kind is None else kind.lower(), layer, head)
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
         return self.kind in (None, kind) and self.layer in (None, layer)

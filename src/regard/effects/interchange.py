@@ -82,32 +82,32 @@ class Interchange:
 
     def last_token(self, n_tokens: int) -> int:
         """Return the position of the last token whose output is replaced, if this run has `n_tokens` tokens."""
-        return n_tokens - 1 if self.token_pairs is None else max(int(here) for here, _ in self.token_pairs)
+        return n_tokens - 1 if self.token_pairs is None else max(int(token) for token, _ in self.token_pairs)
 
-    def positions(self, first_query: int, n_queries: int, n_others: int) -> list[tuple[int, int]]:
+    def positions(self, first_query: int, n_queries: int, n_other_queries: int) -> list[tuple[int, int]]:
         """Return pairs of indices (a query whose output is replaced, the query of the run `other` with the new output).
 
         Args:
             first_query: the position in the text of the first query of the call.
             n_queries: the number of queries of the call.
-            n_others: the number of queries in the run `other`.
+            n_other_queries: the number of queries in the run `other`.
         """
         pairs = self.token_pairs
         if pairs is None:
-            if first_query + n_queries != n_others:
+            if first_query + n_queries != n_other_queries:
                 raise InputError(
-                    f"Interchange({self.head!r}, …): the other run has {n_others} tokens and this one "
+                    f"Interchange({self.head!r}, …): the other run has {n_other_queries} tokens and this one "
                     f"{first_query + n_queries}; give tokens=… that are in both."
                 )
-            return list(enumerate(range(first_query, n_others)))
-        for _, there in pairs:
-            if int(there) >= n_others:
+            return list(enumerate(range(first_query, n_other_queries)))
+        for _, other_token in pairs:
+            if int(other_token) >= n_other_queries:
                 raise InputError(
-                    f"Interchange({self.head!r}, …): no token {there} in the other run, whose {n_others} tokens are "
-                    f"counted from 0 to {n_others - 1}."
+                    f"Interchange({self.head!r}, …): no token {other_token} in the other run, whose {n_other_queries} "
+                    f"tokens are counted from 0 to {n_other_queries - 1}."
                 )
-        within = [(int(here) - first_query, int(there)) for here, there in pairs]
-        return [(here, there) for here, there in within if 0 <= here < n_queries]
+        queries = [(int(token) - first_query, int(other_token)) for token, other_token in pairs]
+        return [(query, other_query) for query, other_query in queries if 0 <= query < n_queries]
 
     def outputs(
         self, kind: str, layer: int, context: Float[Tensor, "batch heads queries d_value"]
@@ -119,9 +119,9 @@ class Interchange:
         """
         layers = self.other.attended.get(kind, {})
         if layer not in layers:
-            found = f"{kind} layers {', '.join(map(str, layers))}" if layers else f"no {kind} attention"
+            existing = f"{kind} layers {', '.join(map(str, layers))}" if layers else f"no {kind} attention"
             raise InputError(
-                f"Interchange({self.head!r}, …): no {kind} layer {layer} in the other run: it has {found}."
+                f"Interchange({self.head!r}, …): no {kind} layer {layer} in the other run: it has {existing}."
             )
         outputs = layers[layer].context
         if outputs.is_meta:
@@ -129,12 +129,13 @@ class Interchange:
                 f"Interchange({self.head!r}, …): the other run was traced with ask=…, which keeps no outputs of heads; "
                 "trace it without ask=…."
             )
-        sizes = [tuple(one.shape[1::2]) for one in (context, outputs)]
-        if sizes[0] != sizes[1]:
-            shapes = [f"{heads} heads of width {width}" for heads, width in sizes]
+        _, n_heads, _, width = context.shape
+        _, n_other_heads, _, other_width = outputs.shape
+        if (n_heads, width) != (n_other_heads, other_width):
             raise InputError(
-                f"Interchange({self.head!r}, …): {kind} layer {layer} has {shapes[0]}, and in the other run "
-                f"{shapes[1]}; both runs must be of models of the same shape."
+                f"Interchange({self.head!r}, …): {kind} layer {layer} has {n_heads} heads of width {width}, and in "
+                f"the other run {n_other_heads} heads of width {other_width}; both runs must be of models of the same "
+                "shape."
             )
         if self.other.images and context.shape[0] > 1:
             raise InputError(
@@ -176,6 +177,6 @@ def interchanged(
     for head, change in interchanges:
         outputs = change.outputs(kind, layer, context).to(context)
         heads = range(context.shape[1]) if head is None else [head]
-        for here, there in change.positions(first_query, context.shape[2], outputs.shape[2]):
-            context[:, heads, here] = outputs[:, heads, there]
+        for query, other_query in change.positions(first_query, context.shape[2], outputs.shape[2]):
+            context[:, heads, query] = outputs[:, heads, other_query]
     return Interchanged(context=context, pattern=attended.pattern, backend=attended.backend, computed=attended.context)

@@ -44,15 +44,15 @@ class Plane:
         lengths = vectors.norm(dim=-1)
         fitted = vectors[lengths <= TOO_LONG * lengths.median()].double()
         middle = fitted.mean(dim=0)
-        _, sizes, directions = torch.linalg.svd(fitted - middle, full_matrices=False)
+        _, singular_values, directions = torch.linalg.svd(fitted - middle, full_matrices=False)
         axes = torch.zeros(2, vectors.shape[1], dtype=torch.float64, device=vectors.device)
         axes[: len(directions)] = directions[:2]
         # the sign of an axis is arbitrary: the component with the largest absolute value is made positive
         signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
-        variances = torch.nn.functional.pad(sizes, (0, 2)).square()
-        shares = (variances / variances.sum().clamp(min=1e-300)).tolist()
+        variances = torch.nn.functional.pad(singular_values, (0, 2)).square()  # two zeros: there may be fewer than two
+        first_share, second_share, *_ = (variances / variances.sum().clamp(min=1e-300)).tolist()
         n_left_out = len(vectors) - len(fitted)
-        return cls(middle.to(vectors), (axes * signs).to(vectors), (shares[0], shares[1]), n_left_out)
+        return cls(middle.to(vectors), (axes * signs).to(vectors), (first_share, second_share), n_left_out)
 
     def points(self, vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
         return self.directions(vectors - self.middle)

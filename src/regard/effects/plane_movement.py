@@ -133,13 +133,14 @@ def longest_sources(
         total: for each query token, the sum of the vectors that all key tokens add.
     """
     products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)
-    by_key = rearrange(weights, "h q k -> k q h")
-    squares = ((by_key @ products) * by_key).sum(dim=-1)
-    indices = squares.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    weights_by_key = rearrange(weights, "h q k -> k q h")
+    squared_norms = ((weights_by_key @ products) * weights_by_key).sum(dim=-1)
+    indices = squared_norms.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
     longest = []
     for start in range(0, len(indices), QUERIES_AT_ONCE):
-        keys = indices[start : start + QUERIES_AT_ONCE]
-        key_weights = weights[:, start : start + QUERIES_AT_ONCE].gather(2, keys.expand(len(weights), -1, -1))
+        queries = slice(start, start + QUERIES_AT_ONCE)
+        keys = indices[queries]
+        key_weights = weights[:, queries].gather(2, keys.expand(len(weights), -1, -1))
         longest.append(torch.einsum("hqk,hqkd->qkd", key_weights, key_vectors[:, keys]))
     return with_sum_of_others(torch.cat(longest), indices, total, weights.shape[2])
 

@@ -53,22 +53,22 @@ class RoleSums:
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
     """Return how much each head attends to keys of each role, such as the previous token; `pattern` is of one text."""
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
-    counts = torch.zeros(len(ROLES), dtype=torch.long)
+    n_queries = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)
     separators = torch.tensor(special, dtype=torch.bool)
     positions = torch.arange(len(tokens))
     with torch.no_grad():
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
-            rows = positions[queries]
-            masks = torch.stack(list(key_roles(tokens, separators, rows)))
+            query_positions = positions[queries]
+            masks = torch.stack(list(key_roles(tokens, separators, query_positions)))
             sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
-            counts[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
-            distances = (rows[:, None] - positions).abs().double()
+            n_queries[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
+            distances = (query_positions[:, None] - positions).abs().double()
             sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the role "distance"; sums[-1] is "entropy"
             sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
-            counts[-2:] += len(rows)
-    return RoleSums(sums, counts)
+            n_queries[-2:] += len(query_positions)
+    return RoleSums(sums, n_queries)
 
 
 def key_roles(

@@ -89,16 +89,16 @@ class VectorLengths(Flow):
         added = value_vectors(pattern, states.projection.weight.double().cpu())
         vectors = states.before.double().cpu()
         products = torch.einsum("hkd,gkd->hgk", added, added)
-        with_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added[h, k] · vectors[k]
+        added_times_vector = torch.einsum("hkd,kd->hk", added, vectors)  # added[h, k] · vectors[k]
         result = torch.zeros_like(shares)
         for queries in query_blocks(pattern):
             weights = pattern[0, :, queries].double().cpu()
             # a key adds w_h u_h in head h (u = `added`); the squared norm is ‖Σ_h w_h u_h‖² = Σ_hg w_h w_g (u_h · u_g)
             squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
             positions = torch.arange(len(shares))[queries]
-            rows = torch.arange(len(positions))
+            rows = torch.arange(len(positions))  # the indices of these queries in the block
             # attention adds u from a token to the token itself, whose vector is v: ‖u + v‖² = ‖u‖² + 2 u · v + ‖v‖²
-            to_itself = (weights[:, rows, positions] * with_vector[:, positions]).sum(dim=0)
+            to_itself = (weights[:, rows, positions] * added_times_vector[:, positions]).sum(dim=0)
             squares[rows, positions] += 2 * to_itself + vectors[positions].square().sum(dim=-1)
             lengths = squares.clamp(min=0).sqrt()
             result += shares[queries] @ (lengths / lengths.sum(dim=-1, keepdim=True))

@@ -143,20 +143,21 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     check_comparable(trace, other)
     layers = layers_in_order(trace.attended)
     n_heads = max(trace.attended[kind][layer].pattern.n_heads for kind, layer in layers)
-    distances, weights = torch.full((2, len(layers), n_heads), torch.nan)
+    distances = torch.full((len(layers), n_heads), torch.nan)
+    weights = torch.full((len(layers), n_heads), torch.nan)
     queries = torch.zeros(len(layers), n_heads, dtype=torch.long)
     for row, (kind, layer) in enumerate(layers):
-        patterns = (one.attended[kind][layer].pattern for one in (trace, other))
-        distance = pattern_distance(*patterns)
+        distance = pattern_distance(trace.attended[kind][layer].pattern, other.attended[kind][layer].pattern)
         variation = distance.total_variation[0].cpu()
         columns = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
         distances[row, columns], queries[row, columns] = variation.max(dim=-1)
         weights[row, columns] = distance.largest[0].amax(dim=-1).cpu()
     query_tokens = {kind: trace.queries(kind) for kind in trace.kinds}
-    first, second, output = trace.output, other.output, None
-    if first is not None and second is not None and first.shape == second.shape:
-        output = float((first.cpu().double() - second.cpu().double()).abs().max()) if first.numel() else 0.0
-    return Comparison((trace, other), tuple(layers), query_tokens, distances, queries, weights, output, at_most)
+    output, other_output, difference = trace.output, other.output, None
+    if output is not None and other_output is not None and output.shape == other_output.shape:
+        differences = (output.cpu().double() - other_output.cpu().double()).abs()
+        difference = float(differences.max()) if differences.numel() else 0.0
+    return Comparison((trace, other), tuple(layers), query_tokens, distances, queries, weights, difference, at_most)
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
@@ -172,20 +173,25 @@ def check_comparable(trace: Trace, other: Trace) -> None:
     for side in ("source", "target"):
         tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
         if tokens != others:
-            place = next(i for i, pair in enumerate(zip_longest(tokens, others)) if pair[0] != pair[1])
-            found = [repr(one[place]) if place < len(one) else "no token" for one in (tokens, others)]
+            pairs = zip_longest(tokens, others)
+            position = next(i for i, (token, other_token) in enumerate(pairs) if token != other_token)
+            names = [repr(texts[position]) if position < len(texts) else "no token" for texts in (tokens, others)]
             raise InputError(
-                f"the traces have different tokens: the {side} has {found[0]} and {found[1]} at position {place}; "
+                f"the traces have different tokens: the {side} has {names[0]} and {names[1]} at position {position}; "
                 "compare traces of the same text by models with the same tokenizer."
             )
-    sizes = [
-        {f"{kind} layer {n}": step.pattern.n_heads for kind in one.kinds for n, step in one.attended[kind].items()}
-        for one in (trace, other)
-    ]
-    if sizes[0] != sizes[1]:
-        different = next(name for name in {**sizes[0], **sizes[1]} if sizes[0].get(name) != sizes[1].get(name))
-        counts = [f"{one[different]} heads" if different in one else "no heads" for one in sizes]
+    n_heads, other_n_heads = head_counts(trace), head_counts(other)
+    if n_heads != other_n_heads:
+        layers = {**n_heads, **other_n_heads}
+        layer = next(layer for layer in layers if n_heads.get(layer) != other_n_heads.get(layer))
+        n, other_n = n_heads.get(layer, "no"), other_n_heads.get(layer, "no")
         raise InputError(
-            f"the traces have {counts[0]} and {counts[1]} in {different}; compare traces of the same architecture and "
+            f"the traces have {n} heads and {other_n} heads in {layer}; compare traces of the same architecture and "
             "of the same layers."
         )
+
+
+def head_counts(trace: Trace) -> dict[str, int]:
+    """Return the number of heads of each layer, by names such as "cross layer 3"."""
+    steps = {f"{kind} layer {n}": step for kind in trace.kinds for n, step in trace.attended[kind].items()}
+    return {layer: step.pattern.n_heads for layer, step in steps.items()}

@@ -85,7 +85,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     _, _, n_queries, n_keys = pattern.shape
     numbers = slice(heads[0].number, heads[-1].number + 1)
     mean_weight = pattern.received()[0, numbers] / n_queries
-    query_is_word, key_is_word = is_whole(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
+    query_is_word, key_is_word = is_whole_word(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
     best_query = torch.full_like(best, first_query).long()  # the query of this salience
@@ -106,7 +106,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     return float(value), Focus(heads[int(chosen)], int(best_query[chosen]))
 
 
-def is_whole(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
+def is_whole_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
     """Return, for each token, whether it is a whole word, so that a view may show it first.
 
     A byte such as ‹EB› is no whole word, nor is a single ASCII letter joined to the token before, such as the "s" of

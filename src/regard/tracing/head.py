@@ -145,19 +145,19 @@ def no_states_error(method: str) -> InputError:
 AVERAGE = re.compile(r"L(\d+)average", re.IGNORECASE)
 
 
-def head_named(name: str, heads_of: Callable[[str], Collection[Head]], a_kind: str) -> Head:
+def head_named(name: str, heads_of: Callable[[str], Collection[Head]], example_kind: str) -> Head:
     """Return the head with a name such as "L3H1", "cross L3H1" or "L3average".
 
     `heads_of` returns the heads of one kind of attention, such as "cross"; for "", the heads of the trace's only kind.
-    `a_kind` is a kind of attention in the trace, for the error message.
+    `example_kind` is a kind of attention in the trace, for the error message.
     """
     if not isinstance(name, str):
         raise TypeError(
             f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
-            f"trace.{a_kind}[layer]."
+            f"trace.{example_kind}[layer]."
         )
-    *kind, short_name = name.split() or [""]
-    heads = {head.name: head for head in heads_of(" ".join(kind))}
+    *kind_words, short_name = name.split() or [""]
+    heads = {head.name: head for head in heads_of(" ".join(kind_words))}
     if match := AVERAGE.fullmatch(short_name):
         layer, layers = int(match[1]), {head.layer: head for head in heads.values()}
         if layer not in layers:

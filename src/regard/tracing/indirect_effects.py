@@ -59,13 +59,13 @@ class LogitDifference:
     def with_ids(self, tokenizer: Any) -> "LogitDifference":
         """Return this metric with the ids of its tokens; raise InputError if a text is not one token."""
         ids = [self.token, self.other]
-        for place, token in enumerate(ids):
+        for index, token in enumerate(ids):
             if isinstance(token, str):
-                found = tokenizer.encode(token, add_special_tokens=False)
-                if len(found) != 1:
-                    pieces = tokenizer.convert_ids_to_tokens(found)
-                    raise InputError(f"{self}: {token!r} is {len(found)} tokens here, {pieces}; give one token.")
-                (ids[place],) = found
+                ids_of_text = tokenizer.encode(token, add_special_tokens=False)
+                if len(ids_of_text) != 1:
+                    pieces = tokenizer.convert_ids_to_tokens(ids_of_text)
+                    raise InputError(f"{self}: {token!r} is {len(ids_of_text)} tokens here, {pieces}; give one token.")
+                ids[index] = ids_of_text[0]
         return LogitDifference(*ids)
 
 
@@ -81,7 +81,7 @@ class OutputDistance:
 
     def __call__(self, output: Float[Tensor, "1 tokens numbers"]) -> float:
         if output.shape != self.clean.shape:
-            shapes = [list(one.shape[1:]) for one in (self.clean, output)]
+            shapes = [list(numbers.shape[1:]) for numbers in (self.clean, output)]
             raise InputError(
                 f"the outputs of the clean run and of the corrupted run have shapes {shapes[0]} and {shapes[1]}, which "
                 "have no distance; give metric=…, a function of the output."
@@ -219,44 +219,45 @@ def indirect_effects(
     if not difference:
         raise InputError(f"the metric is {clean_metric:g} in both runs, so there is no difference to restore.")
     layers = layers_in_order(corrupted.attended)
-    counts = [corrupted.attended[kind][layer].pattern.n_heads for kind, layer in layers]
-    cells = cells_of(layers, counts, heads)
-    effects = torch.full((len(layers), max(counts)), torch.nan, dtype=torch.float64)
+    head_counts = [corrupted.attended[kind][layer].pattern.n_heads for kind, layer in layers]
+    cells = cells_of(layers, head_counts, heads)
+    effects = torch.full((len(layers), max(head_counts)), torch.nan, dtype=torch.float64)
     with evaluating(model), progress_callback() as report:
         prompt = prompt_of(tokenizer, text, writes=False)
         model_input = read_text(model, tokenizer, prompt, target, truncate=False, writes=False, changes=())
-        for done, (row, head) in enumerate(cells, start=1):
+        for n_done, (row, head) in enumerate(cells, start=1):
             kind, layer = layers[row]
             change = Interchange(f"{kind} L{layer}H{head}", clean, tokens)
             with changed(model, [with_positions(change, model, model_input.source, model_input.target)]):
                 output = output_of(run_model(model, model_input.inputs))
             assert output is not None
             effects[row, head] = (float(metric(output)) - corrupted_metric) / difference
-            report(done, len(cells))
+            report(n_done, len(cells))
     return IndirectEffects((clean, corrupted), tuple(layers), effects, metric, clean_metric, corrupted_metric)
 
 
 def cells_of(
-    layers: Sequence[tuple[str, int]], counts: Sequence[int], heads: Collection[str] | None
+    layers: Sequence[tuple[str, int]], head_counts: Sequence[int], heads: Collection[str] | None
 ) -> list[tuple[int, int]]:
     """Return the heads that `heads` names (None = all heads), as pairs: index in `layers`, number of the head.
 
-    `counts` has the number of heads of each layer.
+    `head_counts` has the number of heads of each layer.
     """
-    cells = [(row, head) for row, count in enumerate(counts) for head in range(count)]
+    cells = [(row, head) for row, n_heads in enumerate(head_counts) for head in range(n_heads)]
     if heads is None:
         return cells
-    wanted = []
+    named_cells = []
     for name in heads:
         named = HeadSet.of(name)
-        found = [(row, head) for row, head in cells if named.has_heads_in(*layers[row]) and named.head in (None, head)]
-        if not found:
+        rows = [row for row, (kind, layer) in enumerate(layers) if named.has_heads_in(kind, layer)]
+        cells_of_name = [(row, head) for row, head in cells if row in rows and named.head in (None, head)]
+        if not cells_of_name:
             kind, layer = layers[-1]
             raise InputError(
-                f"no heads {name!r} in this model; its last layer is {kind} L{layer} of {counts[-1]} heads."
+                f"no heads {name!r} in this model; its last layer is {kind} L{layer} of {head_counts[-1]} heads."
             )
-        wanted += found
-    return list(dict.fromkeys(wanted))
+        named_cells += cells_of_name
+    return list(dict.fromkeys(named_cells))
 
 
 def default_metric(model: "PreTrainedModel", tokenizer: Any, clean: Tensor, corrupted: Tensor) -> Metric:

@@ -112,9 +112,11 @@ def merged_pattern(
     """
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
-    like = torch.empty((), dtype=pattern.dtype, device=device)  # of query and key, only the shape and type are read
-    heads = 1 if averages_heads else pattern.n_heads
-    query, key = (like.new_zeros(pattern.grid.batch, heads, len(groups), 1) for groups in (queries, keys))
+    n_heads = 1 if averages_heads else pattern.n_heads
+    query, key = (  # only their shape and type are read
+        torch.zeros(pattern.grid.batch, n_heads, len(groups), 1, dtype=pattern.dtype, device=device)
+        for groups in (queries, keys)
+    )
     return Pattern(Call.of(query, key, key, score, None, Identity()))
 
 

@@ -84,8 +84,8 @@ def read_text(
     if target is not None:
         decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
         inputs = {**inputs, "decoder_input_ids": decoder_ids}
-    located = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    return ModelInput(inputs, prompt.text, target or "", source, target_tokens, located)
+    positioned = tuple(with_positions(change, model, source, target_tokens) for change in changes)
+    return ModelInput(inputs, prompt.text, target or "", source, target_tokens, positioned)
 
 
 def missing_target_error(model: "PreTrainedModel") -> InputError:
@@ -106,9 +106,9 @@ def read_medium(
             "a change that names parts of a picture or a recording needs positions: use it in regard.changed(model, "
             "changes) around the model's own call."
         )
-    located = tuple(with_positions(change, model, (), medium.target) for change in changes)
+    positioned = tuple(with_positions(change, model, (), medium.target) for change in changes)
     model_input = ModelInput(
-        inputs=medium.inputs, text="", target_text=target or "", source=(), target=medium.target, changes=located
+        inputs=medium.inputs, text="", target_text=target or "", source=(), target=medium.target, changes=positioned
     )
     if writes:
         return model_input
@@ -156,14 +156,14 @@ def with_generated(
 
     n_read = len(model_input.target)
     # the token before is converted too, and left out again, since `Token.joined` of the first new token depends on it
-    new = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
-    for _ in new:  # each call lengthens the attention mask and the token types by one token
+    generated = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
+    for _ in generated:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
     return replace(
         model_input,
         inputs={**inputs, "input_ids": ids},
         text=model_input.text + answer_text(tokenizer, ids[0], n_read),
-        target=(*model_input.target, *new),
+        target=(*model_input.target, *generated),
         written_ids=ids,
         n_read=n_read,
     )
@@ -171,8 +171,8 @@ def with_generated(
 
 def answer_text(tokenizer: Any, ids: Int[Tensor, " tokens"], n_read: int) -> str:
     # all tokens are decoded, since a tokenizer may drop the space before the first token that it decodes
-    read, whole = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids[:n_read], ids))
-    return str(whole).removeprefix(str(read))
+    text, prompt = (tokenizer.decode(part, skip_special_tokens=True) for part in (ids, ids[:n_read]))
+    return str(text).removeprefix(str(prompt))
 
 
 def with_positions(
@@ -195,15 +195,17 @@ def with_positions(
     if isinstance(change, Cut):
         query = None if change.query is None else token_position(change.query, queries)
         return replace(change, query=query, key=token_position(change.key, keys))
-    others = getattr(change.other, sides[0])
-    pairs = change.token_pairs or ()
-    positions = {token_position(here, queries): position_in_other_run(there, others) for here, there in pairs}
+    other_queries = getattr(change.other, sides[0])
+    positions = {}
+    for token, other_token in change.token_pairs or ():
+        query = token_position(token, queries)
+        positions[query] = position_in_other_run(other_token, other_queries)
     return replace(change, tokens=positions)
 
 
-def position_in_other_run(token: TokenReference, others: Sequence[Token]) -> int:
+def position_in_other_run(token: TokenReference, tokens: Sequence[Token]) -> int:
     try:
-        return token_position(token, others)
+        return token_position(token, tokens)
     except InputError as error:
         raise InputError(
             f"in the other run: {error} A dict gives a token of each run: tokens={{here: there}}."

@@ -32,8 +32,12 @@ def layers_in_order(attended: AttentionSteps) -> list[tuple[str, int]]:
 
     The encoder comes first. Then, layer by layer, self-attention of the decoder comes before cross-attention.
     """
-    layers = ((kind, layer) for kind in KINDS for layer in attended.get(kind, ()))
-    return sorted(layers, key=lambda place: (place[0] != "encoder", place[1], KINDS.index(place[0])))
+
+    def rank(place: tuple[str, int]) -> tuple[bool, int, int]:
+        kind, layer = place
+        return kind != "encoder", layer, KINDS.index(kind)
+
+    return sorted([(kind, layer) for kind in KINDS for layer in attended.get(kind, ())], key=rank)
 
 
 def head_name(layers: Sequence[tuple[str, int]], row: int, head: int) -> str:
@@ -80,8 +84,8 @@ def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputE
     The message names the nearest layer; a negative `layer` counts from the end.
     """
     wanted = layer if layer >= 0 else max(layers) + 1 + layer
-    near = min(layers, key=lambda candidate: abs(candidate - wanted))
-    return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {near}.")
+    nearest = min(layers, key=lambda candidate: abs(candidate - wanted))
+    return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {nearest}.")
 
 
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:

@@ -157,18 +157,18 @@ def trace(
             outputs = run_model(model, model_input.inputs)
     watched_steps = steps_by_kind(model, watched)
     check_no_nan(name, watched_steps)
-    kept = select_layers(watched_steps, layers)
-    attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in kept.items()}
+    selected = select_layers(watched_steps, layers)
+    attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in selected.items()}
     sources: dict[int, tuple[Token, ...]] = {}
-    if medium is not None and "encoder" in kept:
-        source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], kept)
+    if medium is not None and "encoder" in selected:
+        source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], selected)
         model_input = replace(model_input, source=source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
         states = {
             kind: {n: recorder.states_of(step, windows_around(windows, step.path)) for n, step in steps.items()}
-            for kind, steps in kept.items()
+            for kind, steps in selected.items()
         }
     result = Trace(
         model=name,
@@ -236,7 +236,7 @@ def encoder_of_medium(
     medium: Media,
     windows: Mapping[str, ShiftedWindows],
     steps: Mapping[int, WatchedStep],
-    kept: Mapping[str, Mapping[int, WatchedStep]],
+    selected: Mapping[str, Mapping[int, WatchedStep]],
 ) -> tuple[tuple[Token, ...], dict[int, tuple[Token, ...]], dict[int, Attended]]:
     """Return the tokens and the attention calls of an encoder that reads pictures or a recording.
 
@@ -245,27 +245,28 @@ def encoder_of_medium(
     Args:
         windows: the windows of each layer that divides pictures into windows, by the layer's path.
         steps: all attention calls of the encoder, by layer number.
-        kept: the attention calls that the trace stores (see `layers` of `regard.trace`), by kind and layer number.
+        selected: the attention calls that the trace stores (see `layers` of `regard.trace`), by kind and layer number.
 
     Returns:
-        The tokens of the last layer; the tokens of each layer in `kept`; and the attention call of each of these layers
-            over all its tokens.
+        The tokens of the last layer; the tokens of each layer in `selected`; and the attention call of each of these
+            layers over all its tokens.
     """
-    kept_layers, has_cross = kept["encoder"], bool(kept.get("cross"))
-    last = max(steps if has_cross or not kept_layers else kept_layers)  # cross-attention reads the model's last layer
+    layers, has_cross = selected["encoder"], bool(selected.get("cross"))
+    last = max(steps if has_cross or not layers else layers)  # cross-attention reads the model's last layer
     tokens_of = cache(medium.source_of)
     sources, attended = {}, {}
-    for n in sorted({*kept_layers, last}):
-        step, grids = steps[n].attended, None
-        division = windows_around(windows, steps[n].path) if medium.images else None
-        if division is not None:
-            step, grids = division.in_rows(step), ((division.rows, division.columns), division.padded_grid)
-        n_sequences, _, n_tokens, _ = step.pattern.shape
-        sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(step)
+    for n in sorted({*layers, last}):
+        layer_attended, grids = steps[n].attended, None
+        layer_windows = windows_around(windows, steps[n].path) if medium.images else None
+        if layer_windows is not None:
+            layer_attended = layer_windows.in_rows(layer_attended)
+            grids = (layer_windows.rows, layer_windows.columns), layer_windows.padded_grid
+        n_sequences, _, n_tokens, _ = layer_attended.pattern.shape
+        sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(layer_attended)
     source = sources[last]
     if has_cross:
         source = tuple(token for token in source if token.text != PADDING)
-    return source, {n: sources[n] for n in kept_layers}, {n: attended[n] for n in kept_layers}
+    return source, {n: sources[n] for n in layers}, {n: attended[n] for n in layers}
 
 
 @contextmanager
@@ -311,10 +312,10 @@ def output_of(outputs: Any) -> torch.Tensor | None:
 def check_shapes(trace: Trace) -> None:
     for kind in trace.kinds:
         for head in trace.heads(kind):
-            n_tokens, n_positions = (len(head.queries), len(head.keys)), tuple(head.pattern.shape[2:])
-            if n_positions != n_tokens:
+            n_queries, n_keys = head.pattern.shape[2:]
+            if (n_queries, n_keys) != (len(head.queries), len(head.keys)):
                 raise InputError(
-                    f"{trace.model} has {n_positions[0]} queries and {n_positions[1]} keys in {kind} layer "
-                    f"{head.layer}, and {n_tokens[0]} and {n_tokens[1]} tokens; a trace needs a token for each query "
-                    "and key. regard.install(model) gives the patterns without tokens."
+                    f"{trace.model} has {n_queries} queries and {n_keys} keys in {kind} layer {head.layer}, and "
+                    f"{len(head.queries)} and {len(head.keys)} tokens; a trace needs a token for each query and key. "
+                    "regard.install(model) gives the patterns without tokens."
                 )

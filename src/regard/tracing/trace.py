@@ -119,12 +119,13 @@ class Trace:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
         queries, keys = (getattr(self, side) for side in SIDES[kind])
         stage_tokens = (self.sources or {}) if kind == "encoder" else {}
-        projections = {n: state.projection for n, state in (self.states or {}).get(kind, {}).items()}
-        return [
-            Head(kind, n, i, pattern, stage_tokens.get(n, queries), stage_tokens.get(n, keys), projections.get(n))
-            for n, pattern in self._patterns(kind).items()
-            for i in range(pattern.n_heads)
-        ]
+        projections = {layer: state.projection for layer, state in (self.states or {}).get(kind, {}).items()}
+        heads = []
+        for layer, pattern in self._patterns(kind).items():
+            tokens = stage_tokens.get(layer, queries), stage_tokens.get(layer, keys)
+            for head in range(pattern.n_heads):
+                heads.append(Head(kind, layer, head, pattern, *tokens, projections.get(layer)))
+        return heads
 
     def queries(self, kind: str) -> tuple[Token, ...]:
         """Return the tokens of the queries of all layers; raise InputError if the layers have different tokens."""
@@ -220,8 +221,8 @@ class Trace:
             states = [None if self.states is None else self.states[kind][layer] for layer in patterns]
             return rollout(list(patterns.values()), states, position, flow)
         groups = self.joined.source if kind == "encoder" else self.joined.target
-        pieces = torch.stack([self.joined.trace.rollout(piece, kind, flow=flow) for piece in groups[position]])
-        return torch.stack([pieces.mean(dim=0)[list(group)].sum() for group in groups])
+        of_word = torch.stack([self.joined.trace.rollout(i, kind, flow=flow) for i in groups[position]]).mean(dim=0)
+        return torch.stack([of_word[list(group)].sum() for group in groups])
 
     def role_sums(self, kind: str | None = None) -> tuple[tuple[str, ...], RoleSums]:
         """Return the heads' names, and the sums of their weights on roles such as the first token; not for "cross"."""
@@ -258,12 +259,13 @@ class Trace:
         tokens, groups = silence_as_one(self.source)
         if len(tokens) == len(self.source):
             return self
-        trace = self
-        source, target = ([range(i, i + 1) for i in range(len(side))] for side in (self.source, self.target))
-        if self.joined is not None:
-            trace, source, target = self.joined.trace, list(self.joined.source), list(self.joined.target)
-        source = [range(source[group[0]].start, source[group[-1]].stop) for group in groups]
-        merged = trace._with_joined_tokens((source, target), (tokens, self.target))
+        if self.joined is None:
+            original, source, target = self, groups, [range(i, i + 1) for i in range(len(self.target))]
+        else:
+            original, target = self.joined.trace, [*self.joined.target]
+            words = self.joined.source
+            source = [range(words[group[0]].start, words[group[-1]].stop) for group in groups]
+        merged = original._with_joined_tokens((source, target), (tokens, self.target))
         if self.spectrogram is None:
             return merged
         n_frames = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))

@@ -48,10 +48,12 @@ def folded_tokens(
     for row in range(padded_rows):
         for column in range(padded_columns):
             if row >= rows or column >= columns:
-                tokens.append(patch_token(PADDING, several=False))
+                tokens.append(patch_token(PADDING, names_picture=False))
                 continue
-            part, above_lowest = divmod(row, rows_in_part)
-            patch = grid.patch(rows_in_part - 1 - above_lowest, part * columns + column)
-            start, end = (number * seconds / n_columns for number in (patch.column, patch.column + 1))
-            tokens.append(patch_token(replace(patch, start_seconds=start, end_seconds=end), several=False))
+            part, row_from_below = divmod(row, rows_in_part)
+            row_from_above = rows_in_part - 1 - row_from_below
+            patch = grid.patch(row_from_above, part * columns + column)
+            start, end = patch.column * seconds / n_columns, (patch.column + 1) * seconds / n_columns
+            timed_patch = replace(patch, start_seconds=start, end_seconds=end)
+            tokens.append(patch_token(timed_patch, names_picture=False))
     return tuple(tokens)

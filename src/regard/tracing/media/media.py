@@ -64,15 +64,15 @@ def read_pictures(
     if is_tokenizer or (hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")):
         raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
     pictures = [] if images is None else flat_pictures(images)
-    given = {f"{name}s": video if images is None else images}
+    arguments = {f"{name}s": video if images is None else images}
     if fps is not None and hasattr(processor, "video_processor"):  # these processors accept the times of the frames
         metadata = {"total_num_frames": len(video), "fps": fps, "frames_indices": list(range(len(video)))}
-        given |= {"video_metadata": [metadata], "do_sample_frames": False}
+        arguments |= {"video_metadata": [metadata], "do_sample_frames": False}
     if text:
         if getattr(processor, "tokenizer", None) is None:
             raise InputError(f"{type(model).__name__} reads {name}s without a text; leave the text out.")
-        given["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
-    encoded = processed(processor, **given)
+        arguments["text"] = with_media_tokens(model, processor, name, text, len(pictures) or 1)
+    encoded = processed(processor, **arguments)
     # in MLlama, no token of the text stands for a patch: the text attends to the patches by cross-attention
     positions = [] if "cross_attention_mask" in encoded else media_positions(model.config, encoded, name)
     layout = layout_of(model, processor, encoded, pictures, len(positions))
@@ -84,18 +84,17 @@ def read_pictures(
             "patches or squares of patches, so no token has a known place; regard.watching(model) records the "
             "attention without tokens."
         )
-    several, side = len(layout.images) > 1, patch_size(model) or 1
     target = list[Token]()
     if "input_ids" in encoded:
         tokenizer = getattr(processor, "tokenizer", processor)
         target += readable_tokens(tokenizer, {"input_ids": encoded["input_ids"]}, "")
     for position, patch in zip(positions, layout.text, strict=False):
-        target[position] = patch_token(patch, several)
+        target[position] = patch_token(patch, names_picture=len(layout.images) > 1)
     return Media(
         on_device(encoded, model),
         tuple(shades_of(image) for image in layout.images),
         None,
-        partial(encoder_tokens, type(model).__name__, layout, side),
+        partial(encoder_tokens, type(model).__name__, layout, patch_size(model) or 1),
         tuple(target),
     )
 
@@ -117,9 +116,11 @@ def layout_of(
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
     cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
-    frames_are_whole = cuts_pictures or "pixel_values_videos" in encoded  # it does not cut the frames of a video
-    if pixels is not None and patch is not None and (pictures or frames_are_whole):
-        if not pictures:  # a video: each of its frames is read as a picture
+    is_video = not pictures
+    # a processor that cuts pictures into tiles does not cut the frames of a video
+    has_whole_frames = is_video and (cuts_pictures or "pixel_values_videos" in encoded)
+    if pixels is not None and patch is not None and (not is_video or has_whole_frames):
+        if is_video:  # each frame is read as a picture
             newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
             frames = {"pixel_values": pixels.flatten(0, -4)}
             layout = whole_pictures(config, frames, patch, n_image_tokens - len(newlines))
@@ -153,28 +154,30 @@ def encoder_tokens(
     n_patches, n_parts = sum(map(len, layout.encoder)), len(layout.encoder)
     n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_parts)
     if n_sequences not in (1, n_parts) or remainder or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
-        tokens = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
+        sizes = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
         raise InputError(
-            f"{model} has {tokens} for {n_patches} patches, so no token has a known place in a picture; "
+            f"{model} has {sizes} for {n_patches} patches, so no token has a known place in a picture; "
             "regard.watching(model) records the attention without tokens."
         )
     names = ["[CLS]" if number == 0 else f"[EXTRA {number}]" for number in range(n_extra)]
     extra = [Token(text=name, piece=name, special=True) for name in names]
-    several = len(layout.images) > 1
-    return tuple(
-        token for patches in layout.encoder for token in (*extra, *(patch_token(patch, several) for patch in patches))
-    )
+    names_picture = len(layout.images) > 1
+    tokens = list[Token]()
+    for patches in layout.encoder:
+        tokens += [*extra, *(patch_token(patch, names_picture) for patch in patches)]
+    return tuple(tokens)
 
 
-def patch_token(patch: Patch | str, several: bool) -> Token:
-    """Return the token of a patch: "2,3" (row 2, column 3), "1:2,3" (in picture 1, if `several`) or "thumbnail 2,3".
+def patch_token(patch: Patch | str, names_picture: bool) -> Token:
+    """Return the token of a patch: "2,3" (row 2, column 3) or "thumbnail 2,3".
 
-    A str in place of a patch is the text of a token that stands for no patch.
+    If `names_picture`, the number of the picture comes first: "1:2,3". A str in place of a patch is the text of a
+    token that stands for no patch.
     """
     if isinstance(patch, str):
         return Token(text=patch, piece=patch, special=True)
     text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
-    return Token(text=f"{patch.image}:{text}" if several else text, piece="patch", place=patch)
+    return Token(text=f"{patch.image}:{text}" if names_picture else text, piece="patch", place=patch)
 
 
 def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height width"]:
@@ -206,8 +209,8 @@ def patch_size(model: "PreTrainedModel") -> int | None:
     return None
 
 
-def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, count: int) -> str:
-    """Return a text that begins with an image (or video) token for each of `count` pictures (or videos).
+def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, n_media: int) -> str:
+    """Return a text that begins with an image (or video) token for each of `n_media` pictures (or videos).
 
     A text that already contains such a token is returned unchanged. If the model has tokens that begin and end a
     picture, they are put around each image token. `name` is "image" or "video".
@@ -221,7 +224,7 @@ def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text:
             start, end = tokenizer.convert_ids_to_tokens(ends)
             token = f"{start}{token}{end}"
             break
-    return f"{token * count}{text}"
+    return f"{token * n_media}{text}"
 
 
 def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[int]:

@@ -29,20 +29,19 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
     images: list[Tensor] = []
     encoder: list[Patch] = []
     text: list[Patch] = []
-    for part, (n_times, rows, columns) in zip(
-        torch.split(pixels, [times * rows * columns for times, rows, columns in shapes]), shapes, strict=True
-    ):
-        frames = frames_of(part, rows // merge, merge, patch_size, n_times)
-        patch_frames = len(frames) // n_times if is_video else 1  # all frames in a picture's patch are the same
+    n_patches = [n_times * rows * columns for n_times, rows, columns in shapes]
+    for patches, (n_times, rows, columns) in zip(torch.split(pixels, n_patches), shapes, strict=True):
+        frames = frames_of(patches, rows // merge, merge, patch_size, n_times)
+        n_frames = len(frames) // n_times if is_video else 1  # all frames in a picture's patch are the same
         for time in range(n_times):
             grid = PatchGrid(
                 image=len(images), rows=rows, columns=columns, height=rows * patch_size, width=columns * patch_size,
-                n_images=patch_frames,
+                n_images=n_frames,
             )  # fmt: skip
             order = patch_order(rows // merge, columns // merge, merge, window_side)
             encoder += [grid.patch(row, column) for row, column in order]
             text += replace(grid, rows=rows // merge, columns=columns // merge).patches()
-            images += frames[time * patch_frames : (time + 1) * patch_frames] if is_video else frames[:1]
+            images += frames[time * n_frames : (time + 1) * n_frames] if is_video else frames[:1]
     return PictureLayout(tuple(images), (tuple(encoder),), tuple(text))
 
 

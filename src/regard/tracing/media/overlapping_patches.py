@@ -22,7 +22,7 @@ def overlapping_patches(
     `picture` shows the spectrogram of `n_bands` bands, each band as one or more rows of pixels.
     """
     _, height, width = picture.shape
-    pixels, side = height / n_bands, config.patch_size  # pixels: the height of a band
+    band_height, side = height / n_bands, config.patch_size
     n_rows = (n_bands - side) // config.frequency_stride + 1
     n_columns = (width - side) // config.time_stride + 1
     n_covered = (n_rows - 1) * config.frequency_stride + side  # no patch has the highest bands above these
@@ -31,10 +31,10 @@ def overlapping_patches(
             image=0,
             row=row,
             column=column,
-            height=side * pixels,
+            height=side * band_height,
             width=float(side),
-            grid_top=(n_bands - n_covered) * pixels,
-            row_step=config.frequency_stride * pixels,
+            grid_top=(n_bands - n_covered) * band_height,
+            row_step=config.frequency_stride * band_height,
             column_step=float(config.time_stride),
             start_seconds=column * config.time_stride * seconds_per_frame,
             end_seconds=(column * config.time_stride + side) * seconds_per_frame,

@@ -74,13 +74,13 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
         for number in range(len(layout.images))
     ]
     places = [(row, column) for row in range(padded[0]) for column in range(padded[1])]
-    return replace(
-        layout,
-        encoder=tuple(
-            tuple(one.patch(row, column) if row < rows and column < columns else PADDING for row, column in places)
-            for one in grids
-        ),
-    )
+
+    def patches_and_padding(picture: PatchGrid) -> tuple[Patch | str, ...]:
+        return tuple(
+            picture.patch(row, column) if row < rows and column < columns else PADDING for row, column in places
+        )
+
+    return replace(layout, encoder=tuple(map(patches_and_padding, grids)))
 
 
 def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLayout:
@@ -94,14 +94,14 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
             "fps=… out, or give these frames alone."
         )
 
-    def timed(patch: Patch | str) -> Patch | str:
+    def with_time(patch: Patch | str) -> Patch | str:
         if isinstance(patch, str):
             return patch
         end = min(patch.image + patch.n_images, n_frames) / fps
         return replace(patch, start_seconds=patch.image / fps, end_seconds=end)
 
-    encoder = tuple(tuple(timed(patch) for patch in patches) for patches in layout.encoder)
-    return replace(layout, encoder=encoder, text=tuple(timed(patch) for patch in layout.text))
+    encoder = tuple(tuple(with_time(patch) for patch in patches) for patches in layout.encoder)
+    return replace(layout, encoder=encoder, text=tuple(with_time(patch) for patch in layout.text))
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
@@ -115,9 +115,8 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
     # two ways of merging are tried: factor × factor patches into one token, or all patches into side × side tokens
     factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
     if not any(hasattr(config, name) for name in LATENT_CONFIGS):
-        if n_image_tokens * factor**2 == n_patches and all(
-            grid.rows % factor == grid.columns % factor == 0 for grid in grids
-        ):
+        has_whole_squares = all(grid.rows % factor == grid.columns % factor == 0 for grid in grids)
+        if n_image_tokens * factor**2 == n_patches and has_whole_squares:
             return [replace(grid, rows=grid.rows // factor, columns=grid.columns // factor) for grid in grids]
         if len(grids) * side**2 == n_image_tokens and all(grid.rows == grid.columns for grid in grids):
             return [replace(grid, rows=side, columns=side) for grid in grids]

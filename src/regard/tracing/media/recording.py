@@ -65,8 +65,8 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
     check_length(name, recorded_seconds, seconds)
 
     def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
-        step = seconds / n_tokens
-        frames = [Frame(n * step, (n + 1) * step, recorded=n * step < recorded_seconds) for n in range(n_tokens)]
+        length = seconds / n_tokens
+        frames = [Frame(n * length, (n + 1) * length, recorded=n * length < recorded_seconds) for n in range(n_tokens)]
         return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
     return Media(on_device(encoded, model), (), spectrogram, source_of)
@@ -105,7 +105,8 @@ def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[ran
     """Join the frames after the end of a recording into one token; return new tokens and the old positions of each."""
     recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
     groups = [range(i, i + 1) for i in recorded]
-    kept = tuple(tokens[i] for i in recorded)
+    joined_tokens = [tokens[i] for i in recorded]
     if len(recorded) < len(tokens):
-        kept, groups = (*kept, Token(SILENCE, "silence", special=True)), [*groups, range(len(recorded), len(tokens))]
-    return kept, groups
+        groups.append(range(len(recorded), len(tokens)))
+        joined_tokens.append(Token(SILENCE, "silence", special=True))
+    return tuple(joined_tokens), groups

@@ -84,12 +84,14 @@ def tiles_in_turn(
     images, patches, squares = list[Tensor](), list[tuple[Patch, ...]](), list[tuple[Patch, ...]]()
     for number, (rows, columns) in enumerate(shapes):
         picture, n_tiles = TiledPicture(number, rows, columns, side, patch_size), rows * columns
-        first_tile = len(patches) + (thumbnail_first and n_tiles > 1)
+        has_thumbnail = n_tiles > 1
+        first_tile = len(patches) + 1 if thumbnail_first and has_thumbnail else len(patches)
         images.append(picture.joined(pixels[first_tile : first_tile + n_tiles]))
-        for size, parts in ((1, patches), (merge, squares)):
-            tiles, thumbnails = picture.tiles(size), [picture.thumbnail(size)] if n_tiles > 1 else []
-            parts.extend([*thumbnails, *tiles] if thumbnail_first else [*tiles, *thumbnails])
-    text = tuple(square for part in squares for square in part) if n_image_tokens else ()
+        for cells_merge, cells in ((1, patches), (merge, squares)):
+            tiles = picture.tiles(cells_merge)
+            thumbnails = [picture.thumbnail(cells_merge)] if has_thumbnail else []
+            cells.extend([*thumbnails, *tiles] if thumbnail_first else [*tiles, *thumbnails])
+    text = tuple(square for tile_squares in squares for square in tile_squares) if n_image_tokens else ()
     return PictureLayout(tuple(images), tuple(patches), text)
 
 
@@ -150,7 +152,7 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
     from transformers.image_processing_utils import select_best_resolution
 
     if any(number > 1 for number in encoded.get("batch_num_images", ())):
-        return whole_with_ends(list(encoded["pixel_values"]), patch_size)
+        return one_tile_for_each_picture(list(encoded["pixel_values"]), patch_size)
     limit = getattr(config, "vision_aspect_ratio", None)
     most_tiles = None if limit is None else int(limit.removeprefix("anyres_max_"))
     images, encoder, text = list[Tensor](), list[tuple[Patch, ...]](), list[Patch | str]()
@@ -166,10 +168,13 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
         grid = picture.grid()
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
-        ratio = math.sqrt(len(rows) * len(columns) / (most_tiles * len(thumbnail))) if most_tiles else 0.0
-        if ratio > 1.1:  # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
+        n_patches = len(rows) * len(columns)
+        shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * len(thumbnail)))
+        if (
+            shrinkage > 1.1
+        ):  # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
             grid = replace(
-                grid, rows=int(len(rows) // ratio), columns=int(len(columns) // ratio), top=top * patch_size,
+                grid, rows=int(len(rows) // shrinkage), columns=int(len(columns) // shrinkage), top=top * patch_size,
                 left=left * patch_size, height=len(rows) * patch_size, width=len(columns) * patch_size,
             )  # fmt: skip
             rows, columns = range(grid.rows), range(grid.columns)
@@ -200,7 +205,7 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
     return PictureLayout(tuple(images), tuple(encoder), ())
 
 
-def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
+def one_tile_for_each_picture(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
     """Return the `PictureLayout` for LLaVA-OneVision with several pictures: one tile each, then an end token.
 
     The processor makes several tiles of each picture; the model reads only the first, which is the whole picture.
@@ -213,13 +218,12 @@ def whole_with_ends(pixels: Sequence[Tiles], patch_size: int) -> PictureLayout:
     return PictureLayout(tuple(tiles[0] for tiles in pixels), encoder, tuple(text))
 
 
-def margins(size: tuple[int, int], full: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
+def margins(size: tuple[int, int], rectangle: tuple[int, int], rounded: Callable[[float], int]) -> tuple[int, int]:
     """Return the height of the margin above a picture, and the width of the margin beside it, in a rectangle.
 
     The picture is made as large as fits into the rectangle with its proportions kept, and lies in the middle. `size` is
-    (height, width) of the picture, `full` of the rectangle; `rounded` rounds the scaled lengths.
+    (height, width) of the picture, `rectangle` of the rectangle; `rounded` rounds the scaled lengths.
     """
-    scale = min(full[0] / size[0], full[1] / size[1])
-    filled = (min(rounded(length * scale), limit) for length, limit in zip(size, full, strict=True))
-    top, left = ((limit - length) // 2 for length, limit in zip(filled, full, strict=True))
-    return top, left
+    scale = min(rectangle[0] / size[0], rectangle[1] / size[1])
+    height, width = (min(rounded(length * scale), limit) for length, limit in zip(size, rectangle, strict=True))
+    return (rectangle[0] - height) // 2, (rectangle[1] - width) // 2

@@ -27,14 +27,16 @@ class DiagonalBias(EqualFields, Bias):
         item, position = self.item.to(device), self.position.to(device)
         blocks = self.blocks.to(device, dtype)
         n_items, n_heads, n_queries, _ = blocks.shape
-        query, size = as_indices(tile.queries, device), int(position.max()) + 1
+        query, item_size = as_indices(tile.queries, device), int(position.max()) + 1
         # index % size: in an axis of size 1, index 0 is used for every item or position
         rows = blocks[item[query] % n_items, :, position[query] % n_queries].movedim(1, 0)
         if n_heads > 1:
             rows = rows[as_indices(tile.heads, device)]
-        token_at = (item * size + position).argsort().view(-1, size)  # token_at[item, position]: index in the sequence
+        token_at = (
+            (item * item_size + position).argsort().view(-1, item_size)
+        )  # token_at[item, position]: index in the sequence
         numbers = rows.new_zeros(*rows.shape[:2], tile.grid.keys)
-        numbers.scatter_(2, token_at[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, size))
+        numbers.scatter_(2, token_at[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, item_size))
         return entries_at(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:
@@ -46,9 +48,10 @@ class DiagonalBias(EqualFields, Bias):
         n_items, n_heads, n_queries, n_keys = self.blocks.shape
         fits = self.item.shape == self.position.shape == (grid.keys,) and grid.queries == grid.keys
         if fits and grid.keys:
-            size = int(self.position.max()) + 1
-            tokens = (self.item * size + self.position).sort().values
+            item_size = int(self.position.max()) + 1
+            tokens = (self.item * item_size + self.position).sort().values
             fits = bool((tokens == torch.arange(grid.keys, device=tokens.device)).all())
-            fits = fits and n_items in (1, grid.keys // size) and n_queries in (1, size) and n_keys in (1, size)
+            fits = fits and n_items in (1, grid.keys // item_size)
+            fits = fits and n_queries in (1, item_size) and n_keys in (1, item_size)
         if not fits or n_heads not in (1, grid.heads) or grid.batch != 1:
             raise ValueError(f"a bias of blocks {list(self.blocks.shape)} does not fit {grid}.")

@@ -88,6 +88,8 @@ def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Call
     The first argument of a `score_mod` is a score. The last `n_buffers` arguments are passed unchanged.
     """
     for axis in (3, 2, 1, 0):
-        along = [0 if other == axis else None for other in range(4)]
-        mod = torch.vmap(mod, in_dims=((0,) if scored else ()) + (*along,) + (None,) * n_buffers)
+        of_score = (0,) if scored else ()
+        of_indices = tuple([0 if other == axis else None for other in range(4)])
+        of_buffers = (None,) * n_buffers
+        mod = torch.vmap(mod, in_dims=of_score + of_indices + of_buffers)
     return mod

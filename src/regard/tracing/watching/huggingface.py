@@ -236,8 +236,9 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """
     if model._supports_sdpa:
         return True
-    causal = [module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
-    return bool(model._supports_flex_attn and causal and all(causal))
+    flags = [getattr(module, "is_causal", None) for module in model.modules()]
+    has_causal, has_other = any(flag is True for flag in flags), any(flag is False for flag in flags)
+    return bool(model._supports_flex_attn and has_causal and not has_other)
 
 
 def needs_installing(model: "PreTrainedModel") -> bool:
@@ -314,8 +315,9 @@ def attention_forward(
         )
     mask, bias = mask_and_bias(module, query.shape[2], attention_mask, is_causal, position_bias)
     if indices is not None:
-        chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
-        only_chosen = Keep(chosen.scatter_(-1, indices.long(), True)[:, None])
+        is_chosen = torch.zeros(*indices.shape[:-1], key.shape[2], dtype=torch.bool, device=key.device)
+        is_chosen.scatter_(-1, indices.long(), True)
+        only_chosen = Keep(is_chosen[:, None])
         mask = only_chosen if mask is None else mask & only_chosen
     score = ScaledDot(scale=scaling, softcap=softcap, bias=bias)
     # [:] makes a view: model.to(device) moves `s_aux` itself, but the view stays on the device of the keys

@@ -42,18 +42,20 @@ def join_windows(steps: Sequence[WatchedStep]) -> list[WatchedStep]:
 
 def is_joinable(step: WatchedStep, other: WatchedStep) -> bool:
     """Return whether two calls have no mask, the same score and number of heads, and as many queries as keys."""
-    calls = [one.attended.pattern.call for one in (step, other)]
-    scores = [score_if_unmasked(call) for call in calls]
-    is_alike = scores[0] is not None and scores[0] == scores[1] and calls[0].grid.heads == calls[1].grid.heads
-    return is_alike and all(call.grid.queries == call.grid.keys for call in calls)
+    call, other_call = step.attended.pattern.call, other.attended.pattern.call
+    grid, other_grid = call.grid, other_call.grid
+    score, other_score = score_if_unmasked(call), score_if_unmasked(other_call)
+    if score is None or score != other_score or grid.heads != other_grid.heads:
+        return False
+    return grid.queries == grid.keys and other_grid.queries == other_grid.keys
 
 
 def joined(steps: Sequence[WatchedStep]) -> WatchedStep:
     context = torch.cat([step.attended.context for step in steps], dim=2)
     patterns = [step.attended.pattern for step in steps]
-    answered = [pattern for pattern in patterns if isinstance(pattern, AnsweredPattern)]
-    if answered:  # with `ask`, all patterns of a run have statistics in place of queries and keys
-        pattern: Pattern = joined_statistics(answered)
+    with_statistics = [pattern for pattern in patterns if isinstance(pattern, AnsweredPattern)]
+    if with_statistics:  # with `ask`, all patterns of a run have statistics in place of queries and keys
+        pattern: Pattern = joined_statistics(with_statistics)
     else:
         calls = [pattern.call for pattern in patterns]
         query, key, value = (
@@ -110,40 +112,43 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
     """
     stored, calls = [pattern.statistics for pattern in patterns], [pattern.call for pattern in patterns]
     grids = [call.grid for call in calls]
-    ask, grid, n_items = stored[0].ask, grids[0], sum(one.batch for one in grids)
+    ask, grid, n_items = stored[0].ask, grids[0], sum(batch_grid.batch for batch_grid in grids)
 
     def in_turn(tensors: Sequence[Tensor]) -> Tensor:
         return torch.cat([rearrange(tensor, "b h t ... -> 1 h (b t) ...") for tensor in tensors], dim=2)
 
     parts: dict[str, Any] = {
-        name: in_turn([getattr(one, name) for one in stored])
+        name: in_turn([getattr(summary, name) for summary in stored])
         for name in ("received", *PER_QUERY, "groups")
         if getattr(stored[0], name) is not None
     }
     if ask.groups is not None:
         parts["ask"] = replace(ask, groups=ask.groups.repeat(1, n_items))
     if ask.pooled is not None:
-        if any((one.queries, one.keys) != (grid.queries, grid.keys) for one in grids):
+        if any((batch_grid.queries, batch_grid.keys) != (grid.queries, grid.keys) for batch_grid in grids):
             raise InputError(
                 "the windows of the picture have different sizes, so that their pooled maps cannot be joined into a "
                 "map of the whole picture; leave pooled=… out of ask=Ask(…)."
             )
-        maps = torch.cat([one.pooled for one in stored if one.pooled is not None])
+        maps = torch.cat([summary.pooled for summary in stored if summary.pooled is not None])
         parts["pooled"] = map_of_one_sequence(maps, grid, ask.reduce)
     if ask.first:  # only queries of the first item may attend to key 0
         parts["first"][..., grid.queries :] = 0
     if ask.top is not None:
-        tops = [one.top for one in stored if one.top is not None]
+        tops = [summary.top for summary in stored if summary.top is not None]
         keys, n_before = [], 0  # n_before: the number of keys of the sequence before those of the batch
-        for top, one in zip(tops, grids, strict=True):
-            first_key = n_before + one.keys * torch.arange(one.batch, device=top.keys.device).view(-1, 1, 1, 1)
-            keys.append(torch.where(top.keys < 0, -1, first_key + top.keys))
-            n_before += one.batch * one.keys
+        for top, batch_grid in zip(tops, grids, strict=True):
+            item = torch.arange(batch_grid.batch, device=top.keys.device).view(-1, 1, 1, 1)
+            first_key = n_before + batch_grid.keys * item
+            keys.append(torch.where(top.keys < 0, -1, first_key + top.keys))  # -1 = there is no such key
+            n_before += batch_grid.batch * batch_grid.keys
         parts["top"] = Top(in_turn([top.weights for top in tops]), in_turn(keys))
-    sizes = (sum(one.batch * getattr(one, name) for one in grids) for name in ("queries", "keys"))
+    n_queries = sum(batch_grid.batch * batch_grid.queries for batch_grid in grids)
+    n_keys = sum(batch_grid.batch * batch_grid.keys for batch_grid in grids)
     nan_in = next((call.nan_in for call in calls if call.nan_in is not None), None)
-    whole = CallWithoutTensors(Grid(1, grid.heads, *sizes), calls[0].weights_dtype, calls[0].device, nan_in)
-    return AnsweredPattern(whole, replace(stored[0], **parts))
+    whole_grid = Grid(1, grid.heads, n_queries, n_keys)
+    call = CallWithoutTensors(whole_grid, calls[0].weights_dtype, calls[0].device, nan_in)
+    return AnsweredPattern(call, replace(stored[0], **parts))
 
 
 def map_of_one_sequence(
@@ -162,7 +167,8 @@ def map_of_one_sequence(
 
     item = torch.arange(n_items, device=pooled.device)[:, None]
     # row[i, r]: the row of the result into which row r of the map of item i is reduced; column[i, c] likewise
-    row, column = ((item * n + torch.arange(n, device=pooled.device)) // n_items for n in (rows, columns))
+    row = (item * rows + torch.arange(rows, device=pooled.device)) // n_items
+    column = (item * columns + torch.arange(columns, device=pooled.device)) // n_items
     cell = (row[:, :, None] * columns + column[:, None]).flatten().expand(n_heads, -1)
     parts = rearrange(pooled * cell_sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
     joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0

@@ -86,27 +86,28 @@ def view(axes: Axes, old: torch.Size, new: torch.Size) -> AxesChange:
     """
     new_axes: list[Axis] = []
     regroupings: list[Regrouping] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        old_size, new_size = (shape[at] if at < len(shape) else 1 for shape, at in ((old, i), (new, j)))
-        if i < len(old) and j < len(new) and old_size == new_size:
-            new_axes.append(axes[i])
-            i, j = i + 1, j + 1
-        elif old_size == 1 and i < len(old):
-            i += 1
-        elif new_size == 1 and j < len(new):
+    i_old = i_new = 0
+    while i_old < len(old) or i_new < len(new):
+        old_size = old[i_old] if i_old < len(old) else 1
+        new_size = new[i_new] if i_new < len(new) else 1
+        if i_old < len(old) and i_new < len(new) and old_size == new_size:
+            new_axes.append(axes[i_old])
+            i_old, i_new = i_old + 1, i_new + 1
+        elif old_size == 1 and i_old < len(old):
+            i_old += 1
+        elif new_size == 1 and i_new < len(new):
             new_axes.append(new_axis())
-            j += 1
+            i_new += 1
         else:  # axes are joined or split: find the fewest whose products of sizes are equal
-            first_old, first_new = i, j
-            i, j = i + 1, j + 1
-            while old_size != new_size:
-                if old_size < new_size:
-                    old_size, i = old_size * old[i], i + 1
+            first_old, first_new, old_product, new_product = i_old, i_new, old_size, new_size
+            i_old, i_new = i_old + 1, i_new + 1
+            while old_product != new_product:
+                if old_product < new_product:
+                    old_product, i_old = old_product * old[i_old], i_old + 1
                 else:
-                    new_size, j = new_size * new[j], j + 1
-            names: Axes = tuple(new_axis() for _ in range(first_new, j))
-            old_part, new_part = slice(first_old, i), slice(first_new, j)
+                    new_product, i_new = new_product * new[i_new], i_new + 1
+            names: Axes = tuple(new_axis() for _ in range(first_new, i_new))
+            old_part, new_part = slice(first_old, i_old), slice(first_new, i_new)
             regroupings.append(Regrouping(axes[old_part], tuple(old[old_part]), names, tuple(new[new_part])))
             new_axes.extend(names)
     return AxesChange(tuple(new_axes), tuple(regroupings))

@@ -67,26 +67,27 @@ class RunningModules:
 @contextmanager
 def running_modules(
     model: nn.Module,
-    entered: Callable[[int], None] | None = None,
-    left: Callable[[nn.Module, bool], None] | None = None,
+    on_enter: Callable[[int], None] | None = None,
+    on_leave: Callable[[nn.Module, bool], None] | None = None,
 ) -> Iterator[RunningModules]:
     """Keep track of the modules of a model that are running in this thread, inside a `with` block.
 
-    `entered` is called when a module starts, with the number of modules that are then running; `left` when a module
-    ends, with the module and whether it returned an output (False if it raised an error).
+    `on_enter` is called when a module starts, with the number of modules that are then running; `on_leave` when a
+    module ends, with the module and whether it returned an output (False if it raised an error).
     """
     running, thread = RunningModules(), get_ident()
 
     def enter(path: str, module: nn.Module, args: Any) -> None:
         if get_ident() == thread:  # another thread may run the same model
             running.stack.append((path, module))
-            if entered is not None:
-                entered(len(running.stack) - 1)
+            if on_enter is not None:
+                n_running = len(running.stack) - 1  # the first entry is no module
+                on_enter(n_running)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
         if get_ident() == thread:
-            if left is not None:
-                left(module, output is not None)
+            if on_leave is not None:
+                on_leave(module, output is not None)
             running.stack.pop()
 
     with ExitStack() as hooks:

@@ -92,4 +92,4 @@ def has_windows(module: nn.Module) -> bool:
 
 def windows_around(windows: Mapping[str, ShiftedWindows], path: str) -> ShiftedWindows | None:
     """Return the windows of the layer that contains an attention module; None if the layer has no windows."""
-    return next((division for layer, division in windows.items() if path.startswith(f"{layer}.")), None)
+    return next((windows_of_layer for layer, windows_of_layer in windows.items() if path.startswith(f"{layer}.")), None)
