@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from regard.transformer import dropout
-from regard.transformer.dropout import Dropout, Residual, draw_kept, draw_threshold
+from regard.transformer.dropout import Dropout, Residual, draw_keep_mask, draw_threshold
 
 N = 2**21
 
@@ -27,21 +27,21 @@ def assert_binomial(count: int, n: int, chance: float) -> None:
 @pytest.mark.parametrize("p", [2**-16, 0.1, 0.3, 0.5, 0.9, 1 - 2**-16])
 def test_numbers_are_dropped_with_probability_p(p):
     """If the integer bound were wrong by one, the smallest and largest p would drop nothing or twice as many."""
-    kept = draw_kept(torch.empty(N), p)
+    kept = draw_keep_mask(torch.empty(N), p)
     assert_binomial(int((kept == 0).sum()), N, p)
     assert ((kept == 0) | (kept == 1)).all()
 
 
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
 def test_numbers_of_one_draw_are_independent(apart):
-    kept = draw_kept(torch.empty(N), 0.3)
+    kept = draw_keep_mask(torch.empty(N), 0.3)
     both = (kept[:-apart] * kept[apart:])[:: 2 * apart]  # pairs that share no number
     assert_binomial(int(both.sum()), len(both), 0.7**2)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 def test_each_quarter_of_a_draw_has_the_same_probability(place):
-    assert_binomial(int(draw_kept(torch.empty(N), 0.3)[place::4].sum()), N // 4, 0.7)
+    assert_binomial(int(draw_keep_mask(torch.empty(N), 0.3)[place::4].sum()), N // 4, 0.7)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 1 / 3])
@@ -88,7 +88,7 @@ def test_nothing_is_dropped_outside_of_training_or_for_p_of_0(normal, p, trainin
 def test_torchs_dropout_is_used_where_ours_is_not_supported(normal, monkeypatch, dtype, p, compiled):
     x, added = normal(100, 7).to(dtype), normal(100, 7)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
-    monkeypatch.setattr(dropout, "draw_kept", None)
+    monkeypatch.setattr(dropout, "draw_keep_mask", None)
     torch.manual_seed(3)
     expected = F.dropout(x, p)
     torch.manual_seed(3)

@@ -121,6 +121,7 @@ class SourceAttention(nn.Module):
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
         """Return the keyword arguments with which `forward` calls `regard.attend`."""
+        # attend's tensors have a second axis, for heads: here it has length 1
         query, score = queries[:, None].to(memory.states), self.score
         mask: Mask = Padding(memory.lengths)
         normalise: Normaliser = Softmax()

@@ -43,13 +43,16 @@ class Cells(nn.Module):
         Source: Jozefowicz, Zaremba & Sutskever 2015, section 2.2 (the forget gate's bias).
         """
         for name, parameter in self.layers.named_parameters():
+            gates = torch.split(parameter, self.d_state)
             if "bias" in name:
                 nn.init.zeros_(parameter)
             else:
-                for gate in torch.split(parameter, self.d_state):
-                    (nn.init.orthogonal_ if "hh" in name else nn.init.xavier_uniform_)(gate)
+                initialise = nn.init.orthogonal_ if "hh" in name else nn.init.xavier_uniform_
+                for gate in gates:
+                    initialise(gate)
             if self.kind == "lstm" and "bias_ih" in name:
-                nn.init.ones_(parameter.detach()[self.d_state : 2 * self.d_state])
+                forget_gate = gates[1]
+                nn.init.ones_(forget_gate)
 
     def forward(
         self, x: Float[Tensor, "batch tokens d_input"], hidden: Hidden
@@ -76,6 +79,6 @@ class Cells(nn.Module):
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, last = self.layers(packed)
         states, _ = pad_packed_sequence(output, batch_first=True, total_length=x.shape[1])
-        n_layers = self.layers.num_layers
         hidden = (last,) if self.kind == "gru" else last
-        return states, tuple(rearrange(h, "(n d) b s -> n b (d s)", n=n_layers) for h in hidden)
+        both_directions = "(layers directions) batch d_state -> layers batch (directions d_state)"
+        return states, tuple(rearrange(h, both_directions, layers=self.layers.num_layers) for h in hidden)

@@ -30,9 +30,9 @@ class RecurrentConfig:
     """
 
     n_source_tokens: int
-    """Number of pieces in the source vocabulary."""
+    """Size of the source vocabulary."""
     n_target_tokens: int
-    """Number of pieces in the target vocabulary."""
+    """Size of the target vocabulary."""
     d_model: int = 512
     """Width of embeddings, states, context vectors and inputs of the output projection; an even number. In the encoder,
     the forward cells have half of this width, and the backward cells the other half."""
@@ -74,8 +74,8 @@ class RecurrentConfig:
                 f"d_model={self.d_model} is shared by the two directions of the encoder, so it must be even."
             )
         choices = {"cell": Cell, "form": Form, "score": ScoreName, "attention": Attention, "share": Share}
-        for name, kind in choices.items():
-            check_choice(name, getattr(self, name), list(get_args(kind)))
+        for name, literal in choices.items():
+            check_choice(name, getattr(self, name), list(get_args(literal)))
         check_probability("dropout", self.dropout)
 
     @classmethod

@@ -118,7 +118,8 @@ class Decoder(nn.Module):
         n_states = 2 if config.cell == "lstm" else 1
         self.bridges = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(n_states * config.n_layers))
         self.reader = SourceAttention(config)  # this name is in the files of saved translators
-        self.combine = nn.Linear((3 if config.form == "bahdanau" else 2) * d_model, d_model)
+        n_combined = 3 if config.form == "bahdanau" else 2
+        self.combine = nn.Linear(n_combined * d_model, d_model)
         self.to_logits = nn.Linear(d_model, config.n_target_tokens)
         if config.share == "target":
             self.to_logits.weight = self.embedding.weight
@@ -165,7 +166,8 @@ class Decoder(nn.Module):
             has_input_feeding = self.form == "luong_feeding"
             cell_input = torch.cat([embedded, state.output[:, None]], dim=2) if has_input_feeding else embedded
             s, hidden = self.cells(cell_input, state.hidden)
-            query, (context, weights) = s, self.attend(s, state)
+            query = s
+            context, weights = self.attend(query, state)
         output = self.attention_vector(context, s, embedded)[:, 0]
         new_state = replace(state, hidden=hidden, output=output, weights=weights, n_tokens=state.n_tokens + 1)
         return DecoderStep(query=query, previous=state.weights, state=new_state)

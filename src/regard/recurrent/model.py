@@ -99,7 +99,8 @@ class Recurrent(nn.Module):
 
         `forward` has the same arguments. From the hidden states a loss can compute the logits in chunks.
         """
-        return self.decoder.outputs(target, self.start(source, lengths))[0]
+        vectors, _, _ = self.decoder.outputs(target, self.start(source, lengths))
+        return vectors
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> State:
         """Encode the sources, and return the decoder's state before the first target token, an argument of `step`.

@@ -127,8 +127,9 @@ class DecoderBlock(Block):
         x = self.norm_after(self.self_attention_norm, self.residual(x, attention.output))
         cross = None
         if self.cross_attention is not None and memory is not None:
-            y = self.norm_before(self.cross_attention_norm, x)
-            queries = y.reshape(memory.key.shape[0], -1, y.shape[2])  # a row has the queries of one source's targets
+            normed = self.norm_before(self.cross_attention_norm, x)
+            n_sources = memory.key.shape[0]
+            queries = normed.reshape(n_sources, -1, normed.shape[2])  # each source has the tokens of all its targets
             cross = self.cross_attention(queries, memory, mask=memory_mask)
             x = self.norm_after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))
         y = self.feed_forward(self.norm_before(self.feed_forward_norm, x))

@@ -71,8 +71,9 @@ class TransformerConfig:
         for name in ("n_key_heads", "n_decoder_layers"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least=1)
-        for name, kind in {"norm": Norm, "positions": Position, "activation": Activation, "share": Share}.items():
-            check_choice(name, getattr(self, name), list(get_args(kind)))
+        choices = {"norm": Norm, "positions": Position, "activation": Activation, "share": Share}
+        for name, literal in choices.items():
+            check_choice(name, getattr(self, name), list(get_args(literal)))
         for name in ("dropout", "attention_dropout"):
             check_probability(name, getattr(self, name))
         self._check_heads()

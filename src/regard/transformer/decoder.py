@@ -111,7 +111,7 @@ class Decoder(nn.Module):
                 previous call. None = the result of `start()`, for the first tokens of a language model.
         """
         state = self.start() if state is None else state
-        vectors, outputs = self.read(tokens, state)
+        vectors, outputs = self.run_blocks(tokens, state)
         return Decoded(
             logits=self.to_logits(vectors),
             state=replace(state, cache=tuple(block.self_attention.cache for block in outputs)),
@@ -119,7 +119,7 @@ class Decoder(nn.Module):
             cross=tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None),
         )
 
-    def read(
+    def run_blocks(
         self, tokens: Int[Tensor, "batch tokens"], state: DecodingState
     ) -> tuple[Float[Tensor, "batch tokens d_model"], list[BlockOutput]]:
         """Compute all decoder blocks for the next tokens of each target.
@@ -135,8 +135,8 @@ class Decoder(nn.Module):
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
         x, outputs = self.embedding(tokens, first=state.n_tokens), []
-        for number, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
-            cache = None if state.cache is None else state.cache[number]
+        for layer, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
+            cache = None if state.cache is None else state.cache[layer]
             outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = outputs[-1].output
         return x if self.norm is None else self.norm(x), outputs

@@ -1,6 +1,6 @@
 """Dropout: in training, each number becomes 0 with probability p, and the others are divided by 1 - p.
 
-    output = kept ∘ x / (1 - p)                      kept_i = 0 with probability p, else 1
+    output = keep ∘ x / (1 - p)                      keep_i = 0 with probability p, else 1
 
 torch.nn.Dropout draws one random number for each element, which on a CPU takes an eighth of a training step. Here a
 draw of 64 random bits is enough for four elements: an element is dropped if its 16 bits, read as an integer, are below
@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-LEVELS = 2**16
+N_VALUES = 2**16
+"""The number of different values of the 16 bits that are drawn for an element."""
 
 
 class Dropout(nn.Dropout):
@@ -27,7 +28,7 @@ class Dropout(nn.Dropout):
         if not self.training:
             return x
         if fast_dropout_applies(x, self.p):
-            return x * draw_kept(x, self.p).mul_(1 / (1 - self.p))
+            return x * draw_keep_mask(x, self.p).mul_(1 / (1 - self.p))
         return F.dropout(x, self.p)
 
 
@@ -40,29 +41,30 @@ class Residual(Dropout):
         if not self.training:
             return x + output
         if fast_dropout_applies(output, self.p):
-            return torch.addcmul(x, output, draw_kept(output, self.p), value=1 / (1 - self.p))
+            return torch.addcmul(x, output, draw_keep_mask(output, self.p), value=1 / (1 - self.p))
         return x + F.dropout(output, self.p)
 
 
 def fast_dropout_applies(x: Tensor, p: float) -> bool:
-    """Return whether `draw_kept`, which is faster than torch's dropout, can be used for x and p."""
-    if not 1 <= p * LEVELS <= LEVELS - 1:  # a threshold of 0 or 2^16 would keep or drop all elements
+    """Return whether `draw_keep_mask`, which is faster than torch's dropout, can be used for x and p."""
+    if not 1 <= p * N_VALUES <= N_VALUES - 1:  # a threshold of 0 or 2^16 would keep or drop all elements
         return False
     return x.is_cpu and x.dtype in (torch.float32, torch.float64) and not torch.compiler.is_compiling()
 
 
-def draw_kept(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
+def draw_keep_mask(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*axes"]:
     """Return a tensor of the shape and dtype of `like` in which each element is 0 with probability p, else 1.
 
-    >>> sorted(set(draw_kept(torch.empty(1000), p=0.5).tolist()))
+    >>> sorted(set(draw_keep_mask(torch.empty(1000), p=0.5).tolist()))
     [0.0, 1.0]
     """
-    words = torch.empty(-(-like.numel() // 4), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: like.numel()].view(like.shape)  # signed: from -2^15 to 2^15 - 1
-    kept = torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    return torch.ge(bits, draw_threshold(p) - LEVELS // 2, out=kept)
+    n_words = math.ceil(like.numel() / 4)  # a word has 64 bits
+    words = torch.empty(n_words, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    signed_values = words.view(torch.int16)[: like.numel()].view(like.shape)  # from -2^15 to 2^15 - 1
+    keep_mask = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    return torch.ge(signed_values, draw_threshold(p) - N_VALUES // 2, out=keep_mask)
 
 
 def draw_threshold(p: float) -> int:
     """Return 2^16 p, rounded up or down at random so that the mean is 2^16 p."""
-    return math.floor(p * LEVELS + torch.rand((), dtype=torch.float64, device="cpu").item())
+    return math.floor(p * N_VALUES + torch.rand((), dtype=torch.float64, device="cpu").item())

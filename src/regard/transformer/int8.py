@@ -20,12 +20,12 @@ from regard.kernels.library import c_function
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.kernel import CompiledDecoding
 from regard.transformer.decoding.parameters import LinearParameters, StackParameters
-from regard.transformer.decoding.supported import structure_reason
+from regard.transformer.decoding.supported import unsupported_reason
 from regard.transformer.encoder import Encoder
 from regard.transformer.model import Transformer
 
-OUTPUTS = 16
-"""The kernels compute 16 outputs of a quantised layer at a time."""
+OUTPUTS_OF_BLOCK, INPUTS_OF_GROUP = 16, 4
+"""The kernels store the integers in blocks of 16 outputs and groups of 4 inputs."""
 
 
 class Int8Transformer(Transformer):
@@ -46,7 +46,7 @@ class Int8Transformer(Transformer):
             raise InputError(f"int8 needs a Transformer, and the model is a {type(model).__name__}; leave int8 out.")
         self.config, self.encoder, self.decoder = model.config, model.encoder, model.decoder
         self.eval()
-        if reason := int8_reason(model):
+        if reason := int8_unsupported_reason(model):
             raise InputError(f"int8 does not support this model: {reason}; leave int8 out.")
         self.quantised = quantised_parameters(self.encoder), quantised_parameters(self.decoder)
 
@@ -63,7 +63,7 @@ class Int8Transformer(Transformer):
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
 
-def int8_reason(model: Transformer) -> str | None:
+def int8_unsupported_reason(model: Transformer) -> str | None:
     """Return why a Transformer in evaluation mode cannot decode with 8-bit integers; None if it can."""
     if (device := model.to_logits.weight.device).type != "cpu":
         return f"it is on the device {device}, and the kernels for 8-bit integers run on cpu"
@@ -71,11 +71,11 @@ def int8_reason(model: Transformer) -> str | None:
         return "its encoder or decoder is not the standard one"
     if c_function("regard_decoding_step") is None:
         return "no C kernels were built when regard was installed"
-    return structure_reason(model.encoder) or structure_reason(model.decoder)
+    return unsupported_reason(model.encoder) or unsupported_reason(model.decoder)
 
 
 def quantised_parameters(module: nn.Module) -> StackParameters:
-    """Return an encoder or decoder with quantised weights; the kernels must support it (see `structure_reason`)."""
+    """Return an encoder or decoder with quantised weights; the kernels must support it (see `unsupported_reason`)."""
     copies: list[Tensor] = []
 
     def linear_of(layer: nn.Linear | None) -> LinearParameters:
@@ -92,14 +92,20 @@ def quantised_parameters(module: nn.Module) -> StackParameters:
 def quantised_layer(layer: nn.Linear) -> tuple[LinearParameters, tuple[Tensor, ...]]:
     """Quantise a linear layer; return it as an argument of the C kernels, and the tensors that hold its numbers."""
     scales, integers = quantise(layer.weight.detach())
-    padding = -layer.out_features % OUTPUTS
-    integers = F.pad(integers, (0, 0, 0, padding))
-    bias, scales = F.pad(layer.bias.detach(), (0, padding)), F.pad(scales, (0, padding))
-    by_output = "(blocks outputs) (groups inputs) -> blocks groups outputs inputs"
-    packed = rearrange(integers, by_output, outputs=OUTPUTS, inputs=4).contiguous()
+    n_added = -layer.out_features % OUTPUTS_OF_BLOCK  # outputs of 0 that fill the last block
+    integers = F.pad(integers, (0, 0, 0, n_added))
+    bias, scales = F.pad(layer.bias.detach(), (0, n_added)), F.pad(scales, (0, n_added))
+    in_blocks = "(blocks outputs) (groups inputs) -> blocks groups outputs inputs"
+    packed = rearrange(integers, in_blocks, outputs=OUTPUTS_OF_BLOCK, inputs=INPUTS_OF_GROUP).contiguous()
     corrections = -128 * integers.sum(dim=1, dtype=torch.int32)  # the kernels add 128 to each quantised input
-    pointers = packed.data_ptr(), scales.data_ptr(), corrections.data_ptr()
-    parameters = LinearParameters(None, bias.data_ptr(), layer.in_features, layer.out_features, *pointers)
+    parameters = LinearParameters(
+        bias=bias.data_ptr(),
+        n_in=layer.in_features,
+        n_out=layer.out_features,
+        integers=packed.data_ptr(),
+        scales=scales.data_ptr(),
+        corrections=corrections.data_ptr(),
+    )
     return parameters, (bias, packed, scales, corrections)
 
 
@@ -112,4 +118,5 @@ def quantise(
     (tensor([0.0100]), tensor([[  50, -127,    1]], dtype=torch.int8))
     """
     scales = vectors.abs().amax(dim=1) / 127
-    return scales, (vectors / scales.clamp(min=1e-32)[:, None]).round().to(torch.int8)
+    divisors = scales.clamp(min=1e-32)[:, None]  # a vector of zeros has the scale 0
+    return scales, (vectors / divisors).round().to(torch.int8)

@@ -40,7 +40,7 @@ INPUT_AXES: Axes = {".weight": 1, ".bias": None}
 OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
 """The axes of length d_model in a LayerNorm, or in a linear layer with d_model outputs: axis 0 of weight and bias."""
 
-BLOCK: Mapping[str, tuple[str, Axes]] = {
+BLOCK_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
     "self_attention.to_key": ("self_attn.k_proj", INPUT_AXES),
     "self_attention.to_value": ("self_attn.v_proj", INPUT_AXES),
@@ -52,7 +52,7 @@ BLOCK: Mapping[str, tuple[str, Axes]] = {
 }
 """{name of a layer of a block in `Transformer`: (its name in Marian, its axes of length d_model)}"""
 
-CROSS: Mapping[str, tuple[str, Axes]] = {
+CROSS_ATTENTION_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
     "cross_attention.to_key": ("encoder_attn.k_proj", INPUT_AXES),
     "cross_attention.to_value": ("encoder_attn.v_proj", INPUT_AXES),
@@ -103,7 +103,7 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     if reasons:
         raise InputError(f"this Transformer cannot become a Marian model: {'; '.join(reasons)}.")
     transformers = import_extra("transformers", "huggingface")
-    theirs = transformers.MarianMTModel(
+    marian = transformers.MarianMTModel(
         transformers.MarianConfig(
             vocab_size=config.n_source_tokens,
             decoder_vocab_size=config.n_target_tokens,
@@ -112,15 +112,16 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
             **hugging_face_settings(config, pad, bos, eos),
         )
     ).to(model.decoder.to_logits.weight)
-    order, given = marian_order(config.d_model).argsort(), model.state_dict()
-    parameters = {name: reorder(given[ours], axis, order) for ours, name, axis in parameter_names(config)}
+    order_of_marian = marian_order(config.d_model).argsort()  # the inverse of the permutation marian_order
+    parameters = dict(marian.state_dict())  # some of them only Marian has, e.g. position vectors
+    regard_parameters = model.state_dict()
+    for name, marian_name, axis in parameter_names(config):
+        parameters[marian_name] = reorder(regard_parameters[name], axis, order_of_marian)
     parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
-    for name, parameter in theirs.state_dict().items():
-        parameters.setdefault(name, parameter)  # parameters that only Marian has, e.g. position vectors
     if config.share == "all":
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
-    theirs.load_state_dict(parameters)
-    return theirs.train(model.training)
+    marian.load_state_dict(parameters)
+    return marian.train(model.training)
 
 
 def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: int) -> dict[str, Any]:
@@ -129,64 +130,72 @@ def hugging_face_settings(config: TransformerConfig, pad: int, bos: int, eos: in
         "d_model": config.d_model,
         "encoder_layers": config.n_layers,
         "decoder_layers": config.decoder_layers,
-        **{f"{side}_attention_heads": config.n_heads for side in ("encoder", "decoder")},
-        **{f"{side}_ffn_dim": config.d_ff for side in ("encoder", "decoder")},
+        "encoder_attention_heads": config.n_heads,
+        "decoder_attention_heads": config.n_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
         "activation_function": ACTIVATIONS[config.activation].hugging_face,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "max_position_embeddings": config.max_tokens,
         "scale_embedding": True,
-        **{"pad_token_id": pad, "bos_token_id": bos, "eos_token_id": eos},
-        **{"decoder_start_token_id": bos, "forced_eos_token_id": None},
+        "pad_token_id": pad,
+        "bos_token_id": bos,
+        "eos_token_id": eos,
+        "decoder_start_token_id": bos,
+        "forced_eos_token_id": None,
     }
 
 
 def copy_from_marian(model: "MarianMTModel | PegasusForConditionalGeneration") -> Transformer:
-    theirs, given = model.config, dict(model.state_dict())
-    waves = sinusoidal(theirs.max_position_embeddings, theirs.d_model, order="sines first")
-    positions = given["model.encoder.embed_positions.weight"]  # regard writes learned ones into a Pegasus model
-    learned = not torch.allclose(positions.cpu().float(), waves.float(), atol=1e-2)
+    marian_config, marian_parameters = model.config, dict(model.state_dict())
+    d_model = marian_config.d_model
+    waves = sinusoidal(marian_config.max_position_embeddings, d_model, order="sines first")
+    positions = marian_parameters["model.encoder.embed_positions.weight"].cpu().float()
+    is_learned = not torch.allclose(positions, waves.float(), atol=1e-2)  # only in Pegasus models that regard wrote
     config = replace(
-        config_from_marian(theirs, shared_matrices(model)), positions="learned" if learned else "sinusoidal"
+        config_from_marian(marian_config, shared_matrices(model)), positions="learned" if is_learned else "sinusoidal"
     )
-    if not theirs.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
+    if not marian_config.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
-            given[name] = given[name] / math.sqrt(theirs.d_model)
-    given["final_logits_bias"] = given["final_logits_bias"][0]
-    order = torch.arange(theirs.d_model) if learned else marian_order(theirs.d_model)
+            marian_parameters[name] = marian_parameters[name] / math.sqrt(d_model)
+    marian_parameters["final_logits_bias"] = marian_parameters["final_logits_bias"][0]
+    order = torch.arange(d_model) if is_learned else marian_order(d_model)
     copy = Transformer(config).to(model.lm_head.weight)
-    copy.load_state_dict({ours: reorder(given[name], axis, order) for ours, name, axis in parameter_names(config)})
+    copy.load_state_dict(
+        {name: reorder(marian_parameters[marian], axis, order) for name, marian, axis in parameter_names(config)}
+    )
     return copy.train(model.training)
 
 
-def config_from_marian(theirs: "MarianConfig", share: Share) -> TransformerConfig:
+def config_from_marian(marian: "MarianConfig", share: Share) -> TransformerConfig:
     for name in ("attention_heads", "ffn_dim"):
-        encoder, decoder = (getattr(theirs, f"{side}_{name}") for side in ("encoder", "decoder"))
+        encoder, decoder = getattr(marian, f"encoder_{name}"), getattr(marian, f"decoder_{name}")
         if encoder != decoder:
             raise ValueError(
                 f"this Marian model has encoder_{name}={encoder} and decoder_{name}={decoder}; a Transformer has the "
                 "same in both."
             )
-    if theirs.activation_function not in HUGGING_FACE_ACTIVATIONS:
+    if marian.activation_function not in HUGGING_FACE_ACTIVATIONS:
         raise ValueError(
-            f"this Marian model has activation_function={theirs.activation_function!r}; a Transformer supports "
+            f"this Marian model has activation_function={marian.activation_function!r}; a Transformer supports "
             f"{', '.join(HUGGING_FACE_ACTIVATIONS)}."
         )
     return TransformerConfig(
-        n_source_tokens=theirs.vocab_size,
-        n_target_tokens=theirs.decoder_vocab_size if theirs.model_type == "marian" else theirs.vocab_size,
-        d_model=theirs.d_model,
-        n_heads=theirs.encoder_attention_heads,
-        d_ff=theirs.encoder_ffn_dim,
-        n_layers=theirs.encoder_layers,
-        n_decoder_layers=theirs.decoder_layers,
-        norm="post" if theirs.model_type == "marian" else "pre",
-        activation=HUGGING_FACE_ACTIVATIONS[theirs.activation_function],
+        n_source_tokens=marian.vocab_size,
+        n_target_tokens=marian.decoder_vocab_size if marian.model_type == "marian" else marian.vocab_size,
+        d_model=marian.d_model,
+        n_heads=marian.encoder_attention_heads,
+        d_ff=marian.encoder_ffn_dim,
+        n_layers=marian.encoder_layers,
+        n_decoder_layers=marian.decoder_layers,
+        norm="post" if marian.model_type == "marian" else "pre",
+        activation=HUGGING_FACE_ACTIVATIONS[marian.activation_function],
         share=share,
-        dropout=theirs.dropout,
-        attention_dropout=theirs.attention_dropout,
-        max_tokens=theirs.max_position_embeddings,
+        dropout=marian.dropout,
+        attention_dropout=marian.attention_dropout,
+        max_tokens=marian.max_position_embeddings,
     )
 
 
@@ -225,12 +234,14 @@ def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int |
             yield from ((f"{side}.norm.{name}", f"model.{side}.layer_norm.{name}", 0) for name in ("weight", "bias"))
         if config.positions == "learned":
             yield f"{side}.embedding.positions.by_position", f"model.{side}.embed_positions.weight", 1
-    sides = (("encoder", config.n_layers, BLOCK), ("decoder", config.decoder_layers, {**BLOCK, **CROSS}))
-    for side, n_layers, layers in sides:
-        for i in range(n_layers):
-            for ours, (theirs, axes) in layers.items():
-                for parameter, axis in axes.items():  # parameter is ".weight" or ".bias"
-                    yield f"{side}.blocks.{i}.{ours}{parameter}", f"model.{side}.layers.{i}.{theirs}{parameter}", axis
+    decoder_layers = {**BLOCK_LAYERS, **CROSS_ATTENTION_LAYERS}
+    sides = (("encoder", config.n_layers, BLOCK_LAYERS), ("decoder", config.decoder_layers, decoder_layers))
+    for side, n_blocks, layers in sides:
+        for i in range(n_blocks):
+            for name, (marian_name, axes) in layers.items():
+                block, marian_block = f"{side}.blocks.{i}", f"model.{side}.layers.{i}"
+                for suffix, axis in axes.items():  # ".weight" and ".bias"
+                    yield f"{block}.{name}{suffix}", f"{marian_block}.{marian_name}{suffix}", axis
 
 
 def marian_order(d_model: int) -> Int[Tensor, " d_model"]:

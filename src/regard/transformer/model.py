@@ -15,11 +15,11 @@ from regard.kernels.library import c_function
 from regard.transformer.block import BlockOutput
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoder
-from regard.transformer.decoding.encode import encode, encode_reason
+from regard.transformer.decoding.encode import encode, encode_unsupported_reason
 from regard.transformer.decoding.kernel import CompiledDecoding
 from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.state import DecodingState
-from regard.transformer.decoding.supported import kernel_allowed
+from regard.transformer.decoding.supported import is_kernel_allowed
 from regard.transformer.encoder import Encoder
 
 
@@ -111,7 +111,8 @@ class Transformer(nn.Module):
 
         `forward` has the same arguments. From the hidden states a loss can compute the logits in chunks.
         """
-        return self._read(source, lengths, target)[0]
+        hidden_states, _ = self._run_blocks(source, lengths, target)
+        return hidden_states
 
     def cross_patterns(
         self,
@@ -120,17 +121,17 @@ class Transformer(nn.Module):
         target: Int[Tensor, "batch target"],
     ) -> tuple[Pattern, ...]:
         """Return `cross` of the output of `forward`, which has the same arguments, without computing the logits."""
-        _, outputs = self._read(source, lengths, target)
+        _, outputs = self._run_blocks(source, lengths, target)
         return tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None)
 
-    def _read(
+    def _run_blocks(
         self,
         source: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> tuple[Float[Tensor, "batch target d_model"], list[BlockOutput]]:
         check_source_lengths(lengths, source.shape[1])
-        return self.decoder.read(target, self.decoder.start(self.encoder(source, lengths).output, lengths))
+        return self.decoder.run_blocks(target, self.decoder.start(self.encoder(source, lengths).output, lengths))
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
         """Encode the sources, and return the decoding state before the first target token, an argument of `step`.
@@ -156,7 +157,7 @@ class Transformer(nn.Module):
     ) -> CompiledDecoding | None:
         """Encode the sources; return an object that adds target tokens by C kernels, or None if they cannot be used.
 
-        The result is None if the kernels were not built, if they do not support the decoder, if `kernel_allowed`
+        The result is None if the kernels were not built, if they do not support the decoder, if `is_kernel_allowed`
         returns False (e.g. because gradients are on), or if the model has fewer than `most_tokens` position vectors.
 
         Args:
@@ -177,10 +178,11 @@ class Transformer(nn.Module):
         """Return the encoder and the decoder as arguments of the C kernels.
 
         The encoder is None if the kernels do not support it. Both are None if the kernels do not support the decoder,
-        or if `kernel_allowed` returns False.
+        or if `is_kernel_allowed` returns False.
         """
-        allowed = type(self.decoder) is Decoder and kernel_allowed(source.device)
-        decoder = StackParameters.of(self.decoder) if allowed else None
+        if type(self.decoder) is not Decoder or not is_kernel_allowed(source.device):
+            return None, None
+        decoder = StackParameters.of(self.decoder)
         encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
         return encoder, decoder
 
@@ -194,7 +196,7 @@ class Transformer(nn.Module):
         check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])
         lengths_if_padded = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
-        if decoder and encoder and encode_reason(encoder, decoder, source) is None:
+        if decoder and encoder and encode_unsupported_reason(encoder, decoder, source) is None:
             memory = encode(encoder, decoder, source, lengths_if_padded)
             return DecodingState(lengths=lengths_if_padded, memory=memory)
         return self.decoder.start(self.encoder(source, lengths_if_padded).output, lengths_if_padded)

@@ -173,7 +173,7 @@ def test_parameters_of_a_stack_are_collected_again_only_when_a_module_has_change
     assert StackParameters.of(model.encoder) is first
     model.encoder.norm.eps = 0.5
     assert StackParameters.of(model.encoder) is not first
-    monkeypatch.setattr(parameters, "structure_reason", lambda module: pytest.fail("computed again"))
+    monkeypatch.setattr(parameters, "unsupported_reason", lambda module: pytest.fail("computed again"))
     StackParameters.of(model.encoder)
 
 

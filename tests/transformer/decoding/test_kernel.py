@@ -18,7 +18,7 @@ from regard.transformer import model as model_module
 from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding.kernel import MOST_ROWS_AT_ONCE
 from regard.transformer.decoding.parameters import StackParameters
-from regard.transformer.decoding.supported import structure_reason
+from regard.transformer.decoding.supported import unsupported_reason
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
 
@@ -182,7 +182,7 @@ def last_vectors(model, target, sources):
 @pytest.mark.parametrize(("rows", "threads"), [(1, 1), (1, 3), (6, 2), (7, 1)])
 def test_the_kernel_computes_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr(module, "PRODUCTS_OF_A_THREAD", 1)
+    monkeypatch.setattr(module, "PRODUCTS_PER_THREAD", 1)
     model = new_model(n_decoder_layers=1)
     model.decoder.to_logits = torch.nn.Linear(96, n_logits)
     with torch.inference_mode():
@@ -200,9 +200,9 @@ def test_memory_of_later_tokens_and_of_padding_is_never_read():
             for vectors in (source.key, source.value):
                 for row, length in enumerate(LENGTHS.tolist()):
                     vectors[row, :, length:] = torch.nan
-        buffer = decoding.buffer.view(5, 3, 2, -1, N_TOKENS, 16)  # [rows blocks key/value heads tokens d_head]
+        cache = decoding.cache.view(5, 3, 2, -1, N_TOKENS, 16)  # [rows blocks key/value heads tokens d_head]
         for place, tokens in enumerate(target.T.tolist()[:2]):
-            buffer[:, :, :, :, place:] = torch.nan
+            cache[:, :, :, :, place:] = torch.nan
             decoding.read(tokens, range(5))
     assert bool(decoding.logits.isfinite().all())
     assert_close(decoding.logits.double(), in_float64(model, target[:, :2])[0][:, 1], rtol=1e-4, atol=1e-4)
@@ -269,7 +269,7 @@ def test_a_decoder_that_the_kernel_does_not_support_has_a_reason_and_no_decoding
     model = new_model()
     change(model)
     with torch.inference_mode():
-        assert structure_reason(model.decoder) == reason
+        assert unsupported_reason(model.decoder) == reason
         assert (decoding_of(model) is None) == (reason is not None)
 
 
@@ -308,7 +308,7 @@ def test_a_decoder_whose_parts_do_not_fit_together_has_a_reason_and_no_parameter
     with torch.inference_mode():
         if change is not None:
             change(model)
-        assert structure_reason(model.decoder) == reason
+        assert unsupported_reason(model.decoder) == reason
         assert StackParameters.of(model.decoder) is None
 
 

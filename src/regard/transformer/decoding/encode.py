@@ -30,7 +30,7 @@ class EncodeArguments(ctypes.Structure):
     _anonymous_ = ("stack",)
 
 
-def encode_reason(
+def encode_unsupported_reason(
     encoder: StackParameters, decoder: StackParameters, source: Int[Tensor, "sources tokens"]
 ) -> str | None:
     """Return why the kernel cannot encode a batch of sources, padded on the right; None if it can."""
@@ -40,8 +40,8 @@ def encode_reason(
         return "a source has more tokens than the encoder has positions"
     if encoder.rotary is not None:
         return "the encoder has rotary positions"
-    width = decoder.stack.key_heads * decoder.stack.d_head
-    if any((layer.n_in, layer.n_out) != (encoder.stack.d_model, width) for layer in decoder.memory_layers):
+    widths = encoder.stack.d_model, decoder.stack.key_heads * decoder.stack.d_head
+    if any((layer.n_in, layer.n_out) != widths for layer in decoder.memory_layers):
         return "the layers to the keys and values do not fit the encoder's output"
     return None if c_function("regard_encode") else "no C kernels were built when regard was installed"
 
@@ -58,14 +58,15 @@ def encode(
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
     (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
-    source, lengths = source.long().contiguous(), None if lengths is None else lengths.long().contiguous()
+    source = source.long().contiguous()
+    lengths = None if lengths is None else lengths.long().contiguous()
     # The kernel does not write the keys and values of padding: they must be 0 before.
     allocate = source.new_empty if lengths is None else source.new_zeros
     memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
-    threads = min(torch.get_num_threads(), n_sources)
+    n_threads = min(torch.get_num_threads(), n_sources)
     x_numbers = source.numel() * encoder.stack.d_model
     scratch_numbers = encoder.stack.scratch_numbers(n_tokens, n_tokens)
-    x_and_scratch = memory.new_empty(x_numbers + threads * scratch_numbers)
+    x_and_scratch = memory.new_empty(x_numbers + n_threads * scratch_numbers)
     arguments = EncodeArguments(
         stack=encoder.stack,
         sources=n_sources,
@@ -81,7 +82,7 @@ def encode(
         scratch_numbers=scratch_numbers,
     )
     check_arguments("regard_encode", arguments)
-    run_on_threads(c_function("regard_encode"), arguments, threads)
-    by_head = "(blocks kinds) sources tokens (heads d_head) -> blocks kinds sources heads tokens d_head"
-    blocks = rearrange(memory, by_head, kinds=2, d_head=decoder.stack.d_head)  # the kinds: keys, values
+    run_on_threads(c_function("regard_encode"), arguments, n_threads)
+    by_head = "(blocks key_and_value) sources tokens (heads d_head) -> blocks key_and_value sources heads tokens d_head"
+    blocks = rearrange(memory, by_head, key_and_value=2, d_head=decoder.stack.d_head)
     return tuple(KeyValue(key=key, value=value) for key, value in blocks.unbind(0))

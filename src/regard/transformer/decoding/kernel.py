@@ -35,7 +35,7 @@ from regard.transformer.decoding.parameters import (
 MOST_ROWS_AT_ONCE = 32
 """The most target texts that a thread computes together, so that their vectors fit into the processor's cache."""
 
-PRODUCTS_OF_A_THREAD = 2**18
+PRODUCTS_PER_THREAD = 2**18
 """The output projection uses one thread for each 2^18 multiplications, but at most as many threads as PyTorch.
 
 For fewer multiplications, waking a thread takes longer than it saves.
@@ -87,7 +87,7 @@ class CompiledDecoding:
     ) -> None:
         self.decoder, self.memory = decoder, memory
         self.lengths = None if lengths is None else lengths.long().contiguous()
-        self.threads = min(torch.get_num_threads(), most_rows)
+        self.n_threads = min(torch.get_num_threads(), most_rows)
         self._allocate(most_rows, most_tokens)
         self.arguments = self._step_arguments(most_rows, most_tokens)
         self.projection = ProjectionArguments(
@@ -101,13 +101,18 @@ class CompiledDecoding:
         self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
         self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
         for source in range(len(memory.key)):  # before the first step, there is one row for each source
-            self.tables[source * (1 + most_tokens)] = source
+            self.tables[source * (1 + most_tokens)] = source  # each row of a table begins with the row's source
         longest = max(most_tokens, memory.n_tokens)
         self.scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), longest)
         cache_size = 2 * stack.key_heads * stack.d_head * most_tokens
-        row_sizes = stack.d_model, stack.n_blocks * stack.d_model, n_logits, stack.n_blocks * cache_size
-        sizes = [*(most_rows * size for size in row_sizes), self.threads * self.scratch_numbers]
-        self.x, self.queries, logits, self.buffer, self.scratch = torch.split(memory.key.new_empty(sum(sizes)), sizes)
+        sizes = [
+            most_rows * stack.d_model,
+            most_rows * stack.n_blocks * stack.d_model,
+            most_rows * n_logits,
+            most_rows * stack.n_blocks * cache_size,
+            self.n_threads * self.scratch_numbers,
+        ]
+        self.x, self.queries, logits, self.cache, self.scratch = torch.split(memory.key.new_empty(sum(sizes)), sizes)
         self.all_logits = logits.view(most_rows, n_logits)
 
     def _step_arguments(self, most_rows: int, most_tokens: int) -> StepArguments:
@@ -118,7 +123,7 @@ class CompiledDecoding:
             parents=ctypes.addressof(self.parents),
             most_rows=most_rows,
             most_tokens=most_tokens,
-            buffer=self.buffer.data_ptr(),
+            buffer=self.cache.data_ptr(),
             tables=ctypes.addressof(self.tables),
             source_keys=struct_array(TokenVectors, [block.key for block in self.memory]),
             source_values=struct_array(TokenVectors, [block.value for block in self.memory]),
@@ -133,11 +138,13 @@ class CompiledDecoding:
         rotary = self.decoder.rotary
         if rotary is not None:
             d_rotary = rotary.d_rotary or arguments.d_head
-            self.angles = rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
-            arguments.cosines, arguments.sines = (numbers.data_ptr() for numbers in self.angles)
+            self.cosines, self.sines = rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
+            arguments.cosines, arguments.sines = self.cosines.data_ptr(), self.sines.data_ptr()
             arguments.pairs = d_rotary // 2
-            halves = rotary.pairing == "halves"
-            arguments.pair_stride, arguments.pair_distance = (1, arguments.pairs) if halves else (2, 1)
+            if rotary.pairing == "halves":
+                arguments.pair_stride, arguments.pair_distance = 1, arguments.pairs
+            else:
+                arguments.pair_stride, arguments.pair_distance = 2, 1
         return arguments
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
@@ -163,26 +170,27 @@ class CompiledDecoding:
         step.tokens += 1
         step.next_row = step.threads = self.projection.next_logit = 0  # the counters that the kernels' threads share
         check_arguments("regard_decoding_step", step)
-        run_on_threads(c_function("regard_decoding_step"), step, min(self.threads, n_rows))
+        run_on_threads(c_function("regard_decoding_step"), step, min(self.n_threads, n_rows))
         check_arguments("regard_project_logits", self.projection)
-        run_on_threads(c_function("regard_project_logits"), self.projection, self.projection_threads)
+        run_on_threads(c_function("regard_project_logits"), self.projection, self.n_projection_threads)
 
     def _set_rows(self, n_rows: int) -> None:
-        layer, threads = self.decoder.projection, min(self.threads, n_rows)
         self.arguments.rows = self.projection.rows = n_rows
-        groups_per_thread = ceil(n_rows / (threads * MOST_ROWS_AT_ONCE))
-        self.arguments.rows_at_once = ceil(n_rows / (threads * groups_per_thread))
-        self.projection_threads = min(
-            torch.get_num_threads(), ceil(n_rows * layer.n_in * layer.n_out / PRODUCTS_OF_A_THREAD)
-        )
+        n_threads = min(self.n_threads, n_rows)
+        groups_per_thread = ceil(n_rows / (n_threads * MOST_ROWS_AT_ONCE))
+        self.arguments.rows_at_once = ceil(n_rows / (n_threads * groups_per_thread))
+        n_products = n_rows * self.decoder.projection.n_in * self.decoder.projection.n_out
+        self.n_projection_threads = min(torch.get_num_threads(), ceil(n_products / PRODUCTS_PER_THREAD))
         self.logits: Float[Tensor, "rows vocabulary"] = self.all_logits[:n_rows]
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
         """For each block, the cross-attention weights of the newest tokens; each row of the batch has one query."""
         step = self.arguments
-        first, size = step.tokens % 2 * step.most_rows, 1 + step.most_tokens  # the latest step's table in `tables`
-        sources = torch.tensor([self.tables[(first + row) * size] for row in range(step.rows)], device=self.x.device)
+        first_row = step.tokens % 2 * step.most_rows  # the first row of the latest step's table in `tables`
+        row_size = 1 + step.most_tokens
+        indices = [self.tables[(first_row + row) * row_size] for row in range(step.rows)]
+        sources = torch.tensor(indices, device=self.x.device)
         mask = None if self.lengths is None else Padding(self.lengths[sources])
         queries = rearrange(
             self.queries[: step.n_blocks * step.rows * step.d_model].clone(),

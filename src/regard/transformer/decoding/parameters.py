@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from regard.attention.positions.rotary import Rotary
 from regard.kernels.structs import fields_of
 from regard.transformer.block import DecoderBlock, EncoderBlock
-from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, structure_reason
+from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, unsupported_reason
 from regard.transformer.embedding import Embedding
 from regard.transformer.feed_forward import ACTIVATIONS
 
@@ -55,8 +55,9 @@ class EmbeddingParameters(ctypes.Structure):
     @classmethod
     def of(cls, embedding: Embedding) -> "EmbeddingParameters":
         vectors, positions = embedding.by_token.weight, embedding.stored_positions
-        stored = (None, sys.maxsize) if positions is None else (positions.data_ptr(), len(positions))
-        return cls(vectors.data_ptr(), len(vectors), embedding.scale, *stored)
+        if positions is None:  # rotary: no vectors, for any number of positions
+            return cls(vectors.data_ptr(), len(vectors), embedding.scale, None, sys.maxsize)
+        return cls(vectors.data_ptr(), len(vectors), embedding.scale, positions.data_ptr(), len(positions))
 
 
 class BlockParameters(ctypes.Structure):
@@ -66,11 +67,11 @@ class BlockParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, block: DecoderBlock | EncoderBlock, linear_of: LinearOf) -> "BlockParameters":
-        linear: list[nn.Linear | None] = list(linear_layers(block))
-        norm: list[nn.LayerNorm | None] = list(norms(block))
+        layers: list[nn.Linear | None] = list(linear_layers(block))
+        layer_norms: list[nn.LayerNorm | None] = list(norms(block))
         if isinstance(block, EncoderBlock):
-            linear[4:4], norm[1:1] = [None, None], [None]  # in the places of cross-attention
-        return cls(*map(linear_of, linear), *map(NormParameters.of, norm))
+            layers[4:4], layer_norms[1:1] = [None, None], [None]  # in the places of cross-attention
+        return cls(*map(linear_of, layers), *map(NormParameters.of, layer_norms))
 
 
 class Stack(ctypes.Structure):
@@ -101,41 +102,42 @@ class StackParameters:
 
         The result is computed again only if the module has changed since the last call.
         """
-        stored = COMPUTED.get(module)
-        if stored is not None and stored[0].is_current():
-            return stored[1]
-        if structure_reason(module) is not None:
+        snapshot, parameters = COMPUTED.get(module, (None, None))
+        if snapshot is not None and snapshot.is_current():
+            return parameters
+        if unsupported_reason(module) is not None:
             # The stored snapshot refers to the module's hooks. A hook may refer to the module: remove the snapshot, so
             # that it does not keep the module in memory.
             COMPUTED.pop(module, None)
             return None
-        COMPUTED[module] = Snapshot(module), cls.of_supported(module)
-        return COMPUTED[module][1]
+        parameters = cls.of_supported(module)
+        COMPUTED[module] = Snapshot(module), parameters
+        return parameters
 
     @classmethod
     def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
-        """Return a module as an argument of the C kernels, which must support it: `structure_reason` returns None."""
+        """Return a module as an argument of the C kernels, which must support it: `unsupported_reason` returns None."""
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
-        attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
+        self_attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
         cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
         stack = Stack(
             blocks=struct_array(BlockParameters, blocks, lambda block: BlockParameters.of(block, linear_of)),
             n_blocks=len(blocks),
-            d_model=attention.d_model,
-            heads=attention.n_heads,
-            key_heads=attention.n_key_heads,
-            d_head=attention.d_head,
+            d_model=self_attention.d_model,
+            heads=self_attention.n_heads,
+            key_heads=self_attention.n_key_heads,
+            d_head=self_attention.d_head,
             activation=activation.kernel,
             gated=activation.gated,
             norm_first=blocks[0].norm_first,
             norm=NormParameters.of(cast("nn.LayerNorm | None", module.norm)),
         )
-        layers = [layer for cross_attention in cross for layer in (cross_attention.to_key, cross_attention.to_value)]
-        memory_layers = struct_array(LinearParameters, layers, linear_of)
+        key_and_value_layers = [layer for attention in cross for layer in (attention.to_key, attention.to_value)]
+        memory_layers = struct_array(LinearParameters, key_and_value_layers, linear_of)
         storages = tuple(tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers()))
         projection = linear_of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
         embedding = EmbeddingParameters.of(cast("Embedding", module.embedding))
-        return cls(stack, embedding, memory_layers, projection, storages, attention.positions)
+        return cls(stack, embedding, memory_layers, projection, storages, self_attention.positions)
 
 
 class Snapshot:
@@ -146,25 +148,28 @@ class Snapshot:
     counter of hooks, which grows when any module gets a hook. The numbers in a parameter are not compared.
     """
 
-    MEMORY = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
+    LAYOUT = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
 
     def __init__(self, module: nn.Module) -> None:
-        self.children, self.parameters = list(module.modules())[1:], [*module.parameters(), *module.buffers()]
-        attributes = list(map(vars, (module, *self.children)))
-        owned = [of_module[name] for name in ("_modules", "_parameters", "_buffers") for of_module in attributes]
+        self.submodules = list(module.modules())[1:]
+        self.tensors = [*module.parameters(), *module.buffers()]
+        attributes = list(map(vars, (module, *self.submodules)))
+        registries = [values[name] for name in ("_modules", "_parameters", "_buffers") for values in attributes]
         # Empty dicts are left out: an entry that is added later does not change what a supported module computes
-        self.dicts = attributes + list(filter(None, owned))
-        self.parts, self.memory = list(self._parts()), self._memory()
+        self.dicts = attributes + list(filter(None, registries))
+        self.parts, self.layouts = list(self._parts()), self._layouts()
 
     def is_current(self) -> bool:
-        return all(map(is_, self._parts(), self.parts)) and self._memory() == self.memory
+        return all(map(is_, self._parts(), self.parts)) and self._layouts() == self.layouts
 
     def _parts(self) -> Iterator[Any]:
         values = chain.from_iterable(map(dict.values, self.dicts))
-        return chain(values, map(type, self.children), [RemovableHandle.next_id])  # next_id: number of all hooks so far
+        n_hooks = RemovableHandle.next_id  # the number of hooks of all modules so far
+        return chain(values, map(type, self.submodules), [n_hooks])
 
-    def _memory(self) -> list[Any]:
-        return [list(map(of_parameter, self.parameters)) for of_parameter in self.MEMORY]
+    def _layouts(self) -> list[Any]:
+        """Return the addresses of all tensors, then their shapes, strides and types."""
+        return [list(map(get, self.tensors)) for get in self.LAYOUT]
 
 
 COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()

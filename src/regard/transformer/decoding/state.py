@@ -82,6 +82,6 @@ def group_by_source(sources: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " source
     >>> group_by_source(torch.tensor([4, 4, 7, 7])), group_by_source(torch.tensor([4, 4, 7]))
     ((tensor([4, 7]), 2), (tensor([4, 4, 7]), 1))
     """
-    source_of_run, lengths = torch.unique_consecutive(sources, return_counts=True)
-    rows_per_source = len(sources) // max(len(source_of_run), 1)
-    return (source_of_run, rows_per_source) if bool((lengths == rows_per_source).all()) else (sources, 1)
+    source_of_group, n_rows = torch.unique_consecutive(sources, return_counts=True)
+    rows_per_source = len(sources) // max(len(source_of_group), 1)
+    return (source_of_group, rows_per_source) if bool((n_rows == rows_per_source).all()) else (sources, 1)

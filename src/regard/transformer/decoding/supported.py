@@ -23,25 +23,26 @@ from regard.transformer.feed_forward import ACTIVATIONS, FeedForward
 WIDTH_MULTIPLE = 16
 """d_head and d_ff must be multiples of 16, the number of floats in the widest processor register."""
 
-MODULES = (
+SUPPORTED_MODULES = (
     DecoderBlock, EncoderBlock, MultiHeadAttention, FeedForward, Residual, Embedding, LearnedPositions, Dropout,
     nn.Embedding, nn.LayerNorm, nn.Linear, nn.ModuleList,
 )  # fmt: skip
 """The module classes that the CPU kernel supports."""
 
 
-def kernel_allowed(device: torch.device) -> bool:
+def is_kernel_allowed(device: torch.device) -> bool:
     """Return whether CPU kernels may run: no gradients, autocast or torch.compile; no backend but "fused" is chosen."""
-    needs_modules = torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling()
-    return not needs_modules and PREFERRED.name in (None, "fused")
+    if torch.is_grad_enabled() or torch.is_autocast_enabled(device.type) or torch.compiler.is_compiling():
+        return False
+    return PREFERRED.name in (None, "fused")
 
 
-def structure_reason(module: nn.Module) -> str | None:
+def unsupported_reason(module: nn.Module) -> str | None:
     """Return why the CPU kernels cannot compute the blocks of an encoder or decoder; None if they can."""
     name = type(module).__name__.lower()
     if module.training:
         return f"the {name} is in training mode"
-    if hooked(module) or not all(map(is_standard, list(module.modules())[1:])):
+    if has_hook(module) or not all(map(is_standard, list(module.modules())[1:])):
         return f"a module or a parameter of the {name} is not the standard one, or has a hook"
     for parameter in (*module.parameters(), *module.buffers()):
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32 or not parameter.is_contiguous():
@@ -61,12 +62,12 @@ def structure_reason(module: nn.Module) -> str | None:
     return None
 
 
-def hooked(module: nn.Module) -> bool:
+def has_hook(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
 
 
 def is_standard(module: nn.Module) -> bool:
-    if type(module) not in MODULES or hooked(module):
+    if type(module) not in SUPPORTED_MODULES or has_hook(module):
         return False
     if any(type(parameter) is not nn.Parameter for parameter in module._parameters.values()):
         return False  # the module has no bias, or a parameter is sharded over processes
@@ -81,14 +82,17 @@ def has_config_widths(block: DecoderBlock | EncoderBlock) -> bool:
     """Return whether the widths of a block's layers fit together; the user may have replaced a layer by another one."""
     attention, feed_forward = block.self_attention, block.feed_forward
     d_model, d_key = attention.n_heads * attention.d_head, attention.n_key_heads * attention.d_head
-    d_ff, gates = feed_forward.narrow.in_features, ACTIVATIONS[feed_forward.activation].gated
+    d_ff = feed_forward.narrow.in_features
+    d_widened = 2 * d_ff if ACTIVATIONS[feed_forward.activation].gated else d_ff
     square, to_key_or_value = (d_model, d_model), (d_key, d_model)
-    n_cross = len(attentions(block)) - 1
-    widths = [square, to_key_or_value, to_key_or_value, square, *[square, square] * n_cross]
+    shapes = [square, to_key_or_value, to_key_or_value, square]  # self-attention: query, key, value, output
+    if isinstance(block, DecoderBlock):
+        shapes += [square, square]  # cross-attention: query, output
+    shapes += [(d_widened, d_model), (d_model, d_ff)]
+    heads = {(layer.n_heads, layer.n_key_heads, layer.d_head) for layer in attentions(block)}
     return (
-        len({(a.n_heads, a.n_key_heads, a.d_head) for a in attentions(block)}) == 1
-        and [tuple(layer.weight.shape) for layer in linear_layers(block)]
-        == [*widths, ((1 + gates) * d_ff, d_model), (d_model, d_ff)]
+        len(heads) == 1
+        and [tuple(layer.weight.shape) for layer in linear_layers(block)] == shapes
         and all(norm.normalized_shape == normalized_shape(block) for norm in norms(block))
     )
 
