@@ -68,7 +68,7 @@ class State:
     """The progress of a back-translation: the counts of the lines so far, and the bytes in its two files of text."""
 
     counts: Counts = field(default_factory=Counts)
-    bytes: tuple[int, int] = (0, 0)
+    file_sizes: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +136,7 @@ class BackTranslation:
         return {
             "text": checksum(self.text),
             "translator": {path.name: checksum(path) for path in files},
-            "search": f"{self.search!r}{', int8' * self.int8}",
+            "search": f"{self.search!r}, int8" if self.int8 else repr(self.search),
         }
 
     def earlier_state(self, watcher: Watcher) -> State:
@@ -147,7 +147,7 @@ class BackTranslation:
             if stored["description"] == description:
                 counts = Counts(**stored["counts"])
                 watcher.say(f"resuming from line {counts.lines + 1:,}")
-                return State(counts=counts, bytes=tuple(stored["bytes"]))
+                return State(counts=counts, file_sizes=tuple(stored["bytes"]))
             watcher.say("an earlier run had another text, translator or search: its pairs are discarded")
         except (OSError, ValueError, KeyError, TypeError):
             pass  # no earlier run, or one that was killed while its folder was made
@@ -159,23 +159,23 @@ class BackTranslation:
         return State()
 
     def translate_from(
-        self, state: State, n_lines: int, translator: Translator, watcher: Watcher, stopped: Callable[[], bool]
+        self, state: State, n_lines: int, translator: Translator, watcher: Watcher, is_stopped: Callable[[], bool]
     ) -> State:
         """Translate the lines that no earlier run translated, in groups; return the new state.
 
         Args:
             n_lines: the number of lines of the whole text, to estimate the time left.
-            stopped: called before each group; if it returns True, the remaining lines are not translated.
+            is_stopped: called before each group; if it returns True, the remaining lines are not translated.
         """
         description, lines = self.description(), islice(clean_lines(self.text), state.counts.lines, None)
-        start, first = time.monotonic(), state.counts.lines
-        while not stopped() and (group := list(islice(lines, LINES_PER_CALL))):
+        started_at, n_done_earlier = time.monotonic(), state.counts.lines
+        while not is_stopped() and (next_lines := list(islice(lines, LINES_PER_CALL))):
             n_done, time_left = state.counts.lines, ""
-            if n_done > first:
-                seconds_per_line = (time.monotonic() - start) / (n_done - first)
+            if n_done > n_done_earlier:
+                seconds_per_line = (time.monotonic() - started_at) / (n_done - n_done_earlier)
                 time_left = f", {duration_text(seconds_per_line * (n_lines - n_done))} left"
             watcher.busy(f"translating back: {n_done:,} of {n_lines:,} lines{time_left}")
-            translations = translator.translate(group, search=self.search, split=True, first=n_done + 1)
+            translations = translator.translate(next_lines, search=self.search, split=True, first=n_done + 1)
             state = self.append(state, translations)
             self.store(state, description)
         return state
@@ -194,18 +194,18 @@ class BackTranslation:
             if outcome == "pairs":
                 pairs.append((" ".join(translation.text.split()), translation.source))
         sizes = []
-        for side, name in enumerate(("source", "target")):
+        for side, (name, size) in enumerate(zip(("source", "target"), state.file_sizes, strict=True)):
             with (self.folder / name).open("rb+") as file:
-                file.truncate(state.bytes[side])  # removes pairs that a killed run wrote but did not count
-                file.seek(state.bytes[side])
+                file.truncate(size)  # removes pairs that a killed run wrote but did not count
+                file.seek(size)
                 file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
                 file.flush()
                 os.fsync(file.fileno())
                 sizes.append(file.tell())
-        return State(counts=counts, bytes=(sizes[0], sizes[1]))
+        return State(counts=counts, file_sizes=(sizes[0], sizes[1]))
 
     def store(self, state: State, description: Mapping[str, Any]) -> None:
-        values = {"description": description, "counts": asdict(state.counts), "bytes": state.bytes}
+        values = {"description": description, "counts": asdict(state.counts), "bytes": state.file_sizes}
         write_atomically(self.folder / STATE, json.dumps(values))
 
     def finish(self) -> None:

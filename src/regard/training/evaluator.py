@@ -103,12 +103,16 @@ class Evaluator:
             names: the names of the snapshot files in `folder`, newest last.
             step: the training step of the newest snapshot.
         """
-        candidates = [(names[-1:], self.loss(folder, names[-1:]))]
+        newest = names[-1:]
+        self.load_mean(folder, newest)
+        chosen, loss = newest, self.loaded_loss()
         if len(names) > 1:
-            candidates.append((names, self.loss(folder, names)))
-        chosen, loss = min(candidates, key=lambda candidate: candidate[1])
-        if chosen is not candidates[-1][0]:  # `loss` has loaded the parameters of the last candidate
-            self.load_mean(folder, chosen)
+            self.load_mean(folder, names)
+            loss_of_mean = self.loaded_loss()
+            if loss_of_mean < loss:
+                chosen, loss = names, loss_of_mean
+            else:
+                self.load_mean(folder, newest)
         training_loss, translations = self.loaded_loss(self.smoothing), self.translations()
         example = seed_of(step) % len(translations)  # another one at each step, the same in every run
         return DevEvaluation(
@@ -131,11 +135,6 @@ class Evaluator:
                     raise InputError(f"{folder / names[-1]} has no parameters of this model ({name}); {RESUME_EARLIER}")
                 tensors[name].copy_(mean)
 
-    def loss(self, folder: Path, names: Sequence[str]) -> float:
-        """Load the mean of some snapshots into the model, and return its dev loss in nats per target token."""
-        self.load_mean(folder, names)
-        return self.loaded_loss()
-
     def loaded_loss(self, smoothing: float = 0.0) -> float:
         """Return the dev loss of the parameters that the model has: the cross-entropy in nats per target token."""
         self.model.eval()
@@ -152,14 +151,14 @@ class Evaluator:
     def translations(self) -> list[str]:
         """Translate the sources greedily, in batches of similar lengths; return the translations in their order."""
         sources, translations = self.pairs.sources, dict[int, str]()
-        by_length = sorted(range(len(sources)), key=lambda number: len(sources[number]))
-        for start in range(0, len(by_length), SENTENCES_AT_ONCE):
-            numbers = by_length[start : start + SENTENCES_AT_ONCE]
-            batch = SourceBatch.of(self.model, [[*sources[n], EOS] for n in numbers], device=self.device)
-            for number, hypotheses in zip(numbers, Greedy().run(self.model, batch), strict=True):
-                text = self.target_vocabulary.decode(list(hypotheses[0].tokens))
-                translations[number] = with_items(text, self.pairs.signs[number])
-        return [translations[number] for number in range(len(sources))]
+        shortest_first = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+        for start in range(0, len(sources), SENTENCES_AT_ONCE):
+            indices = shortest_first[start : start + SENTENCES_AT_ONCE]
+            batch = SourceBatch.of(self.model, [[*sources[index], EOS] for index in indices], device=self.device)
+            for index, (hypothesis,) in zip(indices, Greedy().run(self.model, batch), strict=True):
+                text = self.target_vocabulary.decode(list(hypothesis.tokens))
+                translations[index] = with_items(text, self.pairs.signs[index])
+        return [translations[index] for index in range(len(sources))]
 
     def bleu(self, translations: Sequence[str]) -> float:
         sacrebleu, references = import_extra("sacrebleu", "translation"), list(self.pairs.target_texts)

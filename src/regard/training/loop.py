@@ -73,9 +73,9 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
     """
     while True:
         remaining = batches.epoch(position.epoch, start=position.batch)
-        while group := list(islice(remaining, accumulate)):
-            position = replace(position, step=position.step + 1, batch=position.batch + len(group))
-            yield group, position
+        while step_batches := list(islice(remaining, accumulate)):
+            position = replace(position, step=position.step + 1, batch=position.batch + len(step_batches))
+            yield step_batches, position
         position = replace(position, epoch=position.epoch + 1, batch=0)
 
 
@@ -86,9 +86,10 @@ def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tu
     get sentences of similar lengths. A process without rows gets the first row: it must compute a loss as well, because
     all processes exchange gradients, but `train_step` multiplies this loss by 0.
     """
-    rows = slice(rank, None, n) if rank < len(batch.source) else slice(0, 1)
+    has_rows = rank < len(batch.source)
+    rows = slice(rank, None, n) if has_rows else slice(0, 1)
     tensors = [tensor[rows].to(device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)]
-    return tensors, rank < len(batch.source)
+    return tensors, has_rows
 
 
 def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
@@ -100,7 +101,7 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     """
     n, rank, training = run.processes.n, run.processes.rank, run.config.training
     n_tokens = sum(batch.n_tokens for batch in batches)
-    total = torch.zeros((), device=run.processes.device)
+    total_loss = torch.zeros((), device=run.processes.device)
     for i, batch in enumerate(batches):
         torch.manual_seed(seed_of(training.seed, step, i, rank))
         tensors, has_rows = rows_of_process(batch, rank, n, run.processes.device)
@@ -108,13 +109,13 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
         with run.processes.gradient_exchange(run.module, is_last):
             loss = run.module(*tensors) * float(has_rows)
             run.processes.backward(loss * (n / n_tokens))
-        total += loss.detach()
+        total_loss += loss.detach()
     run.processes.clip(run.module, training.clip_norm)
     for group in run.optimiser.param_groups:
         group["lr"] = training.learning_rate * run.schedule(step)
     run.optimiser.step()
     run.optimiser.zero_grad()
-    return total
+    return total_loss
 
 
 class StepTotals:
@@ -131,14 +132,14 @@ class StepTotals:
     """
 
     def __init__(self, device: torch.device, earlier_seconds: float) -> None:
-        self.start = time.perf_counter() - earlier_seconds
-        self.resumed_at = time.perf_counter()
+        self.earlier_seconds = earlier_seconds
+        self.started_at = self.resumed_at = time.perf_counter()
         self.loss = torch.zeros((), device=device)
         self.seconds, self.n_expected, self.n_tokens = 0.0, 0, 0
 
     @property
     def elapsed_seconds(self) -> float:
-        return time.perf_counter() - self.start
+        return self.earlier_seconds + time.perf_counter() - self.started_at
 
     def add(self, loss: Tensor, batches: list[Batch]) -> None:
         self.loss += loss
@@ -224,27 +225,28 @@ def is_out_of_time(run: Run, state: TrainingState) -> bool:
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
     """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0."""
-    total = float(run.processes.total(totals.loss))
-    step, loss = state.position.step, total / max(totals.n_expected, 1)
+    total_loss = float(run.processes.total(totals.loss))
+    step, loss = state.position.step, total_loss / max(totals.n_expected, 1)
     if not math.isfinite(loss):
         raise InputError(
             f"the loss is {loss} at step {step:,}: training has diverged. Train into another folder "
             "with a lower training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
         )
-    rate = run.config.training.learning_rate * run.schedule(step)
-    speed = totals.n_tokens / max(totals.seconds, 1e-9)
+    learning_rate = run.config.training.learning_rate * run.schedule(step)
+    tokens_per_second = totals.n_tokens / max(totals.seconds, 1e-9)
     totals.clear()
     if run.log is not None:
-        entry = {"step": step, "epoch": state.position.epoch, "loss_nats": loss, "learning_rate": rate}
-        run.log.add({**entry, "tokens_per_second": round(speed), "elapsed_seconds": round(state.elapsed_seconds, 1)})
+        entry = {"step": step, "epoch": state.position.epoch, "loss_nats": loss, "learning_rate": learning_rate}
+        entry |= {"tokens_per_second": round(tokens_per_second), "elapsed_seconds": round(state.elapsed_seconds, 1)}
+        run.log.add(entry)
         run.watcher.progress(
             Progress(
                 step=step,
                 max_steps=run.config.training.max_steps,
                 epoch=state.position.epoch,
                 loss_nats=loss,
-                learning_rate=rate,
-                tokens_per_second=speed,
+                learning_rate=learning_rate,
+                tokens_per_second=tokens_per_second,
                 left_seconds=seconds_left(run, state),
                 best="" if state.best is None else f"best {state.best.summary()}",
             )
@@ -254,9 +256,10 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
 def seconds_left(run: Run, state: TrainingState) -> float:
     """Return the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first."""
     training = run.config.training
-    to_last_step = (training.max_steps - state.position.step) * state.elapsed_seconds / state.position.step
-    to_limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - state.elapsed_seconds
-    return max(min(to_last_step, to_limit), 0.0)
+    seconds_per_step = state.elapsed_seconds / state.position.step
+    until_max_steps = (training.max_steps - state.position.step) * seconds_per_step
+    until_max_minutes = math.inf if training.max_minutes is None else 60 * training.max_minutes - state.elapsed_seconds
+    return max(min(until_max_steps, until_max_minutes), 0.0)
 
 
 def evaluate(run: Run, state: TrainingState) -> TrainingState:
@@ -268,11 +271,11 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
     parameters = run.processes.parameters(run.module)
     if run.evaluator is not None and run.log is not None:
         model_parameters = {name.removeprefix(TeacherForced.PREFIX): tensor for name, tensor in parameters.items()}
-        name = write_snapshot(run.snapshots, state.position.step, model_parameters)
+        newest = write_snapshot(run.snapshots, state.position.step, model_parameters)
         settings = run.config.evaluation
-        names = (*state.snapshots, name)[-settings.average :]
-        evaluation = run.evaluator.evaluate(run.snapshots, names, state.position.step)
-        state = replace(state.after_evaluation(evaluation.result, settings.metric, settings.keep), snapshots=names)
+        snapshots = (*state.snapshots, newest)[-settings.average :]
+        evaluation = run.evaluator.evaluate(run.snapshots, snapshots, state.position.step)
+        state = replace(state.after_evaluation(evaluation.result, settings.metric, settings.keep), snapshots=snapshots)
         if state.kept == evaluation.result:
             run.evaluator.write_translator(run.folder, evaluation.result)
         entry = evaluation.entry(state)

@@ -55,13 +55,15 @@ def loss_of(
         smoothing: ε of label smoothing.
         r_drop: R-Drop's α; 0 = one prediction of each target, without R-Drop.
     """
-    n = 2 if r_drop else 1
-    inputs = (
-        repeat(tensor, "batch ... -> (predictions batch) ...", predictions=n) for tensor in (source, lengths, target)
+    n_predictions = 2 if r_drop else 1
+    source, lengths, target = (
+        repeat(tensor, "batch ... -> (predictions batch) ...", predictions=n_predictions)
+        for tensor in (source, lengths, target)
     )
-    vectors, projection = model.vectors(*inputs), model.to_logits
+    vectors, projection = model.vectors(source, lengths, target), model.to_logits
+    by_prediction = "(predictions batch) tokens d_model -> predictions (batch tokens) d_model"
     loss: Tensor = ProjectedLoss.apply(  # type: ignore[no-untyped-call]
-        rearrange(vectors, "(predictions batch) tokens d_model -> predictions (batch tokens) d_model", predictions=n),
+        rearrange(vectors, by_prediction, predictions=n_predictions),
         projection.weight,
         projection.bias,
         rearrange(expected, "batch tokens -> (batch tokens)").long(),

@@ -59,9 +59,9 @@ class ProjectedLoss(torch.autograd.Function):
         inputs, device = (x, weight, bias), x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
-        gradients = (
-            [torch.zeros_like(tensor, dtype=sum_dtype) for tensor in inputs] if any(ctx.needs_input_grad) else []
-        )
+        gradients: list[Tensor] = []
+        if any(ctx.needs_input_grad):
+            gradients = [torch.zeros_like(tensor, dtype=sum_dtype) for tensor in inputs]
         loss = torch.zeros((), dtype=sum_dtype, device=x.device)
         n_predictions, n_tokens, _ = x.shape
         rows_at_once = max(LEAST_ROWS, LOGITS_AT_ONCE.get(device, LOGITS_AT_ONCE["cuda"]) // len(weight))
@@ -125,12 +125,17 @@ def divergence(
     For n tokens, the divergences are n numbers KL(p ‖ p′), then n numbers KL(p′ ‖ p). The gradients are n rows ∂D / ∂z,
     then n rows ∂D / ∂z′: D is the mean of a token's two divergences, z and z′ are its logits in the two predictions.
     """
-    first, second = log_p.chunk(2)
-    ratio, probabilities = torch.cat([first - second, second - first]), log_p.exp()
-    kl = (probabilities * ratio).sum(dim=-1, keepdim=True)
-    logits_gradient = ratio.sub_(kl).mul_(probabilities)
-    first, second = probabilities.chunk(2)
-    return kl, logits_gradient.add_(torch.cat([first - second, second - first])).div_(2)
+    probabilities = log_p.exp()
+    log_ratio = difference_of_halves(log_p)
+    kl = (probabilities * log_ratio).sum(dim=-1, keepdim=True)
+    logits_gradient = log_ratio.sub_(kl).mul_(probabilities)
+    return kl, logits_gradient.add_(difference_of_halves(probabilities)).div_(2)
+
+
+def difference_of_halves(rows: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
+    """Return first - second, then second - first, where `first` and `second` are the two halves of the rows."""
+    first, second = rows.chunk(2)
+    return torch.cat([first - second, second - first])
 
 
 def add_product(into: Float[Tensor, "a c"], left: Float[Tensor, "a b"], right: Float[Tensor, "b c"]) -> None:

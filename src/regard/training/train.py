@@ -124,9 +124,9 @@ def prepare_together(
     for _ in turn_of(processes):
         claim(out, texts, folder_lock if processes.is_main else None)
     with removed_if_refused(out, is_new):
-        writes = processes.is_first_here
-        share = processes.share(preparation_group(out) if writes else 0)
-        settled = write_missing(out, texts, config, processes.device, watcher, share) if writes else None
+        is_writer = processes.is_first_on_machine
+        share = processes.share(preparation_group(out) if is_writer else 0)
+        settled = write_missing(out, texts, config, processes.device, watcher, share) if is_writer else None
         processes.wait()
         for _ in turn_of(processes):
             prepared = load_written(out, config, settled)
@@ -139,8 +139,8 @@ def turn_of(processes: Processes) -> Iterator[None]:
     The main process comes first, then the first process of every other machine, then all other processes. So the first
     process that uses a folder writes the files, and the others find them complete, even if machines share the folder.
     """
-    turns = (processes.is_main, processes.is_first_here and not processes.is_main, not processes.is_first_here)
-    for is_own_turn in turns:
+    is_main, is_first = processes.is_main, processes.is_first_on_machine
+    for is_own_turn in (is_main, is_first and not is_main, not is_first):
         if is_own_turn:
             yield
         processes.wait()
@@ -172,8 +172,9 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
 
 
 def new_model(prepared: Prepared) -> Any:
-    model, sizes = prepared.config.model, (len(prepared.source_vocabulary), len(prepared.target_vocabulary))
-    return model_kinds()[model.kind].model(model_config(model, *sizes))
+    settings = prepared.config.model
+    config = model_config(settings, len(prepared.source_vocabulary), len(prepared.target_vocabulary))
+    return model_kinds()[settings.kind].model(config)
 
 
 def restore_checkpoint(
@@ -224,12 +225,12 @@ def measure_translator(folder: Path, pairs: DevPairs, device: torch.device, watc
     from regard.translation.translator import Translator
 
     translator = Translator.load(folder, device)
-    if "calibration" in translator.extra:
+    if "calibration" in translator.extra:  # measured before
         return
     watcher.busy("choosing the attention that aligns words")
-    chosen = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
+    translator = translator.with_chosen_rule(pairs.source_texts, pairs.target_texts)
     watcher.busy("calibrating the scores of translations")
-    chosen.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
-    rule = chosen.alignment_rule
+    translator.calibrated(pairs.source_texts, pairs.target_texts).save(folder)
+    rule = translator.alignment_rule
     unmeasured = "; they are unreliable: no target piece of the dev pairs depends on one source word"
     watcher.say(f"alignments come from {rule}{unmeasured if rule.agreement is None else ''}")

@@ -92,13 +92,13 @@ class TrainingState:
         training.
         """
         best = result if result.better_than(self.best, metric) else self.best
-        lower = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats
+        is_lowest = self.lowest_loss_nats is None or result.loss_nats < self.lowest_loss_nats
         return replace(
             self,
             best=best,
             kept=result if keep == "last" else best,
-            lowest_loss_nats=result.loss_nats if lower else self.lowest_loss_nats,
-            since_best=0 if best is result or lower else self.since_best + 1,
+            lowest_loss_nats=result.loss_nats if is_lowest else self.lowest_loss_nats,
+            since_best=0 if best is result or is_lowest else self.since_best + 1,
         )
 
     @classmethod

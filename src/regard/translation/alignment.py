@@ -81,7 +81,8 @@ class Alignment:
         rows = representative_pieces(self.target_pieces, self.target_word_of)
         columns = representative_pieces(self.source_pieces, self.source_word_of)
         words = torch.tensor([self.source_word_of[column] for column in columns], dtype=torch.long)
-        return rows, sum_rows(self.piece_weights[rows][:, columns].T, words, len(self.source_words)).T
+        weights_by_source_piece = self.piece_weights[rows][:, columns].T
+        return rows, sum_rows(weights_by_source_piece, words, len(self.source_words)).T
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -132,10 +133,10 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
     [0, 2, 5]
     """
     ranks = [representation_rank(piece.replace(SPACE, "")) for piece in pieces[: len(word_of)]]
-    highest = dict[int, int]()
+    highest_rank = dict[int, int]()
     for word, rank in zip(word_of, ranks, strict=True):
-        highest[word] = max(rank, highest.get(word, 0))
-    return [index for index, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest[word]]
+        highest_rank[word] = max(rank, highest_rank.get(word, 0))
+    return [piece for piece, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest_rank[word]]
 
 
 def representation_rank(text: str) -> int:

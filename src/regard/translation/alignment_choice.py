@@ -67,22 +67,23 @@ def measured_rules(
 
     If no target piece needs a source word (see `CLEAR_NEED`), only the default rule is returned, without agreement.
     """
-    pairs = [one for one in translations if 1 < len(one.source.split()) <= MOST_WORDS and one.target_ids][:MOST_PAIRS]
+    suitable = [pair for pair in translations if 1 < len(pair.source.split()) <= MOST_WORDS and pair.target_ids]
+    pairs = suitable[:MOST_PAIRS]
     needed = [needed_words(needs) for needs in piece_needs(model, pairs, device)]
     n_pieces = sum(map(len, needed))
     if not n_pieces:
         return [AlignmentRule()]
-    agreeing = dict[AlignmentRule, int]()
+    n_agreeing = dict[AlignmentRule, int]()
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, pairs, device, BATCH_TOKENS):
             for rule in all_rules(decoding.cross):
-                for index, rows in zip(indices, rule.weights(decoding.cross).cpu(), strict=True):
-                    one = pairs[index]
-                    weights = rows[: len(one.target_ids) + 1, : len(one.source_ids)]
-                    aligned_word = word_alignment(one, weights, end_piece="").source_word_of_target_piece
-                    right = sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
-                    agreeing[rule] = agreeing.get(rule, 0) + right
-    return [replace(rule, agreement=right / n_pieces) for rule, right in agreeing.items()]
+                for index, padded_weights in zip(indices, rule.weights(decoding.cross).cpu(), strict=True):
+                    pair = pairs[index]
+                    weights = padded_weights[: len(pair.target_ids) + 1, : len(pair.source_ids)]
+                    aligned_word = word_alignment(pair, weights, end_piece="").source_word_of_target_piece
+                    n = sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
+                    n_agreeing[rule] = n_agreeing.get(rule, 0) + n
+    return [replace(rule, agreement=n / n_pieces) for rule, n in n_agreeing.items()]
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
@@ -105,7 +106,8 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how many nats of log-probability a target piece loses without a source word."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
-    alignments = [word_alignment(one, torch.empty(0, 0), end_piece="") for one in translations]
+    no_weights = torch.empty(0, 0)
+    alignments = [word_alignment(translation, no_weights, end_piece="") for translation in translations]
     erasures = [
         (index, word) for index, alignment in enumerate(alignments) for word in range(len(alignment.source_words))
     ]
@@ -114,10 +116,11 @@ def piece_needs(
         pieces = zip(translations[index].source_ids[:-1], alignments[index].source_word_of, strict=True)
         source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
         shortened.append(replace(translations[index], source_ids=source_ids))
-    without = token_log_probabilities(model, shortened, device, BATCH_TOKENS)
-    needs = [torch.zeros(len(one.target_word_of), len(one.source_words)) for one in alignments]
-    for (index, word), without_word in zip(erasures, without, strict=True):
-        needs[index][:, word] = (with_all_words[index] - without_word)[: len(needs[index])].float()
+    needs = [torch.zeros(len(alignment.target_word_of), len(alignment.source_words)) for alignment in alignments]
+    log_probabilities = token_log_probabilities(model, shortened, device, BATCH_TOKENS)
+    for (index, word), without_word in zip(erasures, log_probabilities, strict=True):
+        losses = with_all_words[index] - without_word
+        needs[index][:, word] = losses[: len(needs[index])].float()  # without the loss of EOS
     return needs
 
 
@@ -130,16 +133,18 @@ def erasure_weights(
     pieces that represent the word in an alignment share its weight equally. The weights of EOS are 0.
     """
     weights = list[Tensor]()
-    for one, needs in zip(translations, piece_needs(model, translations, device), strict=True):
-        rows = torch.zeros(len(one.target_ids) + 1, len(one.source_ids))
+    for translation, needs in zip(translations, piece_needs(model, translations, device), strict=True):
+        piece_weights = torch.zeros(len(translation.target_ids) + 1, len(translation.source_ids))
         if needs.numel():
-            word_of = word_alignment(one, rows, end_piece="").source_word_of
-            pieces = representative_pieces(one.source_pieces, word_of)
+            word_of = word_alignment(translation, piece_weights, end_piece="").source_word_of
+            pieces = representative_pieces(translation.source_pieces, word_of)
             words = torch.tensor([word_of[piece] for piece in pieces])
-            needs = needs.clamp(min=0) * (needs.amax(dim=1, keepdim=True) >= LEAST_NEED)
-            shares = needs / needs.sum(dim=1, keepdim=True).clamp(min=LEAST_NEED)
-            rows[:-1, pieces] = (shares / torch.bincount(words, minlength=shares.shape[1]))[:, words]
-        weights.append(rows)
+            is_aligned = needs.amax(dim=1, keepdim=True) >= LEAST_NEED
+            needs = needs.clamp(min=0) * is_aligned
+            word_weights = needs / needs.sum(dim=1, keepdim=True).clamp(min=LEAST_NEED)  # the rows of others stay 0
+            n_pieces = torch.bincount(words, minlength=word_weights.shape[1])
+            piece_weights[:-1, pieces] = (word_weights / n_pieces)[:, words]
+        weights.append(piece_weights)
     return weights
 
 

@@ -112,8 +112,8 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
         path: the path of translator.json, for messages.
         values: the fields of the rule; empty (the default rule) in a folder that an earlier version of regard wrote.
     """
-    several_heads = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
-    n_layers, n_heads = (config.decoder_layers, config.n_heads) if several_heads else (1, 1)
+    is_transformer = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head
+    n_layers, n_heads = (config.decoder_layers, config.n_heads) if is_transformer else (1, 1)
     try:
         if not isinstance(values, dict):
             raise TypeError("it is not an object.")

@@ -41,10 +41,10 @@ def token_log_probabilities(
     log_probabilities = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            of_all_tokens = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
-            for index, rows in zip(indices, of_all_tokens, strict=True):
-                ids = torch.tensor([*translations[index].target_ids, EOS], device=rows.device)
-                log_probabilities[index] = rows[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
+            of_vocabulary = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
+            for index, padded in zip(indices, of_vocabulary, strict=True):
+                ids = torch.tensor([*translations[index].target_ids, EOS], device=padded.device)
+                log_probabilities[index] = padded[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
     return log_probabilities
 
 
@@ -61,9 +61,10 @@ def piece_weights(
     cross_patterns = getattr(model, "cross_patterns", None) or (lambda *given: model(*given).cross)
     with evaluation_mode(model), torch.no_grad():
         for indices, cross in decoded_batches(cross_patterns, translations, device, batch_tokens):
-            lengths = [len(translations[index].target_ids) + 1 for index in indices]
-            for index, rows in zip(indices, rule.weights(cross, lengths).cpu(), strict=True):
-                weights[index] = rows[: len(translations[index].target_ids) + 1, : len(translations[index].source_ids)]
+            n_targets = [len(translations[index].target_ids) + 1 for index in indices]  # EOS counted
+            padded_weights = rule.weights(cross, n_targets).cpu()
+            for index, n_target, padded in zip(indices, n_targets, padded_weights, strict=True):
+                weights[index] = padded[:n_target, : len(translations[index].source_ids)]
     return weights
 
 

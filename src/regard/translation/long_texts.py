@@ -35,8 +35,8 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
     ['One, two.', 'Three, four,', 'five.', 'Six.']
     """
     if code:
-        rest = sentences_that_fit(text.strip().removeprefix(code), lambda part: fits(f"{code} {part}"))
-        return rest and [f"{code} {part}" for part in rest]
+        parts_without_code = sentences_that_fit(text.strip().removeprefix(code), lambda part: fits(f"{code} {part}"))
+        return parts_without_code and [f"{code} {part}" for part in parts_without_code]
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
         sentence_parts = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
@@ -65,23 +65,23 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     The score and the log-probability are sums over the parts. The k-th candidate joins the parts' k-th candidates, if
     every part has one.
     """
+    candidates = zip(*(part.candidates for part in parts), strict=False)
+    last = parts[-1]
     return replace(
         parts[0],
         source=source,
         text=" ".join(part.text for part in parts),
         score=sum(part.score for part in parts),
         log_probability=sum(part.log_probability for part in parts),
-        source_ids=(*(token for part in parts for token in part.source_ids[:-1]), parts[-1].source_ids[-1]),
-        source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), parts[-1].source_pieces[-1]),
+        source_ids=(*(token for part in parts for token in part.source_ids[:-1]), last.source_ids[-1]),
+        source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), last.source_pieces[-1]),
         target_ids=tuple(token for part in parts for token in part.target_ids),
         target_pieces=tuple(piece for part in parts for piece in part.target_pieces),
         unknown=tuple(dict.fromkeys(letter for part in parts for letter in part.unknown)),
         missing=tuple(item for part in parts for item in part.missing),
         left_out=0,
         cut=any(part.cut for part in parts),
-        candidates=tuple(
-            join_translations(source, one) for one in zip(*(part.candidates for part in parts), strict=False)
-        ),
+        candidates=tuple(join_translations(source, of_parts) for of_parts in candidates),
         parts=tuple(parts),
     )
 
@@ -93,11 +93,12 @@ def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
     """
     word_in_text = indices_in_text(source.split(), [word for part in parts for word in part.source_words])
     source_word_of, target_word_of = list[int](), list[int]()
-    n_source = n_target = 0
+    n_source_words = n_target_words = 0
     for part in parts:
-        source_word_of += [word_in_text[n_source + word] for word in part.source_word_of]
-        target_word_of += [n_target + word for word in part.target_word_of]
-        n_source, n_target = n_source + len(part.source_words), n_target + len(part.target_words)
+        source_word_of += [word_in_text[n_source_words + word] for word in part.source_word_of]
+        target_word_of += [n_target_words + word for word in part.target_word_of]
+        n_source_words += len(part.source_words)
+        n_target_words += len(part.target_words)
     last = parts[-1]
     weights = [*(part.piece_weights[:-1, :-1] for part in parts[:-1]), last.piece_weights]
     return Alignment(

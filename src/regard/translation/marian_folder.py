@@ -57,27 +57,27 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
     config, tokenizer = read_json(folder / "config.json"), read_json(folder / "tokenizer_config.json", {})
-    special = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
-    for name in special:
+    id_names = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
+    for name in id_names:
         if type(config.get(name)) is not int:
             given = f"{folder / 'config.json'} has {name} = {config.get(name)!r:.40}"
             raise InputError(f"{given}; it must be the id of a piece.")
-    ids = MarianIds(*(config[name] for name in special))
+    ids = MarianIds(*(config[name] for name in id_names))
     model = marian_model(folder)
-    separate = bool(tokenizer.get("separate_vocabs"))
+    has_target_table = bool(tokenizer.get("separate_vocabs"))
     unknown = str(tokenizer.get("unk_token", "<unk>"))
-    sizes = model.config.n_source_tokens, model.config.n_target_tokens
-    names = ("vocab.json", "target_vocab.json") if separate else ("vocab.json", "vocab.json")
-    tables = [piece_table(folder / name, size) for name, size in zip(names, sizes, strict=True)]
+    source_table_file = folder / "vocab.json"
+    target_table_file = folder / "target_vocab.json" if has_target_table else source_table_file
+    source_table = piece_table(source_table_file, model.config.n_source_tokens)
+    target_table = piece_table(target_table_file, model.config.n_target_tokens)
     if model.config.norm == "pre":  # Pegasus has the same size for source and target: the smaller table is padded
-        tables = [table[: max(n for n, piece in enumerate(table) if piece) + 1] for table in tables]
-    orders = [row_order(folder / name, table, ids, unknown) for name, table in zip(names, tables, strict=True)]
-    source, target = (
-        vocabulary_from_table(folder / f"{side}.spm", [table[row] for row in order[EOS + 1 :] if row is not None])
-        for side, table, order in zip(("source", "target"), tables, orders, strict=True)
-    )
+        source_table, target_table = without_padding(source_table), without_padding(target_table)
+    source_order = row_order(source_table_file, source_table, ids, unknown)
+    target_order = row_order(target_table_file, target_table, ids, unknown)
+    source = vocabulary_from_table(folder / "source.spm", ordinary_pieces(source_table, source_order))
+    target = vocabulary_from_table(folder / "target.spm", ordinary_pieces(target_table, target_order))
     return TranslatorContents(
-        model=with_row_order(model, *orders).to(device).eval(),
+        model=with_row_order(model, source_order, target_order).to(device).eval(),
         source_vocabulary=source,
         target_vocabulary=source if source == target else target,
         extra={},
@@ -123,6 +123,16 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
     return table
 
 
+def without_padding(table: list[str]) -> list[str]:
+    last = max(token for token, piece in enumerate(table) if piece)
+    return table[: last + 1]
+
+
+def ordinary_pieces(table: Sequence[str], order: Sequence[int | None]) -> list[str]:
+    """Return all pieces but the special ones, which have the ids up to EOS, in the order of regard's ids."""
+    return [table[row] for row in order[EOS + 1 :] if row is not None]
+
+
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:
     """Return, for each id of regard's vocabulary, the row of Marian's embedding matrices that belongs to it.
 
@@ -136,19 +146,20 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
     """
     if unknown not in table:
         raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for unknown words.")
-    special = {
+    special_rows = {
         PAD: None if ids.pad == ids.start else ids.pad,
         UNK: table.index(unknown),
         BOS: ids.start,
         EOS: ids.end,
     }
-    taken = [row for row in special.values() if row is not None]
+    taken = [row for row in special_rows.values() if row is not None]
     if not all(0 <= row < len(table) for row in taken) or len(set(taken)) < len(taken):
         raise InputError(
             f"{path.parent / 'config.json'} gives special pieces the ids pad {ids.pad}, start {ids.start} and end "
             f"{ids.end}, which do not fit {path.name} with {len(table):,} pieces; copy the whole folder again."
         )
-    return [*(special[token] for token in sorted(special)), *(row for row in range(len(table)) if row not in taken)]
+    other_rows = (row for row in range(len(table)) if row not in taken)
+    return [*(special_rows[token] for token in sorted(special_rows)), *other_rows]
 
 
 def with_row_order(model: Transformer, source: Sequence[int | None], target: Sequence[int | None]) -> Transformer:
@@ -158,14 +169,14 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         source, target: for each new id, the index of its row in `model`; None = a row of zeros, never predicted.
     """
     config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
-    orders = {
+    order_and_new_value = {
         "encoder.embedding.by_token.weight": (source, 0.0),
         "decoder.embedding.by_token.weight": (target, 0.0),
         "decoder.to_logits.weight": (target, 0.0),
         "decoder.to_logits.bias": (target, NEVER_PREDICTED),
     }
     state = {
-        name: reorder_rows(tensor, *orders[name]) if name in orders else tensor
+        name: reorder_rows(tensor, *order_and_new_value[name]) if name in order_and_new_value else tensor
         for name, tensor in model.state_dict().items()
     }
     # Transformer(config) draws random parameters, which are then replaced; the caller's random numbers stay the same
@@ -175,7 +186,7 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
     return ordered
 
 
-def reorder_rows(rows: Tensor, order: Sequence[int | None], new: float) -> Tensor:
-    """Return a tensor whose row i is rows[order[i]], or is filled with the number `new` if order[i] is None."""
-    with_new_row = torch.cat([rows, rows.new_full((1, *rows.shape[1:]), new)])
+def reorder_rows(rows: Tensor, order: Sequence[int | None], new_value: float) -> Tensor:
+    """Return a tensor whose row i is rows[order[i]], or is filled with `new_value` if order[i] is None."""
+    with_new_row = torch.cat([rows, rows.new_full((1, *rows.shape[1:]), new_value)])
     return with_new_row[[len(rows) if row is None else row for row in order]]

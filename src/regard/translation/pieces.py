@@ -25,21 +25,20 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     """
     piece_bytes = [bytes_of_piece(piece) for piece in pieces]
     piece_of_byte = [index for index, content in enumerate(piece_bytes) for _ in content]
-    word_of: list[int | None] = [None] * len(pieces)
-    n_words, byte, in_word = 0, 0, False
-    # `byte` counts bytes: surrogateescape makes one character of an invalid byte, and then the same byte again
+    word_of_piece = dict[int, int]()
+    n_words, n_bytes, in_word = 0, 0, False
+    # surrogateescape makes one character of an invalid byte, and then the same byte again
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
         was_in_word, in_word = in_word, not letter.isspace()
         n_words += in_word and not was_in_word
         for _ in letter.encode(errors="surrogateescape"):
-            if in_word and word_of[piece_of_byte[byte]] is None:
-                word_of[piece_of_byte[byte]] = n_words - 1
-            byte += 1
-    from_the_end, next_word = [], max(n_words - 1, 0)
-    for word in reversed(word_of):
-        next_word = next_word if word is None else word
-        from_the_end.append(next_word)
-    return tuple(reversed(from_the_end))
+            if in_word:
+                word_of_piece.setdefault(piece_of_byte[n_bytes], n_words - 1)
+            n_bytes += 1
+    next_word = max(n_words - 1, 0)
+    for piece in reversed(range(len(pieces))):
+        next_word = word_of_piece.setdefault(piece, next_word)
+    return tuple(word_of_piece[piece] for piece in range(len(pieces)))
 
 
 def words_and_pieces(

@@ -93,14 +93,14 @@ def check_lengths(
         may_be_long: check only the prefixes, not the texts.
         target_name: what the message calls a prefix.
     """
-    for one in requests:
-        line, n_pieces = first + one.index, len(one.ids) - 1 + one.left_out
-        if one.left_out and not may_be_long:
+    for request in requests:
+        line, n_pieces = first + request.index, len(request.ids) - 1 + request.left_out
+        if request.left_out and not may_be_long:
             problem = f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}"
             raise TooLongError(problem, "divide it", n_pieces, limit)
-        if len(one.prefix) > limit:
+        if len(request.prefix) > limit:
             raise InputError(
-                f"the {target_name} of line {line} has {len(one.prefix):,} pieces and the translator writes at "
+                f"the {target_name} of line {line} has {len(request.prefix):,} pieces and the translator writes at "
                 f"most {limit:,}; shorten it."
             )
 

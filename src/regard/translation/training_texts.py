@@ -57,21 +57,21 @@ class TrainingTexts:
     @classmethod
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
         """Measure lengths and scripts on at most MOST_PAIRS pairs of `corpus`; `source` is the source vocabulary."""
-        pairs = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
-        ids, lengths = corpus.source.rows(pairs)
-        ratios = (corpus.target.lengths(pairs) + 1) / (lengths + 1)
+        indices = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
+        ids, lengths = corpus.source.rows(indices)
+        ratios = (corpus.target.lengths(indices) + 1) / (lengths + 1)  # EOS counted
         letters_in_script = Counter[str]()
         piece_counts = np.bincount(ids, minlength=len(source))
         for piece, count in zip(source.pieces(range(len(source))), piece_counts, strict=True):
             if not SPECIAL_PIECE.fullmatch(piece):
                 for letter in filter(str.isalpha, piece):
                     letters_in_script[script_of(letter)] += int(count)
-        least = SMALLEST_SHARE * letters_in_script.total()
+        least_letters = SMALLEST_SHARE * letters_in_script.total()
         return cls(
             longest=int(np.percentile(lengths, PERCENT)),
             smallest_ratio=float(np.percentile(ratios, 100 - PERCENT)),
             largest_ratio=float(np.percentile(ratios, PERCENT)),
-            scripts=tuple(name for name, n_letters in letters_in_script.most_common() if n_letters >= least),
+            scripts=tuple(name for name, n_letters in letters_in_script.most_common() if n_letters >= least_letters),
         )
 
     @classmethod
@@ -89,11 +89,12 @@ class TrainingTexts:
 
     def script_remark(self, text: str) -> str | None:
         """Return a remark if most letters of a text are in scripts that are not in `scripts`, else None."""
-        scripts = Counter(map(script_of, filter(str.isalpha, text)))
-        foreign = Counter({name: number for name, number in scripts.items() if name not in self.scripts})
-        if not self.scripts or 2 * foreign.total() <= scripts.total():
+        n_letters = Counter(map(script_of, filter(str.isalpha, text)))
+        n_foreign = Counter({script: n for script, n in n_letters.items() if script not in self.scripts})
+        if not self.scripts or 2 * n_foreign.total() <= n_letters.total():
             return None
-        return f"written in {foreign.most_common(1)[0][0]}; the training texts are in {' and '.join(self.scripts)}"
+        ((script, _),) = n_foreign.most_common(1)
+        return f"written in {script}; the training texts are in {' and '.join(self.scripts)}"
 
     def source_remarks(self, text: str, n_pieces: int) -> Iterator[str]:
         """Yield a remark if a source is in another script than the training texts, and a remark if it is too long.
@@ -101,8 +102,8 @@ class TrainingTexts:
         Args:
             n_pieces: the number of pieces of the source, or of its longest part if it is translated in parts.
         """
-        if foreign := self.script_remark(text):
-            yield foreign
+        if remark := self.script_remark(text):
+            yield remark
         if n_pieces > self.longest:
             yield (
                 f"longer than the training texts: {n_pieces:,} pieces, and 999 of 1,000 training texts have at most "

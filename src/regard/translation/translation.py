@@ -122,8 +122,9 @@ class Translation:
         if training is not None:
             longest_part = max(part.n_source_pieces for part in self.parts or [self])
             remarks += training.source_remarks(self.source, longest_part)
-        if rare := characters_without_piece(self.source_pieces):
-            remarks.append(f"contains characters rare in the training texts: {', '.join(rare)}")
+        # The vocabulary has a piece for every character that is frequent in the training texts
+        if rare_characters := characters_without_piece(self.source_pieces):
+            remarks.append(f"contains characters rare in the training texts: {', '.join(rare_characters)}")
         if usual is not None and not remarks:
             remarks += usual.piece_count_remark(self.n_letters, self.n_source_pieces)
         return tuple(remarks)
@@ -234,10 +235,12 @@ class Translations(list[Translation]):
 
     def _repr_html_(self) -> str:
         rows = [["source", "translation", "expected chrF", "remarks"]]
-        for one in self[:MOST_ROWS]:
-            chrf = rounded_chrf(one)
-            missing = [f"the translation lacks {', '.join(one.missing)}"] if one.missing else []
-            rows.append([one.source, one.text, "-" if chrf is None else str(chrf), "; ".join([*missing, *one.unlike])])
+        for translation in self[:MOST_ROWS]:
+            chrf = rounded_chrf(translation)
+            remarks = list(translation.unlike)
+            if translation.missing:
+                remarks.insert(0, f"the translation lacks {', '.join(translation.missing)}")
+            rows.append([translation.source, translation.text, "-" if chrf is None else str(chrf), "; ".join(remarks)])
         if len(self) > MOST_ROWS:
             rows.append([f"… and {len(self) - MOST_ROWS:,} more", "", "", ""])
         cells = [[f'<td dir="auto" style="text-align: start">{escape(text)}</td>' for text in row] for row in rows]

@@ -136,32 +136,33 @@ class Translator:
         check_texts(texts, "the text", first)
         prefixes = prefix_for_each(prefix, texts, first)
         requests = self._requests(texts, prefixes)
-        for one in requests:
-            if UNK in one.prefix:
-                unknown = ", ".join(self.target_vocabulary.unknown(prefixes[one.index]))
+        for request in requests:
+            if UNK in request.prefix:
+                unknown = ", ".join(self.target_vocabulary.unknown(prefixes[request.index]))
                 raise InputError(
-                    f"the prefix of line {first + one.index} has characters that the translator cannot write: "
+                    f"the prefix of line {first + request.index} has characters that the translator cannot write: "
                     f"{unknown}; leave them out."
                 )
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate or split)
-        found = dict[int, Translation]()
+        translations = dict[int, Translation]()
         longest = UNKNOWN_LONGEST if self.training_texts is None else self.training_texts.longest
-        for one in requests:
-            if split and (one.left_out or len(one.ids) - 1 > longest):
-                prefix_of, line = prefixes[one.index], first + one.index
-                if divided := self._translate_sentences(one.source, prefix_of, search, batch_tokens, line):
-                    found[one.index] = divided
-            elif one.empty:
-                found[one.index] = self._translation(one, [EMPTY_TEXT])
-        remaining = [one for one in requests if one.index not in found]
+        for request in requests:
+            if split and (request.left_out or len(request.ids) - 1 > longest):
+                text_prefix, line = prefixes[request.index], first + request.index
+                joined = self._translate_sentences(request.source, text_prefix, search, batch_tokens, line)
+                if joined is not None:
+                    translations[request.index] = joined
+            elif request.empty:
+                translations[request.index] = self._translation(request, [EMPTY_TEXT])
+        remaining = [request for request in requests if request.index not in translations]
         with evaluation_mode(self.model):
-            for n_prefix in sorted({len(one.prefix) for one in remaining}):
-                same_prefix_length = [one for one in remaining if len(one.prefix) == n_prefix]
-                for indices in length_batches([len(one.ids) for one in same_prefix_length], batch_tokens):
+            for n_prefix in sorted({len(request.prefix) for request in remaining}):
+                same_prefix_length = [request for request in remaining if len(request.prefix) == n_prefix]
+                for indices in length_batches([len(request.ids) for request in same_prefix_length], batch_tokens):
                     batch = [same_prefix_length[index] for index in indices]
-                    for one, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
-                        found[one.index] = self._translation(one, hypotheses)
-        return Translations(found[index] for index in range(len(texts)))
+                    for request, hypotheses in zip(batch, self._search(search, batch, first), strict=True):
+                        translations[request.index] = self._translation(request, hypotheses)
+        return Translations(translations[index] for index in range(len(texts)))
 
     def score(
         self,
@@ -193,16 +194,17 @@ class Translator:
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate, target_name="target")
         translations = [
             replace(
-                self._candidate(one, Hypothesis(tokens=one.prefix, log_probability=0.0, score=0.0)),
+                self._candidate(request, Hypothesis(tokens=request.prefix, log_probability=0.0, score=0.0)),
                 text=target,
-                target_pieces=one.with_items(self.target_vocabulary.surfaces(with_signs(target, one.signs))),
+                target_pieces=request.with_items(self.target_vocabulary.surfaces(with_signs(target, request.signs))),
             )
-            for one, target in zip(requests, targets, strict=True)
+            for request, target in zip(requests, targets, strict=True)
         ]
-        found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
-        totals = [float(tokens.sum()) for tokens in found]
+        log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
+        totals = [float(of_tokens.sum()) for of_tokens in log_probabilities]
         return Translations(
-            replace(one, score=total, log_probability=total) for one, total in zip(translations, totals, strict=True)
+            replace(translation, score=total, log_probability=total)
+            for translation, total in zip(translations, totals, strict=True)
         )
 
     def piece_log_probabilities(
@@ -214,8 +216,8 @@ class Translator:
             translations: results of `translate` or `score` of this translator.
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
         """
-        found = token_log_probabilities(self.model, translations, self.device, batch_tokens)
-        return [tokens.tolist() for tokens in found]
+        log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
+        return [of_tokens.tolist() for of_tokens in log_probabilities]
 
     def align(
         self, translations: Sequence[Translation], rule: AlignmentRule | None = None, batch_tokens: int = BATCH_TOKENS
@@ -234,18 +236,22 @@ class Translator:
         Raises:
             ValueError: the layer or the head of the rule does not exist.
         """
-        parts = [part for one in translations for part in one.parts or [one]]  # texts that the model read separately
+        # The texts that the model read separately
+        parts = [part for translation in translations for part in translation.parts or [translation]]
         rule = rule or self.alignment_rule
         if rule.by == "erasure":
             weights = erasure_weights(self.model, parts, self.device)
         else:
             weights = piece_weights(self.model, parts, rule, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
-        found = iter([word_alignment(one, rows, end) for one, rows in zip(parts, weights, strict=True)])
-        return [
-            join_alignments(one.source, [next(found) for _ in one.parts]) if one.parts else next(found)
-            for one in translations
-        ]
+        of_parts = iter([word_alignment(part, rows, end) for part, rows in zip(parts, weights, strict=True)])
+        alignments = list[Alignment]()
+        for translation in translations:
+            if translation.parts:
+                alignments.append(join_alignments(translation.source, [next(of_parts) for _ in translation.parts]))
+            else:
+                alignments.append(next(of_parts))
+        return alignments
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
         """Return this translator with the alignment rule that is best for its model on these text pairs.
@@ -272,10 +278,11 @@ class Translator:
             targets: one reference translation for each source text.
         """
         check_pairs(texts, targets)
-        found = self.translate(texts, truncate=True)
-        letters, pieces = [one.n_letters for one in found], [one.n_source_pieces for one in found]
-        scores = [one.mean_log_probability for one in found]
-        chrf = sentence_chrf([one.text for one in found], targets)
+        translations = self.translate(texts, truncate=True)
+        letters = [translation.n_letters for translation in translations]
+        pieces = [translation.n_source_pieces for translation in translations]
+        scores = [translation.mean_log_probability for translation in translations]
+        chrf = sentence_chrf([translation.text for translation in translations], targets)
         measured = {"usual": UsualLimits.of(letters, pieces, scores), "calibration": Calibration.of(scores, chrf)}
         stored = {name: None if value is None else asdict(value) for name, value in measured.items()}
         return replace(self, extra={**self.extra, **stored})
@@ -329,12 +336,12 @@ class Translator:
         """Return the hypotheses for each text of a batch; `first` is the line number of the first of all texts."""
         sources = SourceBatch.of(
             self.model,
-            [one.ids for one in batch],
-            [one.prefix for one in batch],
-            numbers=[first + one.index for one in batch],
+            [request.ids for request in batch],
+            [request.prefix for request in batch],
+            numbers=[first + request.index for request in batch],
             device=self.device,
         )
-        required = tuple(one.sign_ids for one in batch)
+        required = tuple(request.sign_ids for request in batch)
         return search.run(self.model, replace(sources, text_of=self.target_vocabulary.decode, required=required))
 
     def _translate_sentences(
@@ -356,8 +363,8 @@ class Translator:
         if len(parts) == 1:
             return None
         prefixes = [prefix, *[""] * (len(parts) - 1)]
-        found = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=line)
-        return join_translations(text, found)
+        translations = self.translate(parts, search=search, prefix=prefixes, batch_tokens=batch_tokens, first=line)
+        return join_translations(text, translations)
 
     def _translation(self, request: Request, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Return the first hypothesis as a translation whose candidates are all hypotheses."""
@@ -365,25 +372,27 @@ class Translator:
         return replace(candidates[0], candidates=candidates)
 
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
-        written = self.target_vocabulary.pieces(hypothesis.tokens)
-        source = self.source_vocabulary.pieces(request.ids)
+        source_pieces = self.source_vocabulary.pieces(request.ids)
         if request.unknown:  # an unknown piece is shown as its characters
-            source[:-1] = self.source_vocabulary.surfaces(request.signed)[: len(source) - 1]
-        pieces = zip(hypothesis.tokens, written, strict=True)
-        target = request.with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])
-        has_unknown = UNK in hypothesis.tokens
-        text = self.target_vocabulary.decode(list(hypothesis.tokens))
+            source_pieces[:-1] = self.source_vocabulary.surfaces(request.signed)[: len(request.ids) - 1]
+        signed_pieces = self.target_vocabulary.pieces(hypothesis.tokens)
+        pieces = zip(hypothesis.tokens, signed_pieces, strict=True)
+        target_pieces = request.with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])
+        if UNK in hypothesis.tokens:
+            text = text_of_pieces(target_pieces)
+        else:
+            text = with_items(self.target_vocabulary.decode(list(hypothesis.tokens)), request.signs).strip()
         return Translation(
             source=request.source,
-            text=text_of_pieces(target) if has_unknown else with_items(text, request.signs).strip(),
+            text=text,
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
-            source_pieces=request.with_items(source),
+            source_pieces=request.with_items(source_pieces),
             target_ids=hypothesis.tokens,
-            target_pieces=target,
+            target_pieces=target_pieces,
             unknown=request.unknown,
-            missing=tuple(item for item, sign in (request.signs or {}).items() if sign not in written),
+            missing=tuple(item for item, sign in (request.signs or {}).items() if sign not in signed_pieces),
             left_out=request.left_out,
             cut=hypothesis.cut,
             translator=self,

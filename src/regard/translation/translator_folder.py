@@ -208,12 +208,12 @@ def read_description(folder: Path) -> dict[str, Any]:
         )
     names = list(model_kinds())
     if about.get("kind") not in names:
-        close = nearest(str(about.get("kind")), names, n=1)[0]
-        raise InputError(f"{path} names the unknown kind {about.get('kind')!r:.40}; nearest: {close}.")
-    expected = {"joint": bool, "config": dict, "extra": dict}
-    for name, type_ in expected.items():
-        if not isinstance(about.get(name), type_):
-            raise InputError(f"{path} is damaged: {name} must be a {type_.__name__}; copy the folder again.")
+        closest = nearest(str(about.get("kind")), names, n=1)[0]
+        raise InputError(f"{path} names the unknown kind {about.get('kind')!r:.40}; nearest: {closest}.")
+    expected_types = {"joint": bool, "config": dict, "extra": dict}
+    for name, expected in expected_types.items():
+        if not isinstance(about.get(name), expected):
+            raise InputError(f"{path} is damaged: {name} must be a {expected.__name__}; copy the folder again.")
     return about
 
 
@@ -251,16 +251,16 @@ def read_model(model_class: Any, config: Any, path: Path) -> Any:
     """
     if not path.is_file():
         raise InputError(f"{path.parent} is incomplete: {path.name} is missing; copy the folder again.")
-    found = tensor_shapes_in(path)
-    check_size(path, config, found)
+    shapes_in_file = tensor_shapes_in(path)
+    check_size(path, config, shapes_in_file)
     try:
         with torch.device("meta"):
-            shapes = tensor_shapes(model_class(config))
+            shapes_of_model = tensor_shapes(model_class(config))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(
             f"{path.parent / DESCRIPTION_FILE} describes a model that cannot be built: {first_paragraph(error)}."
         ) from error
-    check_parameters(path, found, shapes)
+    check_parameters(path, shapes_in_file, shapes_of_model)
     # The random initial parameters are replaced: drawing them must not change the caller's random numbers
     with torch.random.fork_rng(devices=[]):
         model = model_class(config)

@@ -66,13 +66,13 @@ class UsualLimits:
             return None
         return cls(**{name: values[name] for name in names})
 
-    def piece_count_remark(self, letters: int, pieces: int) -> Iterator[str]:
+    def piece_count_remark(self, n_letters: int, n_pieces: int) -> Iterator[str]:
         """Yield a remark if a source has unusually many subword pieces for its number of letters."""
-        usual = self.first + self.per_letter * letters
-        if pieces - usual > self.surplus * letters**0.5:
+        n_usual = self.first + self.per_letter * n_letters
+        if n_pieces - n_usual > self.surplus * n_letters**0.5:
             yield (
-                f"unlike the training texts: {pieces:,} pieces for {letters:,} letters; about {max(usual, 1):,.0f} are "
-                "usual"
+                f"unlike the training texts: {n_pieces:,} pieces for {n_letters:,} letters; about "
+                f"{max(n_usual, 1):,.0f} are usual"
             )
 
     def probability_remark(self, score: float) -> Iterator[str]:

@@ -25,7 +25,7 @@ def split_of(tmp_path, settled):
 def test_no_dev_sentence_is_trained_on_in_either_language(split_of):
     pairs = [(f"source {n % 137}", f"target {n - (n % 5 == 0)}") for n in range(149)]
     split = split_of(pairs, 17)
-    train, dev = list(split.train()), list(split.dev())
+    train, dev = list(split.training_pairs()), list(split.dev_pairs())
     assert sorted(train + dev) == sorted(pairs)
     assert dev
     for side in range(2):
@@ -34,12 +34,12 @@ def test_no_dev_sentence_is_trained_on_in_either_language(split_of):
 
 def test_where_each_target_stands_once_all_chosen_sources_are_held_out(split_of):
     split = split_of([(f"source {n}", f"target {n}") for n in range(31)], 7)
-    assert len(list(split.dev())) == 7
+    assert len(list(split.dev_pairs())) == 7
 
 
 def test_where_every_target_is_also_trained_on_the_sources_alone_are_held_out(split_of):
     split = split_of([(f"source {n}", "yes") for n in range(31)], 7)
-    assert (len(list(split.dev())), len(list(split.train()))) == (7, 24)
+    assert (len(list(split.dev_pairs())), len(list(split.training_pairs()))) == (7, 24)
 
 
 def test_dev_pairs_of_a_file_that_are_trained_on_are_counted(tmp_path, settled):

@@ -60,13 +60,13 @@ def names_of_corpus(number: int) -> tuple[str, str]:
 
 
 def check_corpora(n_corpora: int, data: Data) -> None:
-    n = counted(n_corpora, "corpus", "corpora")
+    given = counted(n_corpora, "corpus", "corpora")
     if data.weights is not None and len(data.weights) != n_corpora:
-        raise InputError(f"data.weights = {list(data.weights)}: got {n}; give a weight for each.")
+        raise InputError(f"data.weights = {list(data.weights)}: got {given}; give a weight for each.")
     synthetic = set(data.synthetic or ())
     if synthetic and max(synthetic) > n_corpora:
         raise InputError(
-            f"data.synthetic = {sorted(synthetic)}: got {n}; give numbers of corpora, from 1 to {n_corpora}."
+            f"data.synthetic = {sorted(synthetic)}: got {given}; give numbers of corpora, from 1 to {n_corpora}."
         )
     if len(synthetic) == n_corpora and data.dev_source is None:
         raise InputError(

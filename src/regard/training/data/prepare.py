@@ -103,23 +103,24 @@ def write_missing(
         return settled
     refuse_different_texts(folder, share)
     shutil.rmtree(folder / "data", ignore_errors=True)  # left by a run that was killed before it stored the settings
-    writing = folder / f".data-{share.index}.writing"
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir()
-    corpora = clean_copies(texts, (settled or config).data, writing)
+    temporary_folder = folder / f".data-{share.index}.writing"
+    shutil.rmtree(temporary_folder, ignore_errors=True)
+    temporary_folder.mkdir()
+    corpora = clean_copies(texts, (settled or config).data, temporary_folder)
     # corpora with machine-written sources, marked by a tag, are surveyed only if there are no other corpora
     surveyed = [corpus for corpus in corpora if not corpus.tag] or corpora
-    others = [corpus for corpus in corpora if corpus not in surveyed]
+    unsurveyed = [corpus for corpus in corpora if corpus not in surveyed]
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in surveyed), watcher)
-    n_pairs = survey.n_pairs + survey_corpus(chain.from_iterable(corpus.write() for corpus in others), watcher).n_pairs
+    survey_of_others = survey_corpus(chain.from_iterable(corpus.write() for corpus in unsurveyed), watcher)
+    n_pairs = survey.n_pairs + survey_of_others.n_pairs
     recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
     corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
-    source, target = write_data(writing, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
+    source, target = write_data(temporary_folder, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
     if settled is not None:
         return settled
     # called only to raise InputError for settings that are not valid, before they are stored
     model_config(corpus_config.model, len(source), len(target))
-    encoded = read_corpora(writing, config.data.weights, (len(source), len(target)))
+    encoded = read_corpora(temporary_folder, config.data.weights, (len(source), len(target)))
     seed = config.training.seed
     return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
 
@@ -127,10 +128,10 @@ def write_missing(
 def refuse_different_texts(folder: Path, share: Share) -> None:
     first, *others = share.exchange(read_about(folder / ABOUT))
     for other in others:
-        differ = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
-        if differ:
+        different = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
+        if different:
             raise InputError(
-                f"the {differ[0]} text is not the same file on all machines; copy the texts of one machine to the "
+                f"the {different[0]} text is not the same file on all machines; copy the texts of one machine to the "
                 "others."
             )
 
@@ -144,12 +145,12 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
         settled: the result of `write_missing`; None = read the settings that another process has stored in the folder.
     """
     data, stored = folder / "data", stored_config(folder)
-    for writing in folder.glob(".data-*.writing"):
+    for temporary_folder in folder.glob(".data-*.writing"):
         # Machines that share `folder` have written a data folder each: the first one is kept, the others are removed
         if data.exists():
-            shutil.rmtree(writing, ignore_errors=True)
+            shutil.rmtree(temporary_folder, ignore_errors=True)
         else:
-            writing.replace(data)
+            temporary_folder.replace(data)
             sync_folder(folder)
     if settled is None:
         assert stored is not None, "the first process of a machine stores the settings before the others read them"
@@ -160,7 +161,7 @@ def load_written(folder: Path, config: TrainConfig, settled: SettledConfig | Non
 
 
 def write_data(
-    writing: Path,
+    temporary_folder: Path,
     corpora: Sequence[CleanCopy],
     texts: TextFiles,
     config: CorpusConfig,
@@ -169,7 +170,7 @@ def write_data(
     user_models: UserModels,
     share: Share,
 ) -> Vocabularies:
-    """Write the files of the data folder into the folder `writing`; return the source and the target vocabulary.
+    """Write the files of the data folder into `temporary_folder`; return the source and the target vocabulary.
 
     Args:
         corpora: for each corpus, a file with its cleaned pairs; these files are deleted at the end.
@@ -187,9 +188,9 @@ def write_data(
     else:
         refuse_bpe_dropout(config.vocabulary, vocabularies)
     if user_models.start is not None:
-        write_tensors(writing / START, unique_tensors(user_models.start.model))
-    save_vocabularies(writing, *vocabularies)
-    reports, n_done = [copy(corpus.counts) for corpus in corpora], 0
+        write_tensors(temporary_folder / START, unique_tensors(user_models.start.model))
+    save_vocabularies(temporary_folder, *vocabularies)
+    n_done = 0
 
     def progress(n: int) -> None:
         nonlocal n_done
@@ -197,26 +198,27 @@ def write_data(
         watcher.busy(f"dividing the texts into pieces: {n_done:,} of {n_pairs:,} pairs")
 
     placeholders = Placeholders.of(*vocabularies)
-    names = {} if placeholders is None else names_for(placeholders, split.train())
+    names = {} if placeholders is None else names_for(placeholders, split.training_pairs())
     write = partial(write_corpus, max_tokens=config.data.max_tokens, max_ratio=config.data.max_ratio, share=share)
-    for number, (corpus, report) in enumerate(zip(corpora, reports, strict=True), start=1):
-        pairs = split.train_of(corpus, report)
-        pairs = pairs if placeholders is None else signed_pairs(pairs, placeholders, names, report)
-        write(writing / corpus_folder(number), pairs, *vocabularies, report=report, progress=progress)
+    total = Report()
+    for number, corpus in enumerate(corpora, start=1):
+        report = copy(corpus.counts)
+        pairs = split.training_pairs_of(corpus, report)
+        if placeholders is not None:
+            pairs = signed_pairs(pairs, placeholders, names, report)
+        write(temporary_folder / corpus_folder(number), pairs, *vocabularies, report=report, progress=progress)
+        total.add(report)
     dev_report = Report()
-    dev_pairs = split.dev(dev_report)
+    dev_pairs = split.dev_pairs(dev_report)
     if placeholders is not None:
         dev_pairs = starmap(placeholders.signed_pair, dev_pairs)
-    write(writing / "dev", dev_pairs, *vocabularies, report=dev_report, purpose="for evaluation")
+    write(temporary_folder / "dev", dev_pairs, *vocabularies, report=dev_report, purpose="for evaluation")
     pairs_to_translate = split.pairs_to_translate(config.evaluation.pairs, vocabularies[0], config.data.max_tokens)
-    write_atomically(writing / "dev.json", json.dumps(pairs_to_translate, ensure_ascii=False))
-    total = Report()
-    for report in reports:
-        total.add(report)
-    write_atomically(writing / "report.json", json.dumps(asdict(total)))
+    write_atomically(temporary_folder / "dev.json", json.dumps(pairs_to_translate, ensure_ascii=False))
+    write_atomically(temporary_folder / "report.json", json.dumps(asdict(total)))
     for corpus in corpora:
         corpus.path.unlink()
-    sync_folder(writing)
+    sync_folder(temporary_folder)
     watcher.say(total.table())
     return vocabularies
 
@@ -259,17 +261,17 @@ def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) 
     """Train the source and the target vocabulary on the training pairs; a joint vocabulary is returned twice."""
     source_tags = list(dict.fromkeys(corpus.tag for corpus in split.corpora if corpus.tag))
 
-    def vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
+    def train_vocabulary(lines: Callable[[], Iterator[str]], tags: Sequence[str]) -> Vocabulary:
         n_tokens = vocabulary_size(lines(), n_pairs) if settings.n_tokens is None else settings.n_tokens
         with_bytes = n_tokens >= LEAST_PIECES_WITH_BYTES if settings.byte_fallback is None else settings.byte_fallback
         return Vocabulary.train(lines(), n_tokens, coverage=settings.coverage, tags=tags, byte_fallback=with_bytes)
 
     if settings.joint:
-        joint = vocabulary(lambda: chain.from_iterable(split.train()), source_tags)
+        joint = train_vocabulary(lambda: chain.from_iterable(split.training_pairs()), source_tags)
         return joint, joint
-    source = vocabulary(lambda: (source for source, _ in split.train()), source_tags)
-    target = vocabulary(lambda: (target for _, target in split.train()), [])
-    return with_signs_if_learnt((source, target), split.train) if settings.placeholders else (source, target)
+    source = train_vocabulary(lambda: (source for source, _ in split.training_pairs()), source_tags)
+    target = train_vocabulary(lambda: (target for _, target in split.training_pairs()), [])
+    return with_signs_if_learnt((source, target), split.training_pairs) if settings.placeholders else (source, target)
 
 
 def remark_on_sizes(vocabularies: Vocabularies, n_wanted: int | None, watcher: Watcher) -> None:
@@ -311,7 +313,8 @@ def load(data: Path, config: SettledConfig) -> Prepared:
         source_texts=source_texts,
         target_texts=target_texts,
     )
-    dropouts, probability, max_tokens = None, config.vocabulary.bpe_dropout, config.data.max_tokens
+    dropouts = None
+    probability, max_tokens = config.vocabulary.bpe_dropout, config.data.max_tokens
     if probability:
         dropouts = BPEDropout(source, probability, max_tokens), BPEDropout(target, probability, max_tokens)
     return Prepared(

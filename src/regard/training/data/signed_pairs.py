@@ -22,7 +22,8 @@ pairs, a model does not learn to copy signs."""
 
 
 def names_for(placeholders: Placeholders, pairs: Iterable[Pair]) -> dict[str, str]:
-    return names_in(pairs, capitals=0 if placeholders.latin else 1)  # names are found by their capital letters
+    side_with_capitals = 0 if placeholders.latin else 1  # 0 = source, 1 = target: capital letters show names
+    return names_in(pairs, capitals=side_with_capitals)
 
 
 def signed_pairs(

@@ -52,33 +52,33 @@ class Split:
 
         n_dev, n_pairs = config.data.dev_pairs, sum(1 for _ in pairs())
         limit = largest_dev_rank((source for source, _ in pairs()), n_dev, seed)
-        chosen = [pair for pair in pairs() if random_rank(pair[0], seed) <= limit]
+        chosen = [(source, target) for source, target in pairs() if random_rank(source, seed) <= limit]
         sources = {source for source, _ in chosen}
         if len(chosen) == n_pairs:
-            names = [f"{path}" for corpus in genuine for path in (corpus.parallel.source, corpus.parallel.target)]
+            paths = [f"{path}" for corpus in genuine for path in (corpus.parallel.source, corpus.parallel.target)]
             raise InputError(
-                f"{', '.join(names[:-1])} and {names[-1]} have {counted(n_pairs, 'pair')} with "
+                f"{', '.join(paths[:-1])} and {paths[-1]} have {counted(n_pairs, 'pair')} with "
                 f"{counted(len(sources), 'different source')}; with data.dev_pairs = {n_dev} no training pair is left: "
                 "give more pairs, a smaller data.dev_pairs, or separate dev pairs with --dev-source and --dev-target."
             )
-        others = (pair for pair in pairs() if pair[0] not in sources)
-        held_out = sources_with_own_targets(chosen, others) or frozenset(sources)
+        other_pairs = ((source, target) for source, target in pairs() if source not in sources)
+        held_out = sources_with_own_targets(chosen, other_pairs) or frozenset(sources)
         targets = frozenset(target for source, target in chosen if source in held_out)
         return cls(copies, None, held_out, targets, seed)
 
-    def train(self) -> Iterator[Pair]:
-        return chain.from_iterable(self.train_of(corpus) for corpus in self.corpora)
+    def training_pairs(self) -> Iterator[Pair]:
+        return chain.from_iterable(self.training_pairs_of(corpus) for corpus in self.corpora)
 
-    def train_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
+    def training_pairs_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
         """Yield the training pairs of a corpus; add the number of its other pairs to `report.held_out`."""
-        for pair in corpus.pairs():
-            held_out = pair[1] in self.held_out_targets if corpus.tag else pair[0] in self.held_out
-            if not held_out:
-                yield pair
+        for source, target in corpus.pairs():
+            is_held_out = target in self.held_out_targets if corpus.tag else source in self.held_out
+            if not is_held_out:
+                yield source, target
             elif report is not None:
                 report.held_out += 1
 
-    def dev(self, report: Report | None = None) -> Iterator[Pair]:
+    def dev_pairs(self, report: Report | None = None) -> Iterator[Pair]:
         """Yield the dev pairs. If they come from files of their own, `report` counts the pairs that are read."""
         if self.dev_files is not None:
             return self.dev_files.pairs(report)
@@ -87,16 +87,17 @@ class Split:
 
     def remark_on_trained_dev_pairs(self) -> str:
         """Return a remark on the dev pairs that are training pairs, too; "" = there are none."""
-        dev = set(self.dev())
-        n_trained = len(dev.intersection(self.train()))
+        dev_pairs = set(self.dev_pairs())
+        n_trained = len(dev_pairs.intersection(self.training_pairs()))
         if n_trained == 0:
             return ""
-        return f"dev pairs that are training pairs, too: {n_trained:,} of {len(dev):,}; new texts get worse scores"
+        counts = f"{n_trained:,} of {len(dev_pairs):,}"
+        return f"dev pairs that are training pairs, too: {counts}; new texts get worse scores"
 
     def pairs_to_translate(self, n: int, vocabulary: Vocabulary, max_tokens: int) -> list[Pair]:
         """Return at most n random dev pairs, the same in every run, whose sources have at most `max_tokens` tokens."""
         other_seed = self.seed + 1  # `seed` has chosen the dev pairs with the lowest ranks
-        in_random_order = sorted(self.dev(), key=lambda pair: random_rank(pair[0], other_seed))
+        in_random_order = sorted(self.dev_pairs(), key=lambda pair: random_rank(pair[0], other_seed))
         return list(islice((pair for pair in in_random_order if len(vocabulary.encode(pair[0])) <= max_tokens), n))
 
 
@@ -118,13 +119,13 @@ def sources_with_own_targets(chosen: Iterable[Pair], others: Iterable[Pair]) -> 
     for source, target in chosen:
         sources_of.setdefault(target, set()).add(source)
         targets_of.setdefault(source, set()).add(target)
-    trained = {target for _, target in others if target in sources_of}
-    remaining = set(targets_of)
-    while trained:
-        moved = {source for target in trained for source in sources_of[target]} & remaining
-        remaining -= moved
-        trained = {target for source in moved for target in targets_of[source]}
-    return frozenset(remaining)
+    dev_sources = set(targets_of)
+    training_targets = {target for _, target in others if target in sources_of}
+    while training_targets:
+        moved_sources = {source for target in training_targets for source in sources_of[target]} & dev_sources
+        dev_sources -= moved_sources
+        training_targets = {target for source in moved_sources for target in targets_of[source]}
+    return frozenset(dev_sources)
 
 
 def random_rank(source: str, seed: int) -> int:

@@ -24,7 +24,7 @@ from regard.translation.translator_folder import TranslatorContents, kind_of
 Vocabularies = tuple[Vocabulary, Vocabulary]
 """A source and a target vocabulary; the same object twice if the languages share one."""
 
-CHANGEABLE = {"dropout", "attention_dropout"}
+CHANGEABLE_SETTINGS = {"dropout", "attention_dropout"}
 """The model settings that fine-tuning may change: the shapes of the parameters do not depend on them."""
 
 
@@ -75,7 +75,7 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
         "model.kind": (model.kind, default.model.kind, kind),
         "model.preset": (model.preset, default.model.preset, "a size of its own"),
     }
-    changed = {name: value for name, value in model.changes.items() if name not in CHANGEABLE}
+    changed = {name: value for name, value in model.changes.items() if name not in CHANGEABLE_SETTINGS}
     settings |= {f"model.{name}": (value, None, start_config.get(name)) for name, value in changed.items()}
     for name, (value, default_value, value_at_start) in settings.items():
         if value not in (default_value, value_at_start):

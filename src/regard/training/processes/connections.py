@@ -155,15 +155,15 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
         try:
             connection, _ = listening.accept()
         except TimeoutError as error:
-            missing = ", ".join(str(rank + 1) for rank in range(1, n) if rank not in connections)
+            missing = ", ".join(str(other + 1) for other in range(1, n) if other not in connections)
             raise LostError(
                 f"the main process heard nothing from process {missing} of {n} within {CONNECT_SECONDS} seconds; "
                 "all processes must reach each other on any port."
             ) from error
         connection.settimeout(CONNECT_SECONDS)
-        greeting = read_greeting(connection)
-        if greeting is not None and greeting[0] == secret:
-            connections[greeting[1]] = with_keep_alive(connection)
+        received_secret, rank = read_greeting(connection) or (None, None)
+        if rank is not None and received_secret == secret:
+            connections[rank] = with_keep_alive(connection)
         else:
             connection.close()
     return connections

@@ -71,8 +71,8 @@ class Processes:
             precision: the data type of matrix products.
         """
         refuse_unsupported()
-        numbered = device.type == "cuda" and device.index is not None
-        if numbered:
+        has_number = device.type == "cuda" and device.index is not None
+        if has_number:
             torch.cuda.set_device(device)  # Accelerate uses the current device, unless a launcher chose one
         accelerate = import_extra("accelerate", "translation")
         launcher_shards = os.environ.pop(FSDP, "false").lower() == "true"  # removed, so that Accelerate does not shard
@@ -85,8 +85,8 @@ class Processes:
             ),
             launcher_shards,
         )
-        launcher_chose_another = processes.device.index not in (None, device.index)
-        if numbered and (processes.n > 1 or launcher_chose_another):
+        launcher_chose_another_device = processes.device.index not in (None, device.index)
+        if has_number and (processes.n > 1 or launcher_chose_another_device):
             raise InputError(
                 f"{device} is one device, and a launcher gives every process its own; give --device cuda, and "
                 "choose the devices with CUDA_VISIBLE_DEVICES."
@@ -127,7 +127,7 @@ class Processes:
         return bool(self.accelerator.is_main_process)
 
     @property
-    def is_first_here(self) -> bool:
+    def is_first_on_machine(self) -> bool:
         """Whether this process has the lowest rank of the processes on its machine."""
         return bool(self.accelerator.is_local_main_process)
 
@@ -196,13 +196,13 @@ class Processes:
         """
         if self.n == 1:
             return ALONE
-        numbers = torch.zeros(self.n, dtype=torch.int64, device=self.device)
-        numbers[self.rank] = group
-        groups, share = self.total(numbers).tolist(), ALONE
-        for number in sorted(set(groups) - {0}):
-            ranks = [rank for rank, other in enumerate(groups) if other == number]
+        own_group = torch.zeros(self.n, dtype=torch.int64, device=self.device)
+        own_group[self.rank] = group
+        group_of_rank, share = self.total(own_group).tolist(), ALONE
+        for each_group in sorted(set(group_of_rank) - {0}):
+            ranks = [rank for rank, other in enumerate(group_of_rank) if other == each_group]
             members = distributed.new_group(ranks, timeout=TIMEOUT)  # all processes must call new_group
-            if number == group:
+            if each_group == group:
                 share = Share(ranks.index(self.rank), len(ranks), partial(exchange_parts, members))
         return share
 
@@ -215,8 +215,11 @@ class Processes:
 
         A tensor's name is the parameter's name and AdamW's name of the tensor, e.g. `encoder.bias:exp_avg`.
         """
-        named, state = self.unwrapped(module).named_parameters(), optimiser.state
-        return self.gather({f"{name}:{key}": tensor for name, p in named for key, tensor in state[p].items()})
+        tensors = {}
+        for name, parameter in self.unwrapped(module).named_parameters():
+            for key, tensor in optimiser.state[parameter].items():
+                tensors[f"{name}:{key}"] = tensor
+        return self.gather(tensors)
 
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the full `tensors`, put together from their shards, in the main process; elsewhere an empty dict.

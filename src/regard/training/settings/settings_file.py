@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError, import_extra, nearest, reason
-from regard.training.settings.train_config import Model, Section, TrainConfig, check
+from regard.training.settings.train_config import Model, Section, TrainConfig, check_value
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
 SECTIONS: dict[str, type[Section]] = get_type_hints(TrainConfig)
@@ -85,13 +85,13 @@ def config_from_tables(tables: Tables) -> TrainConfig:
     sections = dict[str, Any]()
     for name, table in tables.items():
         if name not in SECTIONS:
-            close = nearest(name, list(SECTIONS), n=1)[0]
-            raise InputError(f"there is no section of settings {name}; nearest: {close}.")
+            closest = nearest(name, list(SECTIONS), n=1)[0]
+            raise InputError(f"there is no section of settings {name}; nearest: {closest}.")
         if name == "model":
             sections[name] = model_from_table(table)
             continue
         for key in table:
-            refuse_unknown(name, key, names_of(name))
+            refuse_unknown(name, key, setting_names(name))
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
         sections[name] = SECTIONS[name](**values)
     return TrainConfig(**sections)
@@ -103,20 +103,20 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
     The type and range of each value are checked here; whether the values fit together is checked when the model's
     config is created.
     """
-    settings = {key: value for key, value in table.items() if key in names_of("model")}
+    settings = {key: value for key, value in table.items() if key in setting_names("model")}
     model = Model(**settings)
     if "kind" not in settings and model.start_from is not None and holds_translator(Path(model.start_from)):
         model = replace(model, kind=read_description(Path(model.start_from))["kind"])
     hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
-    valid = [*names_of("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
+    valid = [*setting_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
     changes = {key: value for key, value in table.items() if key not in settings}
     for key, value in changes.items():
         refuse_unknown("model", key, valid)
-        check(value, hints[key], f"model.{key}")
+        check_value(value, hints[key], f"model.{key}")
     return replace(model, changes=changes)
 
 
-def names_of(section: str) -> list[str]:
+def setting_names(section: str) -> list[str]:
     """Return the names of a section's settings except `changes`, a field of `Model` that is no key of the TOML file."""
     return [setting.name for setting in fields(SECTIONS[section]) if setting.name != "changes"]  # type: ignore[arg-type]
 
@@ -124,9 +124,9 @@ def names_of(section: str) -> list[str]:
 def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
     """Raise InputError unless `key` is one of the `valid` names of settings of a section."""
     if key not in valid:
-        same = [f"{other}.{key}" for other in SECTIONS if key in names_of(other)]
-        close = same or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
-        raise InputError(f"there is no setting {section}.{key}; nearest: {close[0]}.")
+        in_other_sections = [f"{other}.{key}" for other in SECTIONS if key in setting_names(other)]
+        closest = in_other_sections or [f"{section}.{name}" for name in nearest(key, valid, n=1)]
+        raise InputError(f"there is no setting {section}.{key}; nearest: {closest[0]}.")
 
 
 def as_toml(config: TrainConfig) -> str:

@@ -42,7 +42,7 @@ SAFE_RATE = 2e-3
 A higher rate, 5e-3, was tried only with the model sizes that have it in `RECIPES`.
 """
 
-WARM_START_SHARE = 0.2
+WARM_START_FACTOR = 0.2
 """The factor by which the default peak learning rate is multiplied if training starts from a trained translator."""
 
 Value = TypeVar("Value")
@@ -158,10 +158,10 @@ def chosen_recipe(n_pairs: int, device: torch.device) -> Recipe:
 
 def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> CorpusConfig:
     """Return the settings with [data], [vocabulary] and [model] filled in: encoding the corpus needs these sections."""
-    share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
-    joint = value_or_default(config.vocabulary.joint, share_letters)
-    placeholders = not (joint or share_letters)
-    vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=joint, placeholders=placeholders)
+    languages_share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
+    joint = value_or_default(config.vocabulary.joint, languages_share_letters)
+    use_placeholders = not joint and not languages_share_letters
+    vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=joint, placeholders=use_placeholders)
     if joint and vocabulary.placeholders:
         raise InputError(
             "vocabulary.placeholders = true needs a vocabulary for each language; give vocabulary.joint = false, or "
@@ -192,8 +192,8 @@ def settle(
     training, defaults = config.training, recipe.defaults[config.model.kind]
     batch_tokens = value_or_default(training.batch_tokens, recipe.batch_tokens)
     steps_per_epoch = ceil(count_batches(batch_tokens) / training.accumulate)
-    steps = min(max(defaults.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
-    max_steps = value_or_default(training.max_steps, steps)
+    default_steps = min(max(defaults.epochs * steps_per_epoch, recipe.least_steps), recipe.most_steps)
+    max_steps = value_or_default(training.max_steps, default_steps)
     n_evaluations = value_or_default(recipe.evaluations, defaults.epochs)
     return SettledConfig(
         data=config.data,
@@ -240,9 +240,9 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
         n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 stands for a size that is not known yet.
     """
     changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
-    kind = model_kinds()[model.kind].config
+    config_class = model_kinds()[model.kind].config
     try:
-        return kind(**changes) if model.preset is None else kind.preset(model.preset, **changes)
+        return config_class(**changes) if model.preset is None else config_class.preset(model.preset, **changes)
     except ValueError as error:
         raise InputError(f"the settings of [model] are not valid: {error}") from error
 
@@ -263,7 +263,7 @@ def longest_sentence(max_tokens: int | None, model_max_tokens: int) -> int:
 def peak_rate(model: Model, defaults: ModelDefaults) -> float:
     has_preset_size = model.preset == defaults.preset and "d_model" not in model.changes
     rate = defaults.learning_rate if has_preset_size else min(defaults.learning_rate, SAFE_RATE)
-    return rate if model.start_from is None else WARM_START_SHARE * rate
+    return rate if model.start_from is None else WARM_START_FACTOR * rate
 
 
 def default_precision(device: torch.device) -> Precision:

@@ -71,13 +71,16 @@ class SettledConfig(CorpusConfig):
     evaluation: SettledEvaluation
 
 
-def settled_section(kind: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
-    """Return the settings of `section` as an instance of `kind`; values in `derived` replace settings that are None.
+def settled_section(section_class: type[SettledSection], section: Section, **derived: Any) -> SettledSection:
+    """Return the settings of `section` as a `section_class`; values in `derived` replace settings that are None.
 
-    InputError is raised if a setting that `kind` requires is None and has no value in `derived`.
+    InputError is raised if a setting that `section_class` requires is None and has no value in `derived`.
     """
     values = {setting.name: getattr(section, setting.name) for setting in fields(section)}  # type: ignore[arg-type]
-    return kind(**{**values, **{name: value for name, value in derived.items() if values[name] is None}})
+    for name, value in derived.items():
+        if values[name] is None:
+            values[name] = value
+    return section_class(**values)
 
 
 def checked_complete(config: TrainConfig) -> SettledConfig:

@@ -24,16 +24,16 @@ class Survey:
 
 
 def survey_corpus(pairs: Iterable[tuple[str, str]], watcher: Watcher) -> Survey:
-    n_pairs, letters = 0, (Counter[str](), Counter[str]())
+    n_pairs, letter_counts = 0, (Counter[str](), Counter[str]())
     watcher.busy("reading the texts")
     for pair in pairs:
         if n_pairs < LETTER_PAIRS:
-            for counts, text in zip(letters, pair, strict=True):
+            for counts, text in zip(letter_counts, pair, strict=True):
                 counts.update(letter for letter in text.lower() if letter.isalpha())
         n_pairs += 1
         if n_pairs % 100_000 == 0:
             watcher.busy(f"reading the texts: {n_pairs:,} pairs")
-    return Survey(n_pairs, shared_letters(*letters))
+    return Survey(n_pairs, shared_letters(*letter_counts))
 
 
 def shared_letters(source: Counter[str], target: Counter[str]) -> float:

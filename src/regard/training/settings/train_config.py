@@ -44,15 +44,15 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """The allowed values of a setting: the finite numbers greater than `below`."""
+    """The allowed values of a setting: the finite numbers greater than `bound`."""
 
-    below: int | float
+    bound: int | float
 
     def __contains__(self, value: int | float) -> bool:
-        return value > self.below and isfinite(value)
+        return value > self.bound and isfinite(value)
 
     def __str__(self) -> str:
-        return f"above {self.below:g}"
+        return f"above {self.bound:g}"
 
 
 # Types for settings that have a number as value; each type says which numbers are allowed
@@ -77,7 +77,7 @@ class Section:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
         for setting in fields(self):  # type: ignore[arg-type]
-            check(getattr(self, setting.name), hints[setting.name], f"{name_of(type(self))}.{setting.name}")
+            check_value(getattr(self, setting.name), hints[setting.name], f"{table_name(type(self))}.{setting.name}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,46 +272,43 @@ class TrainConfig:
     evaluation: Evaluation = field(default_factory=Evaluation)
 
 
-def name_of(section: type) -> str:
+def table_name(section: type) -> str:
     """Return the TOML table name of a section's class, e.g. "vocabulary" for VocabularySettings."""
     return next(name for name, hint in get_type_hints(TrainConfig).items() if issubclass(section, hint))
 
 
-def check(value: Any, hint: Any, name: str) -> None:
+def check_value(value: Any, hint: Any, name: str) -> None:
     """Raise InputError unless the value of a setting has the type and the range of its type hint.
 
     Args:
         hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.
         name: the name of the setting, for the message.
     """
-    kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
-    if value is None and len(kinds) < len(alternatives(hint)):
+    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and type(None) in alternatives:
         return
-    for kind in kinds:
-        if get_origin(kind) is tuple:
+    for alternative in alternatives:
+        if get_origin(alternative) is tuple:
             if not isinstance(value, tuple) or not value:
                 refuse(name, list(value) if isinstance(value, tuple) else value, "a list, such as [1, 2]")
             for member in value:
-                check(member, get_args(kind)[0], name)
-        elif get_origin(kind) is Literal:
-            if value not in get_args(kind):
-                refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(kind)))
-        elif get_origin(kind) is Annotated:
-            number_type, allowed = get_args(kind)
+                check_value(member, get_args(alternative)[0], name)
+        elif get_origin(alternative) is Literal:
+            if value not in get_args(alternative):
+                refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(alternative)))
+        elif get_origin(alternative) is Annotated:
+            number_type, allowed = get_args(alternative)
             refuse_type(name, value, number_type)
             if value not in allowed:
                 refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
-        elif kind in TYPE_WORDS:
-            refuse_type(name, value, kind)
+        elif alternative in TYPE_WORDS:
+            refuse_type(name, value, alternative)
 
 
-def alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def refuse_type(name: str, value: Any, kind: type) -> None:
-    if not (type(value) is kind or (kind is float and type(value) is int)):
-        refuse(name, value, TYPE_WORDS[kind])
+def refuse_type(name: str, value: Any, expected: type) -> None:
+    is_whole_float = expected is float and type(value) is int
+    if type(value) is not expected and not is_whole_float:
+        refuse(name, value, TYPE_WORDS[expected])
 
 
 def refuse(name: str, value: Any, allowed: str) -> None:

@@ -66,18 +66,18 @@ def save_checkpoint(
             `read_checkpoint` raises DamagedError if one of them has changed.
     """
     checkpoint = folder / f"{PREFIX}{step}"
-    writing = folder / f".{checkpoint.name}.writing"
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir(parents=True)
-    for name, named in tensors.items():
-        write_tensors(writing / f"{name}.safetensors", named)
-    write_atomically(writing / "state.json", json.dumps(state, indent=1))
-    files = {path.name: checksum(path) for path in sorted(writing.iterdir())}
+    temporary_folder = folder / f".{checkpoint.name}.writing"
+    shutil.rmtree(temporary_folder, ignore_errors=True)
+    temporary_folder.mkdir(parents=True)
+    for name, tensors_of_file in tensors.items():
+        write_tensors(temporary_folder / f"{name}.safetensors", tensors_of_file)
+    write_atomically(temporary_folder / "state.json", json.dumps(state, indent=1))
+    files = {path.name: checksum(path) for path in sorted(temporary_folder.iterdir())}
     files_outside = {str(PurePosixPath(path.relative_to(folder.parent))): checksum(path) for path in needed_files}
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_outside}
-    write_atomically(writing / "manifest.json", json.dumps(manifest, indent=1))
-    sync_folder(writing)
-    replace_folder(checkpoint, writing)
+    write_atomically(temporary_folder / "manifest.json", json.dumps(manifest, indent=1))
+    sync_folder(temporary_folder)
+    replace_folder(checkpoint, temporary_folder)
     sync_folder(folder)
     return checkpoint
 
@@ -118,9 +118,9 @@ def keep_latest(folder: Path, n: int, step: int) -> None:
     Checkpoints of later steps are removed, too: they are damaged, or else training would have resumed from them.
     """
     saved = saved_steps(folder)
-    kept = [saved_step for saved_step in saved if saved_step <= step][-n:]
+    latest = [saved_step for saved_step in saved if saved_step <= step][-n:]
     for saved_step in saved:
-        if saved_step not in kept:
+        if saved_step not in latest:
             remove_folder(folder / f"{PREFIX}{saved_step}")
     for incomplete in folder.glob(".*.writing"):
         shutil.rmtree(incomplete, ignore_errors=True)
@@ -161,9 +161,10 @@ def restore_folders(parent: Path) -> None:
 
 def read_checkpoint(folder: Path) -> Checkpoint:
     manifest = read_manifest(folder)
-    for key, outside in (("files", False), ("beside", True)):
-        for name, written in manifest[key].items():
-            check_file(folder, name, written, outside=outside)
+    for name, written in manifest["files"].items():
+        check_file(folder, name, written, is_outside=False)
+    for name, written in manifest["beside"].items():
+        check_file(folder, name, written, is_outside=True)
     try:
         return Checkpoint(
             folder=folder,
@@ -215,19 +216,19 @@ def files_needed(folder: Path) -> set[Path]:
     return {folder.parent / name for name in names}
 
 
-def check_file(folder: Path, name: str, written: Mapping[str, Any], *, outside: bool) -> None:
+def check_file(folder: Path, name: str, written: Mapping[str, Any], *, is_outside: bool) -> None:
     """Raise DamagedError unless a file that a checkpoint needs exists with the size and checksum in `written`.
 
     Args:
         folder: the folder of the checkpoint.
-        name: the path of the file, relative to `folder`, or if `outside` is True, to the folder of the training.
+        name: the path of the file, relative to `folder`, or if `is_outside` is True, to the folder of the training.
     """
-    path = (folder.parents[1] if outside else folder) / name
+    path = (folder.parents[1] if is_outside else folder) / name
     if not path.is_file():
         raise DamagedError(f"{folder} is incomplete: {name} is missing.")
     if checksum(path) == written:
         return
-    if outside:
+    if is_outside:
         raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")
     size = path.stat().st_size
     if size != written["size"]:

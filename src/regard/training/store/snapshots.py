@@ -30,8 +30,8 @@ def write_snapshot(folder: Path, step: int, parameters: Mapping[str, Tensor]) ->
 def mean_parameters(folder: Path, names: Sequence[str]) -> dict[str, Tensor]:
     """Return the mean of the parameters in the named files. Only one parameter of each file is in memory at a time."""
     shapes = [tensor_shapes_in(folder / name) for name in names]
-    for name, found in zip(names, shapes, strict=True):
-        if found != shapes[0]:
+    for name, shapes_in_file in zip(names, shapes, strict=True):
+        if shapes_in_file != shapes[0]:
             raise InputError(f"{folder / name} has other parameters than {names[0]} beside it; {RESUME_EARLIER}")
     with ExitStack() as stack:
         files = [stack.enter_context(open_tensor_file(folder / name)) for name in names]

@@ -28,7 +28,7 @@ FORMAT, VERSION = "regard training", 1
 
 ABOUT, CONFIG, LOCK = "training.json", "config.toml", "training.lock"
 
-MAY_CHANGE = {
+CHANGEABLE_SETTINGS = {
     "training.max_steps",
     "training.max_minutes",
     "training.shard",
@@ -123,9 +123,9 @@ def make_folder(folder: Path) -> None:
     names = (path.name for path in folder.iterdir())
     others = sorted(name for name in names if name != LOCK and not name.endswith(".writing"))
     if others:
-        shown = ", ".join(others[:3] + ["…"] * (len(others) > 3))
+        examples = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
         raise InputError(
-            f"{folder} is not empty and is not a training's folder: it has {shown}; name a new folder with --out."
+            f"{folder} is not empty and is not a training's folder: it has {examples}; name a new folder with --out."
         )
 
 
@@ -147,10 +147,10 @@ def refuse_other_texts(folder: Path, before: Mapping[str, Any], now: Mapping[str
         if before.get(name) == now.get(name):
             continue
         if name in before and name in now:
-            words = f"the {name} text {texts[name]} is not the one that training began with"
+            change = f"the {name} text {texts[name]} is not the one that training began with"
         else:
-            words = f"there was {'a' if name in before else 'no'} {name} text when training began"
-        raise InputError(f"cannot resume in {folder}: {words}; give the same files, or name a new folder with --out.")
+            change = f"there was {'a' if name in before else 'no'} {name} text when training began"
+        raise InputError(f"cannot resume in {folder}: {change}; give the same files, or name a new folder with --out.")
 
 
 def stored_config(folder: Path) -> SettledConfig | None:
@@ -172,8 +172,8 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
     default = TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
-        old, new, unset = (getattr(config, section.name) for config in (stored, requested, default))
-        sections[section.name] = resumed_section(folder, section.name, old, new, unset)
+        of_configs = (getattr(config, section.name) for config in (stored, requested, default))
+        sections[section.name] = resumed_section(folder, section.name, *of_configs)
     resumed = SettledConfig(**sections)
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
@@ -188,21 +188,21 @@ def resumed_section(folder: Path, name: str, stored: Section, requested: Section
     changes = {}
     for setting in fields(stored):  # type: ignore[arg-type]
         key, path = setting.name, f"{name}.{setting.name}"
-        old, new, unset = (getattr(section, key) for section in (stored, requested, default))
-        if new in (unset, old) or path in CHECKED_BY_CONTENT:
+        old, new, default_value = (getattr(section, key) for section in (stored, requested, default))
+        if new in (default_value, old) or path in CHECKED_BY_CONTENT:
             continue
         if key == "changes":  # fields such as d_model: none may change
             for changed, value in new.items():
                 if old.get(changed) != value:
-                    raise changed_setting(folder, f"{name}.{changed}", value, old.get(changed, "the preset's"))
+                    raise changed_setting_error(folder, f"{name}.{changed}", value, old.get(changed, "the preset's"))
             continue
-        if path not in MAY_CHANGE:
-            raise changed_setting(folder, path, new, old)
+        if path not in CHANGEABLE_SETTINGS:
+            raise changed_setting_error(folder, path, new, old)
         changes[key] = new
     return replace(stored, **changes)  # type: ignore[type-var]
 
 
-def changed_setting(folder: Path, path: str, new: Any, old: Any) -> InputError:
+def changed_setting_error(folder: Path, path: str, new: Any, old: Any) -> InputError:
     new, old = (list(value) if isinstance(value, tuple) else value for value in (new, old))
     return InputError(
         f"cannot resume in {folder} with {path} = {new}: training began with {old}; "

@@ -21,7 +21,7 @@ from regard.json_file import parse_json
 Entry = Mapping[str, Any]
 """An entry of the log: "step" and other numbers by name; after an evaluation, also texts under the name "sample"."""
 
-TAGS = {
+TENSORBOARD_NAMES = {
     "loss_nats": "loss/training",
     "dev_training_loss_nats": "loss/dev",
     "dev_loss_nats": "loss/dev_without_label_smoothing",
@@ -39,8 +39,8 @@ class Log:
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "log.jsonl"
-        kept = [entry for entry in read_log(self.path) if entry["step"] <= step]
-        write_atomically(self.path, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in kept))
+        entries = [entry for entry in read_log(self.path) if entry["step"] <= step]
+        write_atomically(self.path, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries))
         self.events = event_writer(folder / "tensorboard", step)
 
     def add(self, entry: Entry) -> None:
@@ -49,7 +49,7 @@ class Log:
         if self.events is not None:
             for name, value in entry.items():
                 if name != "step" and isinstance(value, int | float):
-                    self.events.add_scalar(TAGS.get(name, name), value, entry["step"])
+                    self.events.add_scalar(TENSORBOARD_NAMES.get(name, name), value, entry["step"])
                 elif name == "sample":
                     self.events.add_text(name, f"{value['source']}\n\n{value['translation']}", entry["step"])
 

@@ -28,7 +28,7 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)  # the log-probabilities of the prefixes
     indices, limits = list(range(len(totals))), list(sources.limits)
-    history, found = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
+    history, finished = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
     while True:
         length = history.n_tokens
         tokens, log_probabilities = choose(decoding, indices, length, limits)
@@ -37,14 +37,14 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
         unfinished = [row for row, token in enumerate(tokens) if token != EOS]
         if EOS in tokens:
             for row in set(range(len(tokens))).difference(unfinished):
-                found[indices[row]] = Hypothesis(
+                finished[indices[row]] = Hypothesis(
                     tokens=tuple(history.tokens(row)),
                     log_probability=totals[row],
                     score=totals[row],
                     cut=length >= limits[row],
                 )
             if not unfinished:
-                return [(found[index],) for index in range(len(found))]
+                return [(finished[index],) for index in range(len(finished))]
             indices = [indices[row] for row in unfinished]
             limits = [limits[row] for row in unfinished]
             tokens = [tokens[row] for row in unfinished]

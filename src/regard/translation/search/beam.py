@@ -77,29 +77,32 @@ class Beam:
         """Return the best hypotheses for each source, at most `n_best`, best first."""
         lengths = sources.lengths.tolist()
         required = sources.required or [frozenset[int]()] * len(lengths)
-        of_sentence = zip(sources.limits, lengths, required, strict=True)
-        sentences = [SentenceSearch(self, limit, length - 1, tokens) for limit, length, tokens in of_sentence]
-        all_sentences, history = sentences, TokenHistory(sources.prefix.tolist())
+        all_sentences = [
+            SentenceSearch(beam=self, limit=limit, n_source=length - 1, required=tokens)
+            for limit, length, tokens in zip(sources.limits, lengths, required, strict=True)
+        ]
+        sentences, history = all_sentences, TokenHistory(sources.prefix.tolist())
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
         for totals in read_prefixes(decoding, sources):  # noqa: B007 (used after the loop)
             if self.coverage_penalty:
                 coverage = coverage_weights(decoding) + (0.0 if coverage is None else coverage)
         while sentences:
-            going_on = []
+            unfinished_sentences = []
             for sentence, extensions in best_extensions(decoding, sentences, totals, history.n_tokens):
                 unfinished = sentence.collect_finished(extensions, history, coverage)
-                if unfinished and unfinished[0][0] > sentence.to_beat:
-                    going_on.append((sentence, unfinished))
-            if not going_on:
+                if unfinished and unfinished[0][0] > sentence.least_log_probability:
+                    unfinished_sentences.append((sentence, unfinished))
+            if not unfinished_sentences:
                 break
-            # Each sentence gets `width` rows; a spare row has log-probability -∞
-            width = max(len(extensions) for _, extensions in going_on)
+            # Sentences get equally many rows; a spare row has log-probability -∞
+            rows_per_sentence = max(len(extensions) for _, extensions in unfinished_sentences)
             rows = list[Extension]()
-            for _, extensions in going_on:
+            for _, extensions in unfinished_sentences:
                 _, parent, token = extensions[0]
-                rows += [*extensions, *[(-torch.inf, parent, token)] * (width - len(extensions))]
-            sentences = [sentence for sentence, _ in going_on]
+                n_spare = rows_per_sentence - len(extensions)
+                rows += [*extensions, *[(-torch.inf, parent, token)] * n_spare]
+            sentences = [sentence for sentence, _ in unfinished_sentences]
             totals, parents, tokens = map(list, zip(*rows, strict=True))
             history.append(parents, tokens)
             decoding.read(tokens, parents)
@@ -133,8 +136,8 @@ class SentenceSearch:
         limit: the largest number of tokens of a hypothesis, EOS not counted.
         n_source: the number of source tokens, EOS not counted.
         required: the token ids that the translation should have.
-        finished: the finished hypotheses that have all required tokens; `lacking`: those that do not.
-        to_beat: an active hypothesis with at most this log-probability can no longer be among the `n_best`.
+        finished: the finished hypotheses that have all required tokens; `incomplete`: those that do not.
+        least_log_probability: an active hypothesis with at most this log-probability cannot become one of the `n_best`.
     """
 
     beam: Beam
@@ -142,8 +145,8 @@ class SentenceSearch:
     n_source: int
     required: frozenset[int] = frozenset()
     finished: list[Hypothesis] = field(default_factory=list)
-    lacking: list[Hypothesis] = field(default_factory=list)
-    to_beat: float = -torch.inf
+    incomplete: list[Hypothesis] = field(default_factory=list)
+    least_log_probability: float = -torch.inf
 
     def collect_finished(
         self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
@@ -161,28 +164,31 @@ class SentenceSearch:
             if len(self.finished) + len(unfinished) == self.beam.size or log_probability == -torch.inf:
                 break
             if token == EOS:
-                coverage_of = None if coverage is None else coverage[parent]
-                self.add(log_probability, history.tokens(parent), coverage_of)
+                own_coverage = None if coverage is None else coverage[parent]
+                self.add(log_probability, history.tokens(parent), own_coverage)
             else:
                 unfinished.append((log_probability, parent, token))
         if len(self.finished) > n_before and len(self.finished) >= self.beam.n_best:
-            self.to_beat = self.best()[-1].score * self.beam.lp(self.limit + 1)
+            self.least_log_probability = self.best()[-1].score * self.beam.lp(self.limit + 1)
         return unfinished
 
     def add(self, log_probability: float, tokens: list[int], coverage: Float[Tensor, " source"] | None) -> None:
-        """Score a finished hypothesis, and add it to `finished` or `lacking`; `tokens` are its tokens without EOS."""
+        """Score a finished hypothesis, and add it to `finished` or `incomplete`; `tokens` are its tokens but EOS."""
         score = log_probability / self.beam.lp(len(tokens) + 1)
-        score += 0.0 if coverage is None else self.beam.cp(coverage[: self.n_source])
-        (self.finished if self.required <= set(tokens) else self.lacking).append(
-            Hypothesis(
-                tokens=tuple(tokens), log_probability=log_probability, score=score, cut=len(tokens) >= self.limit
-            )
+        if coverage is not None:
+            score += self.beam.cp(coverage[: self.n_source])
+        hypothesis = Hypothesis(
+            tokens=tuple(tokens), log_probability=log_probability, score=score, cut=len(tokens) >= self.limit
         )
+        has_required = self.required <= set(tokens)
+        (self.finished if has_required else self.incomplete).append(hypothesis)
 
     def best(self) -> tuple[Hypothesis, ...]:
-        n_required = [len(self.required.intersection(one.tokens)) for one in self.lacking]
-        most = [one for one, n in zip(self.lacking, n_required, strict=True) if n == max(n_required)]
-        return tuple(sorted(self.finished or most, key=lambda one: -one.score)[: self.beam.n_best])
+        n_required = [len(self.required.intersection(hypothesis.tokens)) for hypothesis in self.incomplete]
+        pairs = zip(self.incomplete, n_required, strict=True)
+        most_complete = [hypothesis for hypothesis, n in pairs if n == max(n_required)]
+        ranked = sorted(self.finished or most_complete, key=lambda hypothesis: -hypothesis.score)
+        return tuple(ranked[: self.beam.n_best])
 
 
 def best_extensions(
@@ -197,16 +203,18 @@ def best_extensions(
         totals: the log-probability of each row's tokens; -inf = the row has no hypothesis.
         length: the number of tokens of each hypothesis.
     """
-    size, width = sentences[0].beam.size, len(totals) // len(sentences)
-    n_tokens = size + any(sentence.required for sentence in sentences)
-    columns = top_tokens(decoding.logits, n_tokens, length, [sentence.limit for sentence in sentences])
-    refuse_nan(of_row[0] for of_row in columns[0])
-    rows = list(zip(totals, range(len(totals)), *columns, strict=True))
+    rows_per_sentence = len(totals) // len(sentences)
+    n_tokens = sentences[0].beam.size + any(sentence.required for sentence in sentences)
+    limits = [sentence.limit for sentence in sentences]
+    log_probabilities, tokens = top_tokens(decoding.logits, n_tokens, length, limits)
+    refuse_nan(of_row[0] for of_row in log_probabilities)
+    rows = list(zip(totals, range(len(totals)), log_probabilities, tokens, strict=True))
     for index, sentence in enumerate(sentences):
+        first_row = index * rows_per_sentence
         extensions = [
             (total + new, row, token)
-            for total, row, log_probabilities, tokens in rows[index * width : (index + 1) * width]
-            for new, token in zip(log_probabilities, tokens, strict=True)
+            for total, row, of_row, tokens_of_row in rows[first_row : first_row + rows_per_sentence]
+            for new, token in zip(of_row, tokens_of_row, strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
         yield sentence, extensions

@@ -41,8 +41,8 @@ class SteppedDecoding:
 
     def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
         self.model, self.n_rows = model, len(sources.lengths)
-        first = torch.full_like(sources.lengths, BOS)[:, None]
-        self.step = model.step(first, model.start(sources.source, sources.lengths))
+        bos_tokens = torch.full_like(sources.lengths, BOS)[:, None]
+        self.step = model.step(bos_tokens, model.start(sources.source, sources.lengths))
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
@@ -56,7 +56,8 @@ class SteppedDecoding:
         state, device = self.step.state, self.step.logits.device
         if list(parents) != list(range(self.n_rows)):
             state = state.select(torch.tensor(parents, device=device))
-        self.step, self.n_rows = self.model.step(torch.tensor(tokens, device=device)[:, None], state), len(tokens)
+        self.step = self.model.step(torch.tensor(tokens, device=device)[:, None], state)
+        self.n_rows = len(tokens)
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
@@ -64,7 +65,9 @@ def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: 
     n_sources = len(sources.limits)
     sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
     start_compiled = getattr(model, "compiled_decoding", None)
-    compiled: Decoding | None = start_compiled and start_compiled(sources.source, sources.lengths, **sizes)
+    compiled: Decoding | None = None
+    if start_compiled is not None:
+        compiled = start_compiled(sources.source, sources.lengths, **sizes)
     if compiled is None:
         return SteppedDecoding(model, sources)
     compiled.read([BOS] * n_sources, range(n_sources))
@@ -79,7 +82,8 @@ def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[flo
     totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
     yield totals
     for tokens in sources.prefix.T:
-        forced = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0].to(widest_type(tokens.device))
-        totals = [total + new for total, new in zip(totals, forced.tolist(), strict=True)]
+        log_probabilities = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0]
+        log_probabilities = log_probabilities.to(widest_type(tokens.device))
+        totals = [total + new for total, new in zip(totals, log_probabilities.tolist(), strict=True)]
         decoding.read(tokens.tolist(), rows)
         yield totals

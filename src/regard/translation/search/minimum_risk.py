@@ -60,10 +60,11 @@ class MinimumRisk:
         if text_of is None:
             raise ValueError("MinimumRisk compares texts: give the sources a text_of, such as a vocabulary's decode.")
         samples = [search.run(model, sources) for search in self.searches()]
-        return [
-            self.ranked(candidates, [text_of(of_source[row][0].tokens) for of_source in samples], text_of)
-            for row, candidates in enumerate(self.candidates.run(model, sources))
-        ]
+        results = list[tuple[Hypothesis, ...]]()
+        for source, candidates in enumerate(self.candidates.run(model, sources)):
+            sample_texts = [text_of(one_for_each[source][0].tokens) for one_for_each in samples]
+            results.append(self.ranked(candidates, sample_texts, text_of))
+        return results
 
     def searches(self) -> list[Sample]:
         """Return the searches that draw the samples: `n_samples` copies of `sample`, each with a seed of its own."""
@@ -73,8 +74,8 @@ class MinimumRisk:
         self, candidates: Sequence[Hypothesis], samples: Sequence[str], text_of: TextOf
     ) -> tuple[Hypothesis, ...]:
         """Return the `n_best` candidates most similar to the samples, best first; the mean chrF becomes their score."""
-        scored = [replace(one, score=mean_chrf(text_of(one.tokens), samples)) for one in candidates]
-        return tuple(sorted(scored, key=lambda one: -one.score)[: self.n_best])
+        scored = [replace(candidate, score=mean_chrf(text_of(candidate.tokens), samples)) for candidate in candidates]
+        return tuple(sorted(scored, key=lambda candidate: -candidate.score)[: self.n_best])
 
 
 def mean_chrf(text: str, samples: Sequence[str]) -> float:

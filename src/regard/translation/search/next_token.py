@@ -33,8 +33,8 @@ def top_tokens(
     n = min(n, logits.shape[1])
     if length < min(limits) and kernel.kernel_reads(logits):
         return kernel.top_tokens(logits, n, NEVER_CHOSEN)
-    found = token_log_probabilities(logits, length, limits).topk(n, dim=1)
-    return found.values.tolist(), found.indices.tolist()
+    top = token_log_probabilities(logits, length, limits).topk(n, dim=1)
+    return top.values.tolist(), top.indices.tolist()
 
 
 def token_log_probabilities(

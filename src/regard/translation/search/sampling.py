@@ -66,7 +66,8 @@ class Sample:
         """Return for each source a tuple with its sampled hypotheses, as many as `n_best`, in the order drawn."""
         if self.n_best > 1:
             samples = [replace(self, seed=self.seed + n, n_best=1).run(model, sources) for n in range(self.n_best)]
-            return [tuple(one for (one,) in of_source) for of_source in zip(*samples, strict=True)]
+            samples_by_source = zip(*samples, strict=True)
+            return [tuple(hypothesis for (hypothesis,) in of_source) for of_source in samples_by_source]
         device = sources.lengths.device
         uniform = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
         uniform = uniform.to(widest_type(device)).to(device)
@@ -91,12 +92,13 @@ class Sample:
         largest = log_probability.amax(dim=1, keepdim=True)
         scaled = (log_probability - largest).to(widest_type(log_probability.device)) / self.temperature
         tokens = torch.arange(scaled.shape[1], device=scaled.device).expand_as(scaled)
-        if self.top_k is not None or self.top_p is not None:
-            scaled, tokens = scaled.topk(min(self.top_k or scaled.shape[1], scaled.shape[1]), dim=1)
+        if self.top_k is not None or self.top_p is not None:  # top_p needs the tokens in the order of probability
+            n_tokens = scaled.shape[1] if self.top_k is None else min(self.top_k, scaled.shape[1])
+            scaled, tokens = scaled.topk(n_tokens, dim=1)
         probabilities = scaled.softmax(dim=1)
         if self.top_p is not None:
-            before = probabilities.cumsum(dim=1) - probabilities
-            probabilities = probabilities.masked_fill(before >= self.top_p, 0.0)
+            sum_before = probabilities.cumsum(dim=1) - probabilities
+            probabilities = probabilities.masked_fill(sum_before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
         # Rounding could make `uniform` · total equal to the total; then no sum would be larger and give the token.
