@@ -55,13 +55,7 @@ class LayerCall:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionCall:
-    """The call of the output projection of an attention call.
-
-    Attributes:
-        path, module: the projection's path in the model, and its module.
-        output: the output of the projection.
-        layer: the forward call of the Transformer layer.
-    """
+    """The call of the output projection of an attention call, in a forward call of a Transformer layer."""
 
     path: str
     module: nn.Module

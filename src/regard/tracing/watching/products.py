@@ -84,10 +84,9 @@ def weighted_values_origin(op: Operation, left: Any, right: Any) -> WeightedValu
     axes = tuple([new_axis() for _ in op.result.shape])
     weight_axes, value_axes = (factor_axes(factor.shape, axes, op.result.shape) for factor in (weights, value))
     # along an axis that was added after the softmax, the weights are only broadcast: if `value` has the axis, use None
-    is_added = [axis not in origin.scores.axes for axis in origin.axes]
-    weight_axes = tuple(
-        [None if added and axis in value_axes else axis for axis, added in zip(weight_axes, is_added, strict=True)]
-    )
+    is_added = [name not in origin.scores.axes for name in origin.axes]
+    named = zip(weight_axes, is_added, strict=True)
+    weight_axes = tuple([None if added and axis in value_axes else axis for axis, added in named])
     return WeightedValues(axes, origin, Named(weights, weight_axes), Named(value, value_axes))
 
 
@@ -113,8 +112,7 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> P
 
     `axes` are the axes of the product. It must sum over one axis, which both factors have; otherwise, return None.
     """
-    has_repeated_axis = any(len({*names}) < len(names) for names in (left.axes, right.axes, axes))
-    if has_repeated_axis:
+    if any(len({*names}) < len(names) for names in (left.axes, right.axes, axes)):  # a diagonal, as in "ii,ij->ij"
         return None
     for weights, value in ((left, right), (right, left)):
         origin = op.origin_of(weights.tensor)
@@ -189,8 +187,7 @@ def score_inputs(
         return None
     bias = None if origin.bias is None else origin.bias.arranged([*lead, queries, keys])
     keep = None if origin.keep is None else origin.keep.arranged([*lead, queries, keys])
-    has_other_axes = (bias is None and origin.bias is not None) or (keep is None and origin.keep is not None)
-    if has_other_axes:
+    if (bias is None and origin.bias is not None) or (keep is None and origin.keep is not None):
         return None
     if origin.is_finite and keep is not None and not bool(keep.any(dim=-1).all()):
         return None

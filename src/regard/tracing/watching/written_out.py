@@ -174,9 +174,7 @@ def where_origin(op: Operation, first: Any, second: Any = None, third: Any = Non
     condition, if_true, if_false = (second, first, third) if is_method_of_scores else (first, second, third)
     if op.origin_of(if_true) is not None:
         return masked_fill_origin(op, if_true, ~condition, if_false)
-    if op.origin_of(if_false) is not None:
-        return masked_fill_origin(op, if_false, condition, if_true)
-    return None
+    return None if op.origin_of(if_false) is None else masked_fill_origin(op, if_false, condition, if_true)
 
 
 def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: Any, **__: Any) -> WeightOrigin | None:
@@ -186,14 +184,12 @@ def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: An
     axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
     keys = axes[dim]
     features = origin.features if isinstance(origin, ScoreOrigin | FeatureOrigin) else frozenset()
-    weight_origin = WeightOrigin(
-        axes, keys, Named(scores, axes), None, is_over_features=keys in features or is_parameter(scores)
-    )
+    is_over_features = keys in features or is_parameter(scores)
+    weight_origin = WeightOrigin(axes, keys, Named(scores, axes), None, is_over_features=is_over_features)
     if not isinstance(origin, ScoreOrigin):
         return weight_origin
-    if origin.sinks is not None:
-        return replace(weight_origin, with_sinks=origin)
-    return replace(weight_origin, score_origin=origin)
+    has_sinks = origin.sinks is not None
+    return replace(weight_origin, with_sinks=origin) if has_sinks else replace(weight_origin, score_origin=origin)
 
 
 def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
