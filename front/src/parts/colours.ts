@@ -49,6 +49,9 @@ export function shades(hue: number): string[] {
   return shadeCache.get(name)!;
 }
 
+/** The index of the colour of masked keys, if this colour follows the 256 `shades`. */
+export const MASKED_COLOUR = 256;
+
 const pixelCache = new Map<string, Uint32Array>();
 /** CSS colours as pixels of four bytes (red, green, blue, opacity). The browser converts a colour when it is drawn on a canvas. */
 export function pixelsOf(colours: string[]): Uint32Array {

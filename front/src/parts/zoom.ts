@@ -9,8 +9,8 @@ import { LONG_TEXT } from "../state/state";
 
 const CLOSEST = 60; // the largest size to which a cell can be enlarged, in pixels
 
-interface Zoomed {
-  shown: boolean; // whether the size of the canvas is known
+interface ZoomLayout {
+  hasSize: boolean; // whether the size of the canvas is known
   base: number; // the size of a cell before it is enlarged, in pixels
   rows: number;
   columns: number;
@@ -41,75 +41,81 @@ export const linkedPlace = (name: string): Signal<ZoomPlace | null> =>
   );
 
 /** Let the reader zoom and move the cells of a canvas. `place`: what the canvas shows, null = all cells; the reader and the page may set it. */
-export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<ZoomPlace | null>, of: Zoomed) {
-  const { shown, base, rows, columns, turned, left, top } = of;
-  const [across, down] = [columns * base, rows * base];
-  const [width, height] = [of.width ?? across, of.height ?? down];
-  const moved = useMemo(() => signal(zoomIdentity), []);
+export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Signal<ZoomPlace | null>, layout: ZoomLayout) {
+  const { hasSize, base, rows, columns, turned, left, top } = layout;
+  const [cellsWidth, cellsHeight] = [columns * base, rows * base];
+  const { width = cellsWidth, height = cellsHeight } = layout;
+  const transform = useMemo(() => signal(zoomIdentity), []);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // what the canvas shows now, and its `rows`, `columns`, `turned` and `base`
   // Limit a transform: the cells fill their part of the canvas or, if they are smaller, begin at its top left corner.
   const inside = ({ x, y, k }: ZoomTransform) => {
-    const limited = (at: number, room: number, size: number) => Math.min(0, Math.max(at, room - k * size));
-    const [right, lower] = [left * (k - 1), top * (k - 1)];
-    return zoomIdentity.translate(limited(x + right, width, across) - right, limited(y + lower, height, down) - lower).scale(k);
+    const limited = (start: number, room: number, size: number) => Math.min(0, Math.max(start, room - k * size));
+    const [leftGrowth, topGrowth] = [left * (k - 1), top * (k - 1)]; // d3 enlarges the labels, too (see below)
+    const limitedX = limited(x + leftGrowth, width, cellsWidth) - leftGrowth;
+    const limitedY = limited(y + topGrowth, height, cellsHeight) - topGrowth;
+    return zoomIdentity.translate(limitedX, limitedY).scale(k);
   };
   const placeOf = ({ x, y, k }: ZoomTransform): ZoomPlace | null => {
-    const middle = (room: number, at: number, labels: number) => (room / 2 - at - labels * (k - 1)) / (base * k);
+    const middle = (room: number, start: number, labels: number) => (room / 2 - start - labels * (k - 1)) / (base * k);
     return k === 1 ? null : { k, row: middle(height, y, top), column: middle(width, x, left) };
   };
   const transformTo = (wanted: ZoomPlace | null): ZoomTransform => {
     if (!wanted) return zoomIdentity;
     const k = Math.max(1, Math.min(wanted.k, CLOSEST / base));
-    const at = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
-    return inside(zoomIdentity.translate(at(width, wanted.column, left), at(height, wanted.row, top)).scale(k));
+    const start = (room: number, cell: number, labels: number) => room / 2 - cell * base * k - labels * (k - 1);
+    return inside(zoomIdentity.translate(start(width, wanted.column, left), start(height, wanted.row, top)).scale(k));
   };
   /** What to show after rows and columns have changed. A new value of `place` is shown. Else the cells stay if rows and columns were swapped or are as many as before; if not, null = all cells. */
-  const kept = (): ZoomPlace | null => {
-    const [now, was] = [place.peek(), followed.current];
-    if (now === was.place && now && turned !== was.turned && was.rows === columns && was.columns === rows)
-      return { k: (now.k * was.base) / base, row: now.column, column: now.row };
-    return now !== was.place || (rows === was.rows && columns === was.columns) ? now : null;
+  const placeToShow = (): ZoomPlace | null => {
+    const [wanted, before] = [place.peek(), followed.current];
+    if (wanted !== before.place || !wanted) return wanted;
+    const wereSwapped = turned !== before.turned && before.rows === columns && before.columns === rows;
+    if (wereSwapped) return { k: (wanted.k * before.base) / base, row: wanted.column, column: wanted.row };
+    return rows === before.rows && columns === before.columns ? wanted : null;
   };
   // A layout effect runs before the browser paints, so that swapped rows and columns are never seen at the wrong place.
   useLayoutEffect(() => {
-    if (!shown) return;
-    const behaves = zoom<HTMLCanvasElement, unknown>()
+    if (!hasSize) return;
+    const behaviourNow = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1, Math.max(1, CLOSEST / base)])
       .extent([[left, top], [left + width, top + height]])
       .constrain(inside)
       // While a short text is not enlarged, the wheel scrolls the page as usual; with Ctrl, it zooms.
-      .filter((event: Event) => !(event.type === "wheel" && !(event as WheelEvent).ctrlKey && moved.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT))
-      .on("zoom", ({ transform }: D3ZoomEvent<HTMLCanvasElement, unknown>) => {
-        moved.value = transform;
-        place.value = followed.current.place = placeOf(transform);
+      .filter((event: Event) => {
+        const isPlainWheel = event.type === "wheel" && !(event as WheelEvent).ctrlKey;
+        return !(isPlainWheel && transform.value.k === 1 && Math.max(rows, columns) <= LONG_TEXT);
+      })
+      .on("zoom", (event: D3ZoomEvent<HTMLCanvasElement, unknown>) => {
+        transform.value = event.transform;
+        place.value = followed.current.place = placeOf(event.transform);
       });
-    behaviour.current = behaves;
+    behaviour.current = behaviourNow;
     const element = select(canvas.current!);
-    element.call(behaves).on("dblclick.zoom", null);
-    element.call(behaves.transform, transformTo(kept()));
+    element.call(behaviourNow).on("dblclick.zoom", null);
+    element.call(behaviourNow.transform, transformTo(placeToShow()));
     followed.current = { ...followed.current, rows, columns, turned, base };
     return () => void element.on(".zoom", null);
-  }, [shown, base, rows, columns, turned, left, top, width, height]);
+  }, [hasSize, base, rows, columns, turned, left, top, width, height]);
   useEffect(() => {
-    if (shown && place.value !== followed.current.place) select(canvas.current!).call(behaviour.current!.transform, transformTo(place.value));
+    if (hasSize && place.value !== followed.current.place) select(canvas.current!).call(behaviour.current!.transform, transformTo(place.value));
   }, [place.value]);
   const element = () => select(canvas.current!);
-  const { x, y, k } = moved.value;
+  const { x, y, k } = transform.value;
   return {
     // d3 enlarges the labels, too: its first column is at x + left · k. The returned x and y are distances from the labels, which keep their size.
     x: x + left * (k - 1),
     y: y + top * (k - 1),
     k,
     scaleBy: (factor: number) => element().call(behaviour.current!.scaleBy, factor),
-    moveBy: (right: number, lower: number) => element().call(behaviour.current!.translateBy, -right / k, -lower / k),
+    moveBy: (right: number, down: number) => element().call(behaviour.current!.translateBy, -right / k, -down / k),
     reset: () => element().call(behaviour.current!.transform, zoomIdentity),
     /** Move the cell of a query and a key into the middle and, if it is smaller than `size` pixels, enlarge it to this size. */
     centre: (query: number, key: number, size = 0) => {
       const [row, column] = turned ? [key, query] : [query, key];
-      const [at, lower] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
+      const [middleX, middleY] = [left + (Math.max(0, column) + 0.5) * base, top + (Math.max(0, row) + 0.5) * base];
       if (base * k < size) element().call(behaviour.current!.scaleTo, size / base);
-      element().call(behaviour.current!.translateTo, at, lower);
+      element().call(behaviour.current!.translateTo, middleX, middleY);
     },
   };
 }

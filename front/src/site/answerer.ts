@@ -19,9 +19,9 @@ interface Waiting {
 export function answererOf(site: Site): Answerer {
   const waiting = new Map<number, Waiting>();
   let worker: Promise<Worker> | null = null;
-  let asked = 0;
+  let nAsked = 0;
   let latest: { id: number; trace: Trace } | null = null; // the last trace that the worker has sent; a later message with the same id has its `moves` (how the layers move its hidden vectors)
-  const placeOf = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
+  const modelIndex = (name: string) => Math.max(0, site.models.findIndex((model) => model.name === name));
 
   const receive = ({ data }: MessageEvent<FromWorker>) => {
     if ("loaded" in data) {
@@ -34,10 +34,13 @@ export function answererOf(site: Site): Answerer {
     }
     const question = waiting.get(data.id);
     waiting.delete(data.id);
-    // If the trace has come already, only the computation of its `moves` has failed: the trace stays.
-    if ("refusal" in data && latest?.id === data.id) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
-    else if ("refusal" in data) question?.refused(refusalOf(data.refusal, question.model.max_tokens));
-    else question?.answered("trace" in data ? data.trace : data.effect);
+    if ("refusal" in data) {
+      const hasTrace = latest?.id === data.id; // only the computation of its `moves` has failed: the trace stays
+      if (hasTrace) [complaint.value, awaitedMovement.value] = [sayRefusal(data.refusal, 0), null];
+      else question?.refused(refusalOf(data.refusal, question.model.max_tokens));
+      return;
+    }
+    question?.answered("trace" in data ? data.trace : data.effect);
     if ("trace" in data && question && !question.beside) [latest, awaitedMovement.value] = [data, data.trace];
   };
 
@@ -50,7 +53,7 @@ export function answererOf(site: Site): Answerer {
   const ask = async (question: Reading & Pick<Ask, "beside" | "changes">, name: string, stopped: AbortSignal) => {
     const running = await startedWorker();
     return new Promise<Trace | Effect>((answered, refused) => {
-      const [id, model] = [++asked, placeOf(name)];
+      const [id, model] = [++nAsked, modelIndex(name)];
       waiting.set(id, { model: site.models[model], beside: question.beside, answered, refused });
       stopped.addEventListener("abort", () => {
         waiting.delete(id);
@@ -67,24 +70,24 @@ export function answererOf(site: Site): Answerer {
     effect: ({ model, changes = [], ...reading }: Question, stopped) => ask({ ...reading, beside: false, changes }, model!, stopped) as Promise<Effect>,
     course: site.course,
     here: site.models,
-    pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[placeOf(name)].kind],
+    pauseMilliseconds: (name) => PAUSE_MILLISECONDS[site.models[modelIndex(name)].kind],
     prepare: (name) =>
       void startedWorker().then(
-        (running) => running.postMessage({ prepare: placeOf(name) } satisfies Prepare),
+        (running) => running.postMessage({ prepare: modelIndex(name) } satisfies Prepare),
         () => undefined,
       ),
   };
 }
 
 /** Start the worker from the text of its script, so that the content security policy of the page applies to the worker, too. */
-async function start(first: Start, receive: (event: MessageEvent<FromWorker>) => void): Promise<Worker> {
-  const answer = await fetch(addressOf(first.worker, first.address));
+async function start(startMessage: Start, receive: (event: MessageEvent<FromWorker>) => void): Promise<Worker> {
+  const answer = await fetch(addressOf(startMessage.worker, startMessage.address));
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const address = URL.createObjectURL(new Blob([await answer.text()], { type: "text/javascript" }));
   const worker = new Worker(address);
   URL.revokeObjectURL(address);
   worker.addEventListener("message", receive);
-  worker.postMessage(first);
+  worker.postMessage(startMessage);
   return worker;
 }
 

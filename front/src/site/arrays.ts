@@ -10,25 +10,26 @@ export const vectorsOf = ({ query, key, value, states }: Layer): Vectors[] => [q
 export function joinTokens(parts: Float32Array[], heads: number): Float32Array {
   const joined = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
   const byHead = parts.map((part) => rowsOf(part, heads));
-  let at = 0;
+  let end = 0; // of the numbers that are joined so far
   for (let head = 0; head < heads; head++) {
     for (const rows of byHead) {
-      joined.set(rows[head], at);
-      at += rows[head].length;
+      joined.set(rows[head], end);
+      end += rows[head].length;
     }
   }
   return joined;
 }
 
 /** Take the vectors of the first tokens from an array [heads tokens width]. */
-export const firstTokens = (vectors: Float32Array, { heads, width }: Vectors, tokens: number): Float32Array => joinTokens(rowsOf(vectors, heads).map((ofHead) => ofHead.subarray(0, tokens * width)), 1);
+export const firstTokens = (vectors: Float32Array, { heads, width }: Vectors, nTokens: number): Float32Array =>
+  joinTokens(rowsOf(vectors, heads).map((vectorsOfHead) => vectorsOfHead.subarray(0, nTokens * width)), 1);
 
 /** The bits [queries keys] of a causal mask: 1 if the key is the query's own token or an earlier one. */
-export function causal(tokens: number): Uint8Array {
-  const bits = new Uint8Array(Math.ceil((tokens * tokens) / 8));
-  for (let query = 0; query < tokens; query++)
+export function causal(nTokens: number): Uint8Array {
+  const bits = new Uint8Array(Math.ceil((nTokens * nTokens) / 8));
+  for (let query = 0; query < nTokens; query++)
     for (let key = 0; key <= query; key++) {
-      const bit = query * tokens + key;
+      const bit = query * nTokens + key;
       bits[bit >> 3] |= 0x80 >> (bit & 7);
     }
   return bits;
@@ -44,11 +45,11 @@ export interface Outputs {
 export function outputArrays(file: Uint8Array, template: Trace): Outputs {
   const numbers = new Float32Array(file.slice().buffer);
   const layers = Object.values(template.kinds).flatMap((kind) => kind.layers);
-  let at = 0;
+  let end = 0; // of the numbers that are taken so far
   const take = ({ block, shape }: NumberArray): [string, Float32Array] => {
-    const from = at;
-    at += shape.reduce((product, size) => product * size, 1);
-    return [block, numbers.subarray(from, at)];
+    const start = end;
+    end += shape.reduce((product, size) => product * size, 1);
+    return [block, numbers.subarray(start, end)];
   };
   const [shown, projections]: [string, Float32Array][][] = [[], []];
   for (const { output } of layers) {

@@ -18,7 +18,7 @@ export async function load(address: string, files: File[], tell: (loaded: number
       try {
         const answer = await fetch(addressOf(file, address));
         if (!answer.ok) throw new Error(`status ${answer.status}`);
-        return await read(answer, file.bytes, (count) => tell((loaded += count), total));
+        return await read(answer, file.bytes, (newBytes) => tell((loaded += newBytes), total));
       } catch (error) {
         throw new Refused({ reason: "file", file: file.name, error: (error as Error).message });
       }
@@ -26,17 +26,17 @@ export async function load(address: string, files: File[], tell: (loaded: number
   );
 }
 
-async function read(answer: Response, bytes: number, count: (bytes: number) => void): Promise<Uint8Array> {
+async function read(answer: Response, bytes: number, report: (newBytes: number) => void): Promise<Uint8Array> {
   const content = new Uint8Array(bytes);
-  let at = 0;
+  let nRead = 0;
   for (const reader = answer.body!.getReader(); ; ) {
     const { done, value } = await reader.read();
     if (done) break;
-    if (at + value.length > bytes) throw new Error(`more than ${bytes} bytes`);
-    content.set(value, at);
-    at += value.length;
-    count(value.length);
+    if (nRead + value.length > bytes) throw new Error(`more than ${bytes} bytes`);
+    content.set(value, nRead);
+    nRead += value.length;
+    report(value.length);
   }
-  if (at < bytes) throw new Error(`${at} of ${bytes} bytes`);
+  if (nRead < bytes) throw new Error(`${nRead} of ${bytes} bytes`);
   return content;
 }

@@ -11,9 +11,9 @@ export async function salientQuery(trace: Trace, { kind: name, layer: number, he
   const kind = trace.kinds[name];
   const layer = await decodeLayer(trace, kind.layers.find((one) => one.layer === number)!);
   const [queries, keys] = [trace[kind.queries], trace[kind.keys]];
-  const all = queries.flatMap((token, position) => (token.word ? [position] : []));
-  const whole = all.filter((position) => !isFragment(queries[position]));
-  const words = whole.length ? whole : all;
+  const wordTokens = [...queries.keys()].filter((position) => queries[position].word);
+  const wholeWords = wordTokens.filter((position) => !isFragment(queries[position]));
+  const words = wholeWords.length ? wholeWords : wordTokens;
   const rows = queries.map((_, query) => weightsOf(layer, head, query));
   let best = { query: words[0], salience: -Infinity };
   for (const [key, token] of keys.entries()) {
@@ -21,8 +21,8 @@ export async function salientQuery(trace: Trace, { kind: name, layer: number, he
     const mean = rows.reduce((sum, row) => sum + row[key], 0) / queries.length;
     for (const query of words) {
       const salience = (rows[query][key] - mean) * Math.log1p((query - key) ** 2);
-      const eligible = kind.queries !== kind.keys || query !== key;
-      if (eligible && rows[query][key] > 0 && salience > best.salience) best = { query, salience };
+      const isOtherToken = kind.queries !== kind.keys || query !== key;
+      if (isOtherToken && rows[query][key] > 0 && salience > best.salience) best = { query, salience };
     }
   }
   return best.query;

@@ -34,21 +34,21 @@ addEventListener("message", ({ data }: MessageEvent<Start | Prepare | Ask>) => {
 });
 
 /** The model with this index among the models of the site. If loading it failed before, it is loaded again. */
-function readerOf(place: number): Promise<Reader> {
-  const known = readers.get(place);
-  if (known) return known;
-  const reader = loadReader(start.models[place]);
-  readers.set(place, reader);
-  reader.catch(() => readers.delete(place));
+function readerOf(modelIndex: number): Promise<Reader> {
+  const loading = readers.get(modelIndex);
+  if (loading) return loading;
+  const reader = loadReader(start.models[modelIndex]);
+  readers.set(modelIndex, reader);
+  reader.catch(() => readers.delete(modelIndex));
   return reader;
 }
 
 async function loadReader(model: ModelRecord): Promise<Reader> {
   const { kind, files } = model;
   const tell = (loaded: number, total: number) => say({ loaded, total });
-  const wanted = runtime ? files : { ...files, runtime: start.runtime };
-  const contents = await load(start.address, Object.values(wanted), tell);
-  const loaded: ModelFiles = Object.fromEntries(Object.keys(wanted).map((purpose, i) => [purpose, contents[i]]));
+  const filesToLoad = runtime ? files : { ...files, runtime: start.runtime };
+  const contents = await load(start.address, Object.values(filesToLoad), tell);
+  const loaded: ModelFiles = Object.fromEntries(Object.keys(filesToLoad).map((purpose, i) => [purpose, contents[i]]));
   runtime ??= decompress(loaded.runtime).then((wasm) => {
     env.wasm.wasmBinary = wasm;
     env.wasm.numThreads = 1; // threads would need headers that a plain web server does not send
@@ -70,8 +70,8 @@ async function answer({ id, model, beside, changes, kind, layer, head, ...readin
     throwIfOutdated();
     if (changes) return say({ id, effect: await reader.effect!(reading, changes) });
     const trace = await reader.trace(reading, throwIfOutdated);
-    const shown = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
-    const focus = shown && head < shown.heads ? { kind, layer, head } : trace.focus;
+    const shownLayer = trace.kinds[kind]?.layers.find((one) => one.layer === layer);
+    const focus = shownLayer && head < shownLayer.heads ? { kind, layer, head } : trace.focus;
     say({ id, trace: { ...withoutStates(trace), focus: { ...focus, query: await salientQuery(trace, focus) } } });
     if (!beside) say({ id, moves: await movementOf(trace, reader.projections, throwIfOutdated) });
   } catch (error) {

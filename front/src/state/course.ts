@@ -35,16 +35,17 @@ export const course = signal<Course | null>(null);
 const linkedName = linkedSignal("lesson", "", String, (name) => (course.value?.lessons.some((one) => one.name === name) ? name : undefined));
 
 const numberOf = ({ lessons, first }: Course, name: string): number => {
-  const found = lessons.findIndex((one) => one.name === name);
-  return found < 0 ? first : found;
+  const index = lessons.findIndex((lesson) => lesson.name === name);
+  return index < 0 ? first : index;
 };
 
 export const lessonNumber = (): number => numberOf(course.value!, linkedName.value);
 
 /** The trace of the lesson that is shown first. If this lesson has no trace, the first trace of the course. */
-export function firstTrace(of: Course): Trace {
+export function firstTrace(opened: Course): Trace {
   const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("lesson") ?? "";
-  return of.traces[of.lessons[numberOf(of, name)].trace ?? 0];
+  const lesson = opened.lessons[numberOf(opened, name)];
+  return opened.traces[lesson.trace ?? 0];
 }
 
 export function openLesson(number: number): void {

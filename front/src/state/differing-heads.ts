@@ -30,25 +30,26 @@ effect(() => {
   const other = second.value;
   computedHeads.value = [];
   if (!other || other.differing_heads || !isComparable.value) return;
-  const found: DifferingHead[] = [];
-  return inSlices(compareHeads(other, found), () => undefined, () => (computedHeads.value = found.sort((a, b) => b.moved - a.moved)));
+  const heads: DifferingHead[] = [];
+  const finish = () => (computedHeads.value = heads.sort((a, b) => b.moved - a.moved));
+  return inSlices(compareHeads(other, heads), () => undefined, finish);
 });
 
-/** Add to `found` each head that differs, with the query that differs most: its `moved`, ½ Σ |weight − other weight| over all keys, is the largest. */
-function* compareHeads(other: SecondTrace, found: DifferingHead[]): Generator<"wait" | "mayPause"> {
+/** Add to `heads` each head that differs, with the query that differs most: its `moved`, ½ Σ |weight − other weight| over all keys, is the largest. */
+function* compareHeads(other: SecondTrace, heads: DifferingHead[]): Generator<"wait" | "mayPause"> {
   for (const [kind, { queries, layers }] of Object.entries(trace.value.kinds)) {
     for (const layer of layers) {
-      const others = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
-      while (!decoded.peek().has(layer) || !decoded.peek().has(others)) yield "wait";
+      const otherLayer = other.kinds[kind].layers.find((one) => one.layer === layer.layer)!;
+      while (!decoded.peek().has(layer) || !decoded.peek().has(otherLayer)) yield "wait";
       for (let head = 0; head < layer.heads; head++) {
         const differing = { kind, layer: layer.layer, head, query: 0, moved: 0 };
         for (let row = 0; row < trace.value[queries].length; row++) {
-          const [weights, otherWeights] = [layer, others].map((one) => weightsOf(decoded.peek().get(one)!, head, row));
+          const [weights, otherWeights] = [layer, otherLayer].map((one) => weightsOf(decoded.peek().get(one)!, head, row));
           const moved = weights.reduce((sum, weight, key) => sum + Math.abs(weight - otherWeights[key]), 0) / 2;
           if (moved > differing.moved) [differing.query, differing.moved] = [row, moved];
           if (row % 16 === 15) yield "mayPause";
         }
-        if (differing.moved > 0) found.push(differing);
+        if (differing.moved > 0) heads.push(differing);
         yield "mayPause";
       }
     }

@@ -3,7 +3,10 @@
 import { computed } from "@preact/signals";
 import { kindName, trace } from "./state";
 
-const byHead = computed(() => new Map(trace.value.effects?.filter(({ kind }) => kind === kindName.value).map(({ layer, head, effect }) => [`${layer} ${head}`, effect])));
+const byHead = computed(() => {
+  const effects = (trace.value.effects ?? []).filter(({ kind }) => kind === kindName.value);
+  return new Map(effects.map(({ layer, head, effect }) => [`${layer} ${head}`, effect]));
+});
 
 /** How much of the difference between a clean and a corrupted run the output of a head restores (1 = all); undefined = not measured. */
 export const effectOf = (layer: number, head: number): number | undefined => byHead.value.get(`${layer} ${head}`);

@@ -16,9 +16,10 @@ export function linkedSignal<Value>(name: string, first: Value, write: (value: V
   linked.set(name, {
     write: () => (chosen.value === first ? "" : write(chosen.value)),
     read: (text) => {
-      const found = read(text);
-      if (found !== undefined) chosen.value = found;
-      return found !== undefined;
+      const value = read(text);
+      if (value === undefined) return false;
+      chosen.value = value;
+      return true;
     },
   });
   return chosen;

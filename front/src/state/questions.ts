@@ -61,12 +61,14 @@ export const readText = ({ model = answered.peek().model, ...question }: Questio
       const other = second.value;
       showTrace(answer, true);
       if (other && other.model === answer.model && !answer.map) showSecond(other);
-      const { text, continuation } = answer.going ?? question; // the answer of a causal model also has the tokens that it sampled, so that a link restores them
-      const { truncate } = question;
-      const read = answer.going ? { text, truncate, continuation: continuation?.length ? continuation : undefined } : question;
-      answered.value = model === undefined ? read : { model, ...read };
+      answered.value = { ...(model === undefined ? {} : { model }), ...(answer.going ? readingOf(answer.going, question.truncate) : question) };
     });
   });
+
+/** What a causal model has read, with the tokens that it sampled, so that a link restores them. */
+function readingOf({ text, continuation }: Going, truncate?: boolean): Reading {
+  return { text, truncate, continuation: continuation.length ? continuation : undefined };
+}
 
 /** Ask the model that has read the first text for the trace of a second text, and show it beside the first. Returns whether it is shown. */
 export const compareWith = (text: string) =>
@@ -86,35 +88,40 @@ function typedText(): Pick<Question, "text" | "continuation"> {
 }
 
 /** Run the model with the reader's changes to its heads, and show the effect, unless the reader makes other changes meanwhile. Returns whether an answer came. */
-export function runChanged(made: Change[]): Promise<boolean> {
-  const [asked, silent] = [changes.value, silenced.value];
-  return ask((stopped) => answerer.value.effect({ ...typedText(), truncate: answered.value.truncate, model: modelHere(), changes: made }, stopped), (answer) => {
-    if (changes.value === asked && silenced.value === silent) changeEffect.value = answer;
+export function runChanged(headChanges: Change[]): Promise<boolean> {
+  const [changesAtStart, silencedAtStart] = [changes.value, silenced.value];
+  const question = { ...typedText(), truncate: answered.value.truncate, model: modelHere(), changes: headChanges };
+  return ask((stopped) => answerer.value.effect(question, stopped), (answer) => {
+    if (changes.value === changesAtStart && silenced.value === silencedAtStart) changeEffect.value = answer;
   });
 }
 
 /** Show the text continued with token `id`, and choose this token as the query. */
 export async function continueWith(id: number): Promise<void> {
   const { text, continuation = [] } = typedText();
-  if (await readText({ text, model: modelHere(), continuation: [...continuation, id] })) [query.value, locked.value] = [queryTokens.value.length - 1, true];
+  const isAnswered = await readText({ text, model: modelHere(), continuation: [...continuation, id] });
+  if (isAnswered) [query.value, locked.value] = [queryTokens.value.length - 1, true];
 }
 
 /** Ask a question, stop the question before it, and call `use` with the answer. Returns whether an answer came; if not, `complaint` says why. */
 async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, use: (answer: Answer) => void): Promise<boolean> {
   cancel();
-  const own = (running = new AbortController());
+  const controller = new AbortController();
+  running = controller;
   busy.value = true;
   [complaint.value, tooLong.value] = ["", false];
   try {
-    const answer = await question(own.signal);
-    own.signal.throwIfAborted();
+    const answer = await question(controller.signal);
+    controller.signal.throwIfAborted();
     use(answer);
     return true;
   } catch (error) {
-    if (!own.signal.aborted) [complaint.value, tooLong.value] = [error instanceof Error ? error.message : String(error), error instanceof TooLong];
+    if (controller.signal.aborted) return false;
+    complaint.value = error instanceof Error ? error.message : String(error);
+    tooLong.value = error instanceof TooLong;
     return false;
   } finally {
-    if (running === own) busy.value = false;
+    if (running === controller) busy.value = false;
   }
 }
 

@@ -6,8 +6,8 @@ const REST_MILLISECONDS = 150; // slices are short until the reader has done not
 const TELL_MILLISECONDS = 100; // `inSlices` reports new results at most once in this time, and once at the end
 const PAUSE_MILLISECONDS = 4; // the pause between two slices
 
-let acted = -Infinity; // when the reader last moved the pointer, turned the wheel or pressed a key
-for (const name of ["pointermove", "wheel", "keydown"]) addEventListener(name, () => (acted = performance.now()), { capture: true, passive: true });
+let lastAction = -Infinity; // when the reader last moved the pointer, turned the wheel or pressed a key
+for (const name of ["pointermove", "wheel", "keydown"]) addEventListener(name, () => (lastAction = performance.now()), { capture: true, passive: true });
 
 /**
  * Run a generator in slices until it ends.
@@ -19,19 +19,21 @@ for (const name of ["pointermove", "wheel", "keydown"]) addEventListener(name, (
  * @returns a function that stops the work.
  */
 export function inSlices(work: Iterator<"new" | "wait" | "mayPause">, tell: () => void, finish?: () => void): () => void {
-  let [told, untold, stopped] = [performance.now(), false, false];
+  let lastTold = performance.now();
+  let [hasNews, stopped] = [false, false];
   const slice = () => {
     const start = performance.now();
-    const end = start + (start - acted < REST_MILLISECONDS ? SHORT_SLICE_MILLISECONDS : SLICE_MILLISECONDS);
+    const isReaderActive = start - lastAction < REST_MILLISECONDS;
+    const end = start + (isReaderActive ? SHORT_SLICE_MILLISECONDS : SLICE_MILLISECONDS);
     let step: IteratorResult<string> | null = null;
     while (!stopped && !step?.done && step?.value !== "wait" && performance.now() < end) {
       step = work.next();
-      untold ||= step.value === "new";
+      hasNews ||= step.value === "new";
     }
     if (stopped) return;
-    if (untold && (step?.done || performance.now() - told > TELL_MILLISECONDS)) {
+    if (hasNews && (step?.done || performance.now() - lastTold > TELL_MILLISECONDS)) {
       tell();
-      [told, untold] = [performance.now(), false];
+      [lastTold, hasNews] = [performance.now(), false];
     }
     if (step?.done) finish?.();
     else setTimeout(slice, PAUSE_MILLISECONDS);

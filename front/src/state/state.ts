@@ -38,7 +38,7 @@ export const wholeWords = linkedFlag("words");
 export const colourScale = signal<"absolute" | "row" | "log">("absolute"); // "row" = relative: the largest weight of each query has the full colour
 export const temperature = linkedRange("temperature", 1, 1 / 4, 4); // multiplies the temperature of the shown head
 export const cut = linkedSignal<ReadonlySet<string>>("cut", UNCHANGED.cut, (edges) => [...edges].join(" "), edgesIn); // edges "query,key" that are cut in the shown head, and "*,key" for each masked key
-export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of NAMES in views/steps/steps.tsx; null = the reader has chosen none
+export const stage = linkedNumber("step", null); // the stage that the view "steps" shows, an index of STAGE_NAMES in views/steps/stages.ts; null = the reader has chosen none
 export const candidate = linkedNumber("candidate", 0, () => trace.value.alignment?.candidates.length ?? 0); // the index of the candidate translation whose alignment is shown; all other views show the attention of candidate 0, the best one
 // In the alignment, the word or piece that a click chose
 export const keptUnit = linkedSignal<{ side: Side; index: number } | null>("kept", null, (unit) => `${unit!.side}${unit!.index}`, (text) => {
@@ -95,17 +95,21 @@ effect(() => {
 export const layerOf = (number: number): Layer => kind.value.layers.find((layer) => layer.layer === number) ?? kind.value.layers[0];
 export const secondLayerOf = (number: number): Layer | null =>
   second.value?.kinds[kindName.value].layers.find((layer) => layer.layer === number) ?? null;
-export const headName = (layer = layerNumber.value, headIndex = head.value): string =>
-  trace.value.worked ? `${words().head.toLowerCase()} ${(headIndex ?? 0) + 1}` : headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
+export function headName(layer = layerNumber.value, headIndex = head.value): string {
+  if (trace.value.worked) return `${words().head.toLowerCase()} ${(headIndex ?? 0) + 1}`;
+  return headIndex === null ? `L${layer} ${words().average}` : `L${layer}H${headIndex}`;
+}
 
 /** The name of a head in the address of the page: "L3H1", or "L3average". */
 export const addressOfHead = ({ layer, head }: HeadPlace) => `L${layer}${head === null ? "average" : `H${head}`}`;
 
 /** The head with a name such as "L3H1" or "L3average"; if the layer has too few heads, its last head; null if there is no such layer. */
 export function headNamed(name: string): HeadPlace | null {
-  const [, layer, which] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
-  if (!layer || layerOf(Number(layer)).layer !== Number(layer)) return null;
-  return { layer: Number(layer), head: which === undefined ? null : Math.min(Number(which), layerOf(Number(layer)).heads - 1) };
+  const [, layerText, headText] = name.match(/^L(\d+)(?:H(\d+)|average)$/) ?? [];
+  const number = Number(layerText);
+  const { layer, heads } = layerOf(number);
+  if (layer !== number) return null;
+  return { layer, head: headText === undefined ? null : Math.min(Number(headText), heads - 1) };
 }
 
 const MOST_COMPARED = 16; // a link restores at most this many of the heads that the reader compares
@@ -127,18 +131,21 @@ const NAME_LETTERS = 24; // a text that names a trace is cut after this many let
 
 /** The name of a trace: its model ("1 · MiniLM") or, if the two traces have different texts, its text ("1 · the Eiffel Tower"). */
 export function traceName(traceIndex: number): string {
-  const [one, other] = [trace.value, second.value];
-  const { model, text = "" } = (traceIndex ? other : null) ?? one;
-  if (other?.text === undefined || other.text === one.text) return `${traceIndex + 1} · ${model}`;
-  return `${traceIndex + 1} · ${isolated(text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text)}`;
+  const [first, other] = [trace.value, second.value];
+  const { model, text = "" } = traceIndex && other ? other : first;
+  if (other?.text === undefined || other.text === first.text) return `${traceIndex + 1} · ${model}`;
+  const shortText = text.length > NAME_LETTERS ? `${text.slice(0, NAME_LETTERS)}…` : text;
+  return `${traceIndex + 1} · ${isolated(shortText)}`;
 }
 
-export const itemAt = (items: Item[], position: number | null): Item | null => position === null ? null : (items.find((item) => item.positions.includes(position)) ?? null);
+export const itemAt = (items: Item[], position: number | null): Item | null =>
+  items.find((item) => position !== null && item.positions.includes(position)) ?? null;
 
 /** The items that the reader has not hidden (see `hidden`). */
 export function visible(items: Item[]): Item[] {
   if (!hidden.value) return items;
-  return items.filter((item) => !(anySpecial.value ? item.special : item.positions[0] === 0 && items.length > 1));
+  if (anySpecial.value) return items.filter((item) => !item.special);
+  return items.length > 1 ? items.filter((item) => item.positions[0] !== 0) : items;
 }
 
 // The arrays of a trace are decoded layer after layer (see trace/blocks.ts): first the shown layer, then all others.
@@ -148,14 +155,14 @@ const decoding = new Map<Layer, Promise<void>>();
 
 /** Decode the arrays of a layer, if this has not begun before. `other`: the second trace, if the layer belongs to it. */
 function decodeOnce(wanted: Layer, other?: SecondTrace): Promise<void> {
-  const from = trace.value;
-  const { source, target, units } = from;
+  const first = trace.value;
+  const { source, target, units } = first;
   if (!decoding.has(wanted)) {
     decoding.set(
       wanted,
-      decodeLayer(other ? { source, target, units, ...other } : from, wanted).then(
+      decodeLayer(other ? { source, target, units, ...other } : first, wanted).then(
         (layer) => {
-          if (trace.value === from) decoded.value = new Map(decoded.value).set(wanted, layer);
+          if (trace.value === first) decoded.value = new Map(decoded.value).set(wanted, layer);
         },
         (error: Error) => void (complaint.value = words().undecodable(error.message)),
       ),
@@ -165,15 +172,14 @@ function decodeOnce(wanted: Layer, other?: SecondTrace): Promise<void> {
 }
 
 async function decodeAll(): Promise<void> {
-  const from = trace.value;
-  if (from.map) return;
-  const other = second.value;
+  const [first, other] = [trace.value, second.value];
+  if (first.map) return;
   await decodeOnce(layer.value);
   if (other && secondLayer.value) await decodeOnce(secondLayer.value, other);
-  for (const [name, { layers }] of Object.entries(from.kinds)) {
-    for (const [place, layer] of layers.entries()) {
-      if (trace.value === from) await decodeOnce(layer);
-      if (trace.value === from && other && second.value === other) await decodeOnce(other.kinds[name].layers[place], other);
+  for (const [name, { layers }] of Object.entries(first.kinds)) {
+    for (const [i, layer] of layers.entries()) {
+      if (trace.value === first) await decodeOnce(layer);
+      if (trace.value === first && other && second.value === other) await decodeOnce(other.kinds[name].layers[i], other);
     }
   }
 }
@@ -186,18 +192,19 @@ export function showSecond(shown: SecondTrace | null): void {
 
 /** Show a trace at the head and query of its `focus`. `stay`: keep the kind of attention, the head and the query's word, if the trace has them. */
 export function showTrace(shown: Trace, stay = false): void {
-  const [name, number, headIndex, word] = stay ? [kindName.value, layerNumber.value, head.value, queryItem.value?.text] : [];
+  const before = stay ? { kind: kindName.value, layer: layerNumber.value, head: head.value, word: queryItem.value?.text } : null;
   decoding.clear();
   batch(() => {
     decoded.value = new Map();
     trace.value = shown;
     second.value = shown.second ?? null;
-    kindName.value = name !== undefined && shown.kinds[name] ? name : shown.focus.kind;
-    const wanted = kind.value.layers.find((layer) => layer.layer === number);
-    layerNumber.value = wanted ? wanted.layer : shown.focus.layer;
-    head.value = wanted && headIndex !== undefined && (headIndex === null || headIndex < wanted.heads) ? headIndex : shown.focus.head;
-    const again = queryTokens.value.findIndex((token) => token.text === word);
-    query.value = again >= 0 ? again : Math.min(shown.focus.query, queryTokens.value.length - 1);
+    kindName.value = before && shown.kinds[before.kind] ? before.kind : shown.focus.kind;
+    const sameLayer = kind.value.layers.find((layer) => layer.layer === before?.layer);
+    layerNumber.value = sameLayer?.layer ?? shown.focus.layer;
+    const hasSameHead = before && sameLayer && (before.head === null || before.head < sameLayer.heads);
+    head.value = hasSameHead ? before.head : shown.focus.head;
+    const sameWord = queryTokens.value.findIndex((token) => token.text === before?.word);
+    query.value = sameWord >= 0 ? sameWord : Math.min(shown.focus.query, queryTokens.value.length - 1);
     if (!stay) stage.value = null;
     compared.value = [];
     candidate.value = 0;
@@ -205,8 +212,9 @@ export function showTrace(shown: Trace, stay = false): void {
     key.value = null;
     locked.value = false;
     undoChanges();
+    const hasSmallWeights = keyTokens.value.length > LONG_TEXT || keyTokens.value.some((token) => token.place);
     if (shown.map) colourScale.value = "log";
-    else if (keyTokens.value.length > LONG_TEXT || keyTokens.value.some((token) => token.place)) colourScale.value = "row";
+    else if (hasSmallWeights) colourScale.value = "row";
   });
   void decodeAll();
 }
@@ -263,7 +271,10 @@ export function toggleCut(from: Item, to: Item): void {
   const edges = new Set(cut.value);
   const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
   const allCut = between.every((one) => edges.has(one));
-  for (const one of between) allCut ? edges.delete(one) : edges.add(one);
+  for (const one of between) {
+    if (allCut) edges.delete(one);
+    else edges.add(one);
+  }
   cut.value = edges;
 }
 
@@ -273,8 +284,11 @@ export const isCut = (from: Item, to: Item): boolean =>
 /** Mask a key (a token or a whole word), so that no query attends to it; if it is masked already, restore it. */
 export function toggleMasked(to: Item): void {
   const edges = new Set(cut.value);
-  const masked = isMaskedByReader(to);
-  for (const k of to.positions) masked ? edges.delete(edge(null, k)) : edges.add(edge(null, k));
+  const wasMasked = isMaskedByReader(to);
+  for (const k of to.positions) {
+    if (wasMasked) edges.delete(edge(null, k));
+    else edges.add(edge(null, k));
+  }
   cut.value = edges;
 }
 

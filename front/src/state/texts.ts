@@ -20,9 +20,10 @@ export interface ShownText extends TextItems {
 
 const secondKey = signal<number | null>(null); // the position, in the second text, of the key under the pointer if this key has no pair in the first text; null = none
 
-const otherItems = (side: Side, ifSame: Item[]) => (second.value?.[side] ? itemsOf(second.value[side], inWords.value) : ifSame);
-const secondQueries = computed(() => otherItems(kind.value.queries, queryItems.value));
-const secondKeys = computed(() => (twoTexts.value ? otherItems(kind.value.keys, keyItems.value) : secondQueries.value));
+/** The items of the second text; if the second trace has no text of its own, those of the first text. */
+const itemsOfSecond = (side: Side, itemsOfFirst: Item[]) => (second.value?.[side] ? itemsOf(second.value[side], inWords.value) : itemsOfFirst);
+const secondQueries = computed(() => itemsOfSecond(kind.value.queries, queryItems.value));
+const secondKeys = computed(() => (twoTexts.value ? itemsOfSecond(kind.value.keys, keyItems.value) : secondQueries.value));
 const queryPairs = computed(() => pairItems(queryItems.value, secondQueries.value));
 const keyPairs = computed(() => (twoTexts.value ? pairItems(keyItems.value, secondKeys.value) : queryPairs.value));
 
@@ -47,8 +48,10 @@ const first = computed<ShownText>(() => ({
 }));
 
 const other = computed<ShownText>(() => {
-  const chosen = (items: Item[], position: number | null, pairs: Map<Item, Item>, item: Item | null) =>
-    position === null ? ((item && pairs.get(item)) ?? null) : itemAt(items, position);
+  const chosen = (items: Item[], position: number | null, pairs: Map<Item, Item>, itemOfFirst: Item | null) => {
+    if (position !== null) return itemAt(items, position);
+    return (itemOfFirst && pairs.get(itemOfFirst)) ?? null;
+  };
   return {
     traceIndex: 1,
     queries: visible(secondQueries.value),
@@ -62,17 +65,21 @@ const other = computed<ShownText>(() => {
 export const shownTexts = computed<ShownText[]>(() => (second.value ? [first.value, other.value] : [first.value]));
 
 // A chosen position of the second text holds until a position of the first text is chosen.
-for (const [own, of] of [[secondQuery, query], [secondKey, key]]) effect(() => void (of.value !== null && (own.value = null)));
+for (const [inFirst, inSecond] of [[query, secondQuery], [key, secondKey]]) {
+  effect(() => {
+    if (inFirst.value !== null) inSecond.value = null;
+  });
+}
 
 export const pairedQuery = (item: Item): Item | undefined => queryPairs.value.get(item);
 export const pairedKey = (item: Item): Item | undefined => keyPairs.value.get(item);
 
 /** The items of both texts as rows of a table: each item of the first text beside its pair, then the items of the second text that have no pair. */
 export function pairedRows(side: "queries" | "keys"): [Item | null, Item | null][] {
-  const [items, others] = [0, 1].map((place) => allItems.value[place][side]);
+  const [items, otherItems] = allItems.value.map((text) => text[side]);
   const pairs = side === "queries" ? queryPairs.value : keyPairs.value;
-  const alone = others.filter((item) => !pairs.has(item));
-  return [...items.map((item): [Item, Item | null] => [item, pairs.get(item) ?? null]), ...alone.map((item): [null, Item] => [null, item])];
+  const unpaired = otherItems.filter((item) => !pairs.has(item));
+  return [...items.map((item): [Item, Item | null] => [item, pairs.get(item) ?? null]), ...unpaired.map((item): [null, Item] => [null, item])];
 }
 
 /** Set the key under the pointer; null = none. */

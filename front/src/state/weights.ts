@@ -21,76 +21,78 @@ export interface Row {
 function rowOfItem(attention: Decoded, headIndex: number | null, query: Item, keys: Item[], changed: Changes): Row {
   const heads = headIndex === null ? Array.from({ length: attention.heads }, (_, i) => i) : [headIndex]; // headIndex null = the average of all heads
   const sums = new Float64Array(attention.nKeys);
-  for (const one of heads) {
+  for (const oneHead of heads) {
     for (const position of query.positions) {
-      const weights = weightsOf(attention, one, position, changed);
+      const weights = weightsOf(attention, oneHead, position, changed);
       for (let i = 0; i < sums.length; i++) sums[i] += weights[i];
     }
   }
-  const rows = heads.length * query.positions.length;
+  const nRows = heads.length * query.positions.length;
   const weights = new Float64Array(keys.length);
-  for (const item of keys) for (const at of item.positions) weights[item.index] += sums[at] / rows;
+  for (const item of keys) for (const position of item.positions) weights[item.index] += sums[position] / nRows;
   return { weights, masked: maskedOf(attention, heads, query.positions, keys) };
 }
 
 /** For each key (a token or a whole word): 0 if, in one of the heads, one of the queries may attend to one of the key's tokens; else 1 (masked). */
 function maskedOf(attention: Decoded, heads: number[], queries: number[], keys: Item[]): Uint8Array {
   if (!attention.maskBits) return new Uint8Array(keys.length);
-  const may = new Uint8Array(attention.nKeys);
-  for (const one of heads) {
-    for (const query of queries) for (let key = 0; key < may.length; key++) if (mayAttend(attention, one, query, key)) may[key] = 1;
+  const isVisible = new Uint8Array(attention.nKeys);
+  for (const oneHead of heads) {
+    for (const query of queries) {
+      for (let key = 0; key < isVisible.length; key++) if (mayAttend(attention, oneHead, query, key)) isVisible[key] = 1;
+    }
   }
-  return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => may[key])));
+  return Uint8Array.from(keys, (item) => Number(!item.positions.some((key) => isVisible[key])));
 }
 
 /** The weights of a query (a token or a whole word) in a head, by default the shown head; null until the arrays of the layer are decoded. `keys`: all keys of the text, hidden ones too. */
 export function rowOf(item: Item, ofLayer: Layer = layer.value, headIndex = head.value, changed = changes.value, keys = keyItems.value): Row | null {
-  const ready = decoded.value.get(ofLayer);
-  return ready ? rowOfItem(ready, headIndex, item, keys, changed) : null;
+  const decodedLayer = decoded.value.get(ofLayer);
+  return decodedLayer ? rowOfItem(decodedLayer, headIndex, item, keys, changed) : null;
 }
 
-/** The weights [queries keys] of a head. They are computed row by row; the first `done` rows are computed so far. */
+/** The weights [queries keys] of a head. They are computed row by row; the first `nComputed` rows are computed so far. */
 export interface Grid {
   traceIndex: number; // 0 = the weights belong to the first trace, 1 = to the second trace
   queries: Item[];
   keys: Item[];
   weights: Float32Array; // [queries keys]
   masked: Uint8Array;
-  done: number;
-  beside: Grid | null; // with two traces, the weights of the same head in the other trace; both have one colour scale
+  nComputed: number;
+  otherGrid: Grid | null; // with two traces, the weights of the same head in the other trace; both have one colour scale
 }
 
 const newGrid = ({ queries, keys }: TextItems, traceIndex: number): Grid => {
   const size = queries.length * keys.length;
-  return { traceIndex, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), done: 0, beside: null };
+  return { traceIndex, queries, keys, weights: new Float32Array(size), masked: new Uint8Array(size), nComputed: 0, otherGrid: null };
 };
 
-export const isComplete = (grid: Grid): boolean => [grid, grid.beside].every((one) => !one || one.done === one.queries.length);
+export const isComplete = (grid: Grid): boolean => [grid, grid.otherGrid].every((one) => !one || one.nComputed === one.queries.length);
 
-function fillRow(grid: Grid, of: Decoded, headIndex: number | null, changed: Changes): void {
-  const row = rowOfItem(of, headIndex, grid.queries[grid.done], grid.keys, changed);
-  grid.weights.set(row.weights, grid.done * grid.keys.length);
-  grid.masked.set(row.masked, grid.done * grid.keys.length);
-  grid.done += 1;
+function fillRow(grid: Grid, attention: Decoded, headIndex: number | null, changed: Changes): void {
+  const row = rowOfItem(attention, headIndex, grid.queries[grid.nComputed], grid.keys, changed);
+  grid.weights.set(row.weights, grid.nComputed * grid.keys.length);
+  grid.masked.set(row.masked, grid.nComputed * grid.keys.length);
+  grid.nComputed += 1;
 }
 
 /** The largest weight of a query on visible keys. With two traces, the weights of the paired query in the other trace count, too. */
 export function largestWeight(grid: Grid, query: Item): number {
   const largest = ({ traceIndex, weights, keys }: Grid, from: Item) =>
     shownTexts.value[traceIndex].keys.reduce((best, { index }) => Math.max(best, weights[from.index * keys.length + index]), 0);
-  const paired = grid.beside && pairedQuery(query);
-  return Math.max(largest(grid, query), paired ? largest(grid.beside!, paired) : 0);
+  const paired = grid.otherGrid && pairedQuery(query);
+  return Math.max(largest(grid, query), paired ? largest(grid.otherGrid!, paired) : 0);
 }
 
-/** The weight in the second trace minus the weight in the first, at index `at` of the arrays [queries keys]; NaN if both are masked. */
-export const differenceAt = ({ weights, masked, beside }: Grid, at: number): number =>
-  masked[at] && beside!.masked[at] ? NaN : beside!.weights[at] - weights[at];
+/** The weight in the second trace minus the weight in the first, at an index of the arrays [queries keys]; NaN if both are masked. */
+export const differenceAt = ({ weights, masked, otherGrid }: Grid, index: number): number =>
+  masked[index] && otherGrid!.masked[index] ? NaN : otherGrid!.weights[index] - weights[index];
 
 /** The largest absolute difference between the weights of two traces, among the rows that are computed. */
 export function largestDifference(grid: Grid, queries: Item[], keys: Item[]): number {
   let largest = 0;
   for (const from of queries) {
-    if (from.index >= grid.done) continue;
+    if (from.index >= grid.nComputed) continue;
     for (const to of keys) largest = Math.max(largest, Math.abs(differenceAt(grid, from.index * grid.keys.length + to.index)) || 0);
   }
   return largest;
@@ -108,11 +110,11 @@ export interface Pair {
 /** The `count` visible pairs of a query and a key with the largest weights, the largest first. */
 export function strongestPairs(grid: Grid, count: number): Pair[] {
   const { queries, keys } = shownTexts.value[grid.traceIndex];
-  const found = queries.slice(0, grid.done).flatMap((from): Pair[] => {
+  const pairs = queries.slice(0, grid.nComputed).flatMap((from): Pair[] => {
     const weights = Float64Array.from(keys, ({ index }) => grid.weights[from.index * grid.keys.length + index]);
-    return indicesOfLargest(weights, count).map((place) => ({ from, to: keys[place], weight: weights[place] }));
+    return indicesOfLargest(weights, count).map((i) => ({ from, to: keys[i], weight: weights[i] }));
   });
-  return found.sort((a, b) => b.weight - a.weight).slice(0, count);
+  return pairs.sort((a, b) => b.weight - a.weight).slice(0, count);
 }
 
 export const progress = signal(0); // increases when more rows of `shownGrid` are computed; then the views that read this signal are drawn again
@@ -122,19 +124,20 @@ export const shownGrid = signal<Grid | null>(null);
 
 effect(() => {
   if (!trace.value) return;
-  const [ready, other] = [layer.value, secondLayer.value].map((one) => one && decoded.value.get(one));
-  if (!ready || (secondLayer.value && !other)) {
+  const decodedLayer = decoded.value.get(layer.value);
+  const otherLayer = secondLayer.value && decoded.value.get(secondLayer.value); // null = there is one trace; undefined = not decoded yet
+  if (!decodedLayer || otherLayer === undefined) {
     shownGrid.value = null;
     return;
   }
   const [headIndex, changed] = [head.value, changes.value];
-  const [grid, beside] = (other ? allItems.value : allItems.value.slice(0, 1)).map(newGrid);
-  if (beside) [grid.beside, beside.beside] = [beside, grid];
+  const [grid, otherGrid] = (otherLayer ? allItems.value : allItems.value.slice(0, 1)).map(newGrid);
+  if (otherGrid) [grid.otherGrid, otherGrid.otherGrid] = [otherGrid, grid];
   const fill = () => {
     const end = performance.now() + SLICE_MILLISECONDS;
     while (!isComplete(grid) && performance.now() < end) {
-      if (other && beside.done < beside.queries.length) fillRow(beside, other, headIndex, UNCHANGED);
-      if (grid.done < grid.queries.length) fillRow(grid, ready, headIndex, changed);
+      if (otherLayer && otherGrid.nComputed < otherGrid.queries.length) fillRow(otherGrid, otherLayer, headIndex, UNCHANGED);
+      if (grid.nComputed < grid.queries.length) fillRow(grid, decodedLayer, headIndex, changed);
     }
   };
   fill();

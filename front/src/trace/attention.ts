@@ -37,31 +37,31 @@ export function mayAttend(layer: Decoded, head: number, query: number, key: numb
 }
 
 export function stagesOf(layer: Decoded, head: number, query: number, changes: Changes): Stages {
-  const keys = layer.nKeys;
+  const { nKeys } = layer;
   const products = dotProducts(layer, head, query);
-  const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(keys));
+  const [scaled, scores, masked, exponentials, weights] = Array.from({ length: 5 }, () => new Float64Array(nKeys));
   const { scale = 1, softcap, sinks } = layer;
   const biases = layer.bias?.numbers[head % layer.bias.numbers.length];
-  const indexOfKey0 = layer.bias?.full ? query * keys : layer.nQueries - 1 - query; // the index, in `biases`, of the bias of key 0 (see `Layer.bias`)
-  const bias = biases ? Float64Array.from({ length: keys }, (_, key) => biases[indexOfKey0 + key] ?? -Infinity) : null;
+  const indexOfKey0 = layer.bias?.full ? query * nKeys : layer.nQueries - 1 - query; // the index, in `biases`, of the bias of key 0 (see `Layer.bias`)
+  const bias = biases ? Float64Array.from({ length: nKeys }, (_, key) => biases[indexOfKey0 + key] ?? -Infinity) : null;
   const temperature = (layer.temperature ?? 1) * changes.temperature;
-  const cuts = changes.cut.size > 0;
+  const hasCuts = changes.cut.size > 0;
   const sinkScore = sinks ? sinks[head] / temperature : null;
   let highest = sinkScore ?? -Infinity;
-  for (let key = 0; key < keys; key++) {
+  for (let key = 0; key < nKeys; key++) {
     scaled[key] = softcap ? softcap * Math.tanh((products[key] * scale) / softcap) : products[key] * scale;
     scores[key] = (scaled[key] + (bias ? bias[key] : 0)) / temperature;
-    const may = mayAttend(layer, head, query, key) && !(cuts && isCutFrom(changes.cut, query, key));
-    masked[key] = may ? scores[key] : -Infinity;
+    const isVisible = mayAttend(layer, head, query, key) && !(hasCuts && isCutFrom(changes.cut, query, key));
+    masked[key] = isVisible ? scores[key] : -Infinity;
     if (masked[key] > highest) highest = masked[key];
   }
   const sink = sinkScore === null ? null : Math.exp(sinkScore - highest);
   let sum = sink ?? 0;
-  for (let key = 0; key < keys; key++) {
+  for (let key = 0; key < nKeys; key++) {
     exponentials[key] = highest === -Infinity ? 0 : Math.exp(masked[key] - highest);
     sum += exponentials[key];
   }
-  if (sum) for (let key = 0; key < keys; key++) weights[key] = exponentials[key] / sum;
+  if (sum) for (let key = 0; key < nKeys; key++) weights[key] = exponentials[key] / sum;
   return { products, scaled, bias, scores, masked, highest, exponentials, sink, sum, weights };
 }
 

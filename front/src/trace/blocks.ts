@@ -61,8 +61,10 @@ async function decodeVectors(trace: Stored, vectors?: Vectors): Promise<DecodedV
 
 /** The numbers of an array. A web worker sends them as floats; a page stores integers, which are multiplied by `step`. */
 async function numbersOf(trace: Stored, { block, step }: { block: string; step: number }): Promise<Float64Array> {
-  const given = trace.numbers?.[block];
-  return given ? Float64Array.from(given) : Float64Array.from(signedIntegers(await bytesOfBlock(trace.blocks[block])), (n) => n * step);
+  const floats = trace.numbers?.[block];
+  if (floats) return Float64Array.from(floats);
+  const integers = signedIntegers(await bytesOfBlock(trace.blocks[block]));
+  return Float64Array.from(integers, (integer) => integer * step);
 }
 
 export async function decodeArrays(trace: Stored, arrays: Record<string, NumberArray>): Promise<DecodedArrays> {
@@ -73,14 +75,14 @@ export async function decodeArrays(trace: Stored, arrays: Record<string, NumberA
 export async function decodeLayer(trace: Stored & Pick<Trace, "kinds" | "source" | "target" | "units">, layer: Layer): Promise<Decoded> {
   const kind = Object.values(trace.kinds).find(({ layers }) => layers.includes(layer))!;
   const { query, key, value, weights, mask, output, ...rest } = layer;
-  const [queries, keys, values] = await Promise.all([query, key, value].map((vectors) => decodeVectors(trace, vectors)));
+  const [decodedQuery, decodedKey, decodedValue] = await Promise.all([query, key, value].map((vectors) => decodeVectors(trace, vectors)));
   return {
     ...rest,
     nQueries: trace[kind.queries].length,
     nKeys: trace[kind.keys].length,
-    query: queries,
-    key: keys,
-    value: values,
+    query: decodedQuery,
+    key: decodedKey,
+    value: decodedValue,
     weights: weights ? (trace.numbers?.[weights] ?? unsignedIntegers(await bytesOfBlock(trace.blocks[weights]))) : undefined,
     units: trace.units,
     output: output ? { width: output.width, arrays: await decodeArrays(trace, output.arrays) } : undefined,

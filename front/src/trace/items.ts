@@ -40,11 +40,12 @@ export function itemsOf(tokens: Token[], wholeWords: boolean): Item[] {
 
 /** The texts, each with its number if several are the same: "it:2". */
 export function numbered(texts: string[]): string[] {
-  const [counts, seen] = [new Map<string, number>(), new Map<string, number>()];
+  const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const numbers = new Map<string, number>(); // for each text, its number at its last occurrence so far
   return texts.map((text) => {
-    seen.set(text, (seen.get(text) ?? 0) + 1);
-    return counts.get(text)! > 1 ? `${text}:${seen.get(text)}` : text;
+    numbers.set(text, (numbers.get(text) ?? 0) + 1);
+    return counts.get(text)! > 1 ? `${text}:${numbers.get(text)}` : text;
   });
 }
 

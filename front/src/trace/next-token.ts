@@ -31,13 +31,16 @@ export function nucleusOf(probabilities: Float64Array, least: number): Float64Ar
 
 /** The ids and probabilities of the `count` most probable next tokens, the most probable first. */
 export function likelyTokens(logits: Float32Array, count: number): [number, number][] {
-  const found = probabilities(logits);
-  return indicesOfLargest(found, count).map((id) => [id, found[id]]);
+  const all = probabilities(logits);
+  return indicesOfLargest(all, count).map((id) => [id, all[id]]);
 }
 
 /** Sample a token with these probabilities and return its id; `chance` is a uniform random number from 0 to below 1. */
 export function sampleToken(probabilities: Float64Array, chance: number): number {
-  let left = chance;
-  const id = probabilities.findIndex((probability) => (left -= probability) < 0);
-  return id < 0 ? indicesOfLargest(probabilities, 1)[0] : id; // after rounding, the probabilities may sum to a little less than 1
+  let remaining = chance;
+  for (const [id, probability] of probabilities.entries()) {
+    remaining -= probability;
+    if (remaining < 0) return id;
+  }
+  return indicesOfLargest(probabilities, 1)[0]; // after rounding, the probabilities may sum to a little less than 1
 }

@@ -11,10 +11,10 @@ export const roleName = <Name extends Role>(role: Name) => `role${role[0].toUppe
 
 /** For each role, a function that returns the positions of the role's keys for a query. */
 export function keysOfRoles(tokens: Token[]): Record<Role, (query: number) => number[]> {
-  const places = new Map<string, number[]>();
-  tokens.forEach(({ text }, at) => places.set(text, [...(places.get(text) ?? []), at]));
-  const sameText = tokens.map(({ text }) => places.get(text)!);
-  const special = tokens.flatMap((token, at) => (token.special ? [at] : []));
+  const positionsOfText = new Map<string, number[]>();
+  tokens.forEach(({ text }, position) => positionsOfText.set(text, [...(positionsOfText.get(text) ?? []), position]));
+  const sameText = tokens.map(({ text }) => positionsOfText.get(text)!);
+  const special = [...tokens.keys()].filter((position) => tokens[position].special);
   return {
     previous: (query) => (query > 0 ? [query - 1] : []),
     next: (query) => (query + 1 < tokens.length ? [query + 1] : []),

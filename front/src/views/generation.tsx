@@ -76,19 +76,20 @@ function NextTokens() {
   const say = words();
   const { next = [], going } = trace.value;
   const logits = useMemo(() => going && logitsOf(going), [going]);
-  const shares = useMemo(() => logits && nucleusOf(probabilities(logits, samplingTemperature.value), nucleus.value), [logits, samplingTemperature.value, nucleus.value]);
-  const shareOf = (place: number) => (going && shares ? shares[going.ids[place]] : next[place][1]);
+  const [temperature, leastSum] = [samplingTemperature.value, nucleus.value];
+  const sampled = useMemo(() => logits && nucleusOf(probabilities(logits, temperature), leastSum), [logits, temperature, leastSum]); // the probability with which each token is sampled
+  const probabilityOf = (i: number) => (going && sampled ? sampled[going.ids[i]] : next[i][1]);
   return (
     <Panel view="next" title={say.nextTokens} caption={going ? say.nextNote : ""}>
-      {shares && (
+      {sampled && (
         <div class="going">
           <Slider
             label={say.nextTemperature}
             min={COLDEST - STEP}
             max={2}
             step={STEP}
-            value={Math.max(COLDEST - STEP, Math.log2(samplingTemperature.value))}
-            text={samplingTemperature.value.toFixed(2)}
+            value={Math.max(COLDEST - STEP, Math.log2(temperature))}
+            text={temperature.toFixed(2)}
             choose={(power) => (samplingTemperature.value = power < COLDEST - STEP / 2 ? 0 : 2 ** power)}
           />
           <Slider
@@ -96,21 +97,21 @@ function NextTokens() {
             min={0.05}
             max={1}
             step={0.05}
-            value={nucleus.value}
-            text={`${Math.round(100 * nucleus.value)} %`}
+            value={leastSum}
+            text={`${Math.round(100 * leastSum)} %`}
             choose={(share) => (nucleus.value = share)}
           />
-          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void continueWith(sampleToken(shares, Math.random()))}>
+          <button type="button" disabled={busy.value} title={say.drawTitle} onClick={() => void continueWith(sampleToken(sampled, Math.random()))}>
             {say.draw}
           </button>
         </div>
       )}
-      <RankedList disabled={busy.value} lines={next.map(([text], place) => ({
+      <RankedList disabled={busy.value} lines={next.map(([text], i) => ({
         name: visibleText(text),
-        number: shareOf(place).toFixed(4),
-        share: shareOf(place),
+        number: probabilityOf(i).toFixed(4),
+        share: probabilityOf(i),
         title: say.goOnWith(isolated(visibleText(text))),
-        choose: going && (() => void continueWith(going.ids[place])),
+        choose: going && (() => void continueWith(going.ids[i])),
       }))} />
     </Panel>
   );

@@ -12,10 +12,9 @@ import { bytesOfBlock } from "../trace/blocks";
 import type { Frame, Patch, Token } from "../trace/data";
 import { words } from "../words";
 
-const WIDTH = 560;
-const SOUND_WIDTH = 1200;
-const SMALL_WIDTH = 180; // the width of a picture if there are several, in pixels
-const SOUND_HEIGHT = 140;
+const PICTURE_WIDTH = 560; // all lengths are in pixels
+const SMALL_WIDTH = 180; // the width of a picture if there are several
+const [SOUND_WIDTH, SOUND_HEIGHT] = [1200, 140];
 const OTHERS = 6; // how many tokens outside the picture or sound, such as [CLS], are listed with their weights
 const withoutBorder = linkedFlag("without-border"); // true = the parts at the border of the picture or sound have no colour; many heads look there when no other part matters
 
@@ -41,19 +40,20 @@ export function Medium() {
   if (!scenes.length) return null;
   const row = queryItem.value && rowOf(queryItem.value);
   const range = rangeOf(row?.weights ?? null);
-  const seen = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
-  const caption = twoTexts.value ? seen : `${seen}; ${say.mediumChoose}`;
+  const description = keyTokens.value.some(isPatch) ? say.mediumPicture : say.mediumSound;
+  const caption = twoTexts.value ? description : `${description}; ${say.mediumChoose}`;
+  const hasPictures = trace.value.images.length > 0;
+  const singleWidth = hasPictures ? PICTURE_WIDTH : SOUND_WIDTH;
+  const [low, high] = isRelative() ? range.map((weight) => numberIn(range, weight)) : [scaleEnds().low, scaleEnds().high];
+  const tools = <Check of={withoutBorder} label={say.withoutBorder} title={say.withoutBorderTitle} />;
   return (
-    <Panel view="medium" changed title={say.medium} caption={caption} tools={<Check of={withoutBorder} label={say.withoutBorder} title={say.withoutBorderTitle} />} wide={!trace.value.images.length || scenes.length > 1}>
+    <Panel view="medium" changed title={say.medium} caption={caption} tools={tools} wide={!hasPictures || scenes.length > 1}>
       <div class="scenes">
         {scenes.map((scene) => (
-          <SceneCanvas key={scene.name} scene={scene} range={range} width={scenes.length > 1 ? SMALL_WIDTH : trace.value.images.length ? WIDTH : SOUND_WIDTH} />
+          <SceneCanvas key={scene.name} scene={scene} range={range} width={scenes.length > 1 ? SMALL_WIDTH : singleWidth} />
         ))}
       </div>
-      <p class="legend">
-        {isRelative() ? numberIn(range, range[0]) : scaleEnds().low} <span class="ramp veiled" aria-hidden="true" />{" "}
-        {isRelative() ? numberIn(range, range[1]) : scaleEnds().high}
-      </p>
+      <p class="legend">{low} <span class="ramp veiled" aria-hidden="true" /> {high}</p>
       <Others weights={row?.weights ?? null} />
       <Caution />
       <Numbers
@@ -94,8 +94,8 @@ const lastSecond = () => Math.max(...keyTokens.value.filter(isFrame).map((one) =
 /** The ends of the relative colour scale: the smallest weight above 0 and the largest weight on the coloured parts. */
 function rangeOf(weights: Float64Array | null): Range {
   const parts = keyItems.value.filter((item) => isColoured(keyTokens.value[item.positions[0]]));
-  const shown = parts.map((item) => weights?.[item.index] ?? 0).filter((weight) => weight > 0);
-  return shown.length ? [Math.min(...shown), Math.max(...shown)] : [0, 0];
+  const positive = parts.map((item) => weights?.[item.index] ?? 0).filter((weight) => weight > 0);
+  return positive.length ? [Math.min(...positive), Math.max(...positive)] : [0, 0];
 }
 
 /** A weight as text. The smaller the range of the weights, the more decimals it has. */
@@ -143,13 +143,13 @@ function SceneCanvas({ scene, range, width }: { scene: Scene; range: Range; widt
 
 function pictureScenes(tokens: Token[]): Scene[] {
   const { images } = trace.value;
-  const found = new Map<string, Patch>();
+  const firstPatches = new Map<string, Patch>(); // the first patch of each scene
   for (const { place } of tokens.filter(isPatch)) {
-    if (images[place.image] && !found.has(sceneOf(place))) found.set(sceneOf(place), place);
+    if (images[place.image] && !firstPatches.has(sceneOf(place))) firstPatches.set(sceneOf(place), place);
   }
-  const first = [...found.values()].sort((a, b) => a.image - b.image || Number(a.thumbnail) - Number(b.thumbnail));
-  return first.map((patch) => ({
-    name: first.length > 1 || patch.n_images > 1 ? pictureName(patch) + timeOf(patch) : "",
+  const sorted = [...firstPatches.values()].sort((a, b) => a.image - b.image || Number(a.thumbnail) - Number(b.thumbnail));
+  return sorted.map((patch) => ({
+    name: sorted.length > 1 || patch.n_images > 1 ? pictureName(patch) + timeOf(patch) : "",
     load: () => pictureOf(images[patch.image]),
     rectangle: (token) => {
       if (!isPatch(token) || sceneOf(token.place) !== sceneOf(patch)) return null;
@@ -182,7 +182,8 @@ function soundScenes(tokens: Token[]): Scene[] {
   return [{ name: "", seconds: end, load: () => soundOf(spectrogram), rectangle }];
 }
 
-const placeText = (token: Token): string => isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
+const placeText = (token: Token): string =>
+  isFrame(token) ? words().seconds(token.place.start.toFixed(2), token.place.end.toFixed(2)) : token.text;
 
 function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, width: number, range: Range, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
@@ -190,36 +191,37 @@ function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, widt
   const context = canvas.getContext("2d")!;
   context.drawImage(pixels, 0, 0, width, height);
   if (!weights) return;
-  const framed: [number, number, number, number, number][] = []; // outlines of the chosen key and query: left, top, width, height, thickness of the line
+  const outlines: { rectangle: Rectangle; lineWidth: number }[] = []; // of the chosen key and query, in pixels
   for (const item of keyItems.value) {
-    const place = scene.rectangle(keyTokens.value[item.positions[0]]);
-    if (!place) continue;
-    const [x, y, w, h] = [place[0] * width, place[1] * height, place[2] * width, place[3] * height];
+    const token = keyTokens.value[item.positions[0]];
+    const shares = scene.rectangle(token);
+    if (!shares) continue;
+    const rectangle: Rectangle = [shares[0] * width, shares[1] * height, shares[2] * width, shares[3] * height];
     context.fillStyle = theme("--veil");
     context.globalAlpha = 0.65;
-    context.fillRect(x, y, w, h);
-    context.globalAlpha = isColoured(keyTokens.value[item.positions[0]]) ? 0.85 * strengthIn(range, weights[item.index]) : 0;
+    context.fillRect(...rectangle);
+    context.globalAlpha = isColoured(token) ? 0.85 * strengthIn(range, weights[item.index]) : 0;
     context.fillStyle = `oklch(0.65 0.2 ${shownHue()})`;
-    context.fillRect(x, y, w, h);
+    context.fillRect(...rectangle);
     context.globalAlpha = 1;
-    if (key.value !== null && item.positions.includes(key.value)) framed.push([x, y, w, h, 1]);
-    if (!twoTexts.value && item === queryItem.value) framed.push([x, y, w, h, 3]);
+    if (key.value !== null && item.positions.includes(key.value)) outlines.push({ rectangle, lineWidth: 1 });
+    if (!twoTexts.value && item === queryItem.value) outlines.push({ rectangle, lineWidth: 3 });
   }
   context.strokeStyle = theme("--ink");
-  for (const [x, y, w, h, thick] of framed) {
-    context.lineWidth = thick;
-    context.strokeRect(x, y, w, h);
+  for (const { rectangle, lineWidth } of outlines) {
+    context.lineWidth = lineWidth;
+    context.strokeRect(...rectangle);
   }
 }
 
 function tokenAt(event: MouseEvent, scene: Scene): number | null {
   const canvas = event.currentTarget as HTMLCanvasElement;
   const [x, y] = [event.offsetX / canvas.clientWidth, event.offsetY / canvas.clientHeight];
-  const found = keyTokens.value.findIndex((token) => {
-    const place = scene.rectangle(token);
-    return place && x >= place[0] && y >= place[1] && x < place[0] + place[2] && y < place[1] + place[3];
+  const position = keyTokens.value.findIndex((token) => {
+    const [left, top, width, height] = scene.rectangle(token) ?? [0, 0, 0, 0];
+    return x >= left && y >= top && x < left + width && y < top + height;
   });
-  return found < 0 ? null : found;
+  return position < 0 ? null : position;
 }
 
 /** Lock the token at this position as the query, or unlock it. Do nothing in cross-attention, in which the tokens of a picture or sound are only keys. */
@@ -231,13 +233,16 @@ function choose(position: number | null): void {
 async function pictureOf({ block, height, width }: { block: string; height: number; width: number }): Promise<ImageBitmap> {
   const bytes = await bytesOfBlock(trace.value.blocks[block]); // the bytes of the pixels: [3 height width], with red, green and blue as the first axis
   const size = height * width;
-  return pixelsOf(height, width, (at, channel) => bytes[channel * size + at]);
+  return pixelsOf(height, width, (index, channel) => bytes[channel * size + index]);
 }
 
 /** The pixels of a spectrogram, in grey, with the lowest frequency band at the bottom. */
 async function soundOf({ block, bands, frames }: { block: string; bands: number; frames: number }): Promise<ImageBitmap> {
   const bytes = await bytesOfBlock(trace.value.blocks[block]); // one byte for each pixel: [bands frames], the lowest band first
-  return pixelsOf(bands, frames, (at) => bytes[(bands - 1 - Math.floor(at / frames)) * frames + (at % frames)]);
+  return pixelsOf(bands, frames, (index) => {
+    const [row, frame] = [Math.floor(index / frames), index % frames];
+    return bytes[(bands - 1 - row) * frames + frame];
+  });
 }
 
 /** Make an image. `valueAt` returns the red, green or blue value (channel 0, 1, 2; 0 to 255) of a pixel; `index` counts pixels row by row. */

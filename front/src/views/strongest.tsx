@@ -11,9 +11,12 @@ const LISTED = 8;
 /** The pairs that are listed: the query's strongest keys or, without a query, the head's strongest pairs. */
 function listedPairs(): Pair[] {
   const [from, grid] = [queryItem.value, shownGrid.value];
-  const row = from && rowOf(from);
-  const ofQuery = from && row ? keysByWeight(row).slice(0, LISTED).map((to) => ({ from, to, weight: row.weights[to.index] })) : [];
-  return (!from && grid ? strongestPairs(grid, LISTED) : ofQuery).filter(({ weight }) => weight);
+  let pairs: Pair[] = [];
+  if (from) {
+    const row = rowOf(from);
+    if (row) pairs = keysByWeight(row).slice(0, LISTED).map((to) => ({ from, to, weight: row.weights[to.index] }));
+  } else if (grid) pairs = strongestPairs(grid, LISTED);
+  return pairs.filter(({ weight }) => weight);
 }
 
 export function Strongest() {

@@ -9,20 +9,20 @@ import { UNCHANGED } from "../trace/attention";
 import type { Change, Effect } from "../trace/data";
 import { words } from "../words";
 
-const LISTED = 6;
+const LISTED_KEYS = 6;
 
 /** A band at the top of the window while the head is changed: what is changed, which panels show it, and a button that undoes it. */
 export function ChangesBand() {
   const say = words();
   if (!isChanged.value) return null;
-  const changed = [
-    saidCuts(),
+  const descriptions = [
+    cutsText(),
     temperature.value !== 1 && `${say.temperature.toLowerCase()} × ${temperature.value.toFixed(2)}`,
     silenced.value && say.silenced,
   ].filter(Boolean);
   return (
     <div class="changes-band" role="status">
-      <b>{say.whatIf}: {changed.join(", ")} · {headName()}</b>
+      <b>{say.whatIf}: {descriptions.join(", ")} · {headName()}</b>
       <span>{weightsChanged.value ? say.whichChanged : say.noneChanged}</span>
       <button type="button" onClick={undoChanges}>{say.reset}</button>
     </div>
@@ -30,10 +30,10 @@ export function ChangesBand() {
 }
 
 /** How many edges the reader has cut, and how many tokens the reader has masked, as text. */
-function saidCuts(): string {
-  const masked = [...cut.value].filter((one) => one.startsWith("*")).length;
-  const edges = cut.value.size - masked;
-  return [edges && words().cuts(edges), masked && words().maskedKeys(masked)].filter(Boolean).join(", ");
+function cutsText(): string {
+  const nMasked = [...cut.value].filter((edge) => edge.startsWith("*")).length;
+  const nEdges = cut.value.size - nMasked;
+  return [nEdges && words().cuts(nEdges), nMasked && words().maskedKeys(nMasked)].filter(Boolean).join(", ");
 }
 
 export function WhatIf() {
@@ -42,10 +42,11 @@ export function WhatIf() {
     return <Panel view="what-if" title={say.whatIf}><p class="caption">{say.whatIfNone}</p></Panel>;
   const from = queryItem.value;
   const [before, after] = [from && rowOf(from, undefined, undefined, UNCHANGED), from && rowOf(from)];
-  const strongest = before ? keysByWeight(before).slice(0, LISTED) : [];
-  const runs = trace.value.live && !trace.value.alignment && head.value !== null;
+  const strongest = before ? keysByWeight(before).slice(0, LISTED_KEYS) : [];
+  const canRun = trace.value.live && !trace.value.alignment && head.value !== null;
+  const runNote = canRun ? say.whatIfRun : say.whatIfNote;
   return (
-    <Panel view="what-if" title={say.whatIf} caption={saidCuts() || say.whatIfHint}>
+    <Panel view="what-if" title={say.whatIf} caption={cutsText() || say.whatIfHint}>
       <Slider
         label={say.temperature}
         min={-2}
@@ -62,33 +63,23 @@ export function WhatIf() {
               <tr><th scope="col">{from.label} →</th><th scope="col">{say.before}</th><th scope="col">{say.after}</th><td /></tr>
             </thead>
             <tbody>
-              {strongest.map((to) => (
-                <tr key={to.index} class={keyItem.value === to ? "near" : ""} onPointerEnter={() => (key.value = to.positions[0])}>
-                  <th scope="row" dir="auto">{to.label}</th>
-                  <td>{weightText(before.weights[to.index])}</td>
-                  <td>{after.masked[to.index] || isCut(from, to) || isMaskedByReader(to) ? say.masked : weightText(after.weights[to.index])}</td>
-                  <td>
-                    <button
-                      type="button"
-                      aria-pressed={isCut(from, to)}
-                      aria-label={isCut(from, to) ? say.restoreEdge(from.label, to.label) : say.cutEdge(from.label, to.label)}
-                      title={isCut(from, to) ? say.restoreEdge(from.label, to.label) : say.cutEdge(from.label, to.label)}
-                      onClick={() => toggleCut(from, to)}
-                    >
-                      ✂
-                    </button>
-                    <button
-                      type="button"
-                      aria-pressed={isMaskedByReader(to)}
-                      aria-label={isMaskedByReader(to) ? say.unmaskKey(to.label) : say.maskKey(to.label)}
-                      title={isMaskedByReader(to) ? say.unmaskKey(to.label) : say.maskKey(to.label)}
-                      onClick={() => toggleMasked(to)}
-                    >
-                      ⊘
-                    </button>
-                  </td>
-                </tr>
-              ))}
+              {strongest.map((to) => {
+                const [isEdgeCut, isKeyMasked] = [isCut(from, to), isMaskedByReader(to)];
+                const cutTitle = isEdgeCut ? say.restoreEdge(from.label, to.label) : say.cutEdge(from.label, to.label);
+                const maskTitle = isKeyMasked ? say.unmaskKey(to.label) : say.maskKey(to.label);
+                const hasNoWeight = after.masked[to.index] || isEdgeCut || isKeyMasked;
+                return (
+                  <tr key={to.index} class={keyItem.value === to ? "near" : ""} onPointerEnter={() => (key.value = to.positions[0])}>
+                    <th scope="row" dir="auto">{to.label}</th>
+                    <td>{weightText(before.weights[to.index])}</td>
+                    <td>{hasNoWeight ? say.masked : weightText(after.weights[to.index])}</td>
+                    <td>
+                      <button type="button" aria-pressed={isEdgeCut} aria-label={cutTitle} title={cutTitle} onClick={() => toggleCut(from, to)}>✂</button>
+                      <button type="button" aria-pressed={isKeyMasked} aria-label={maskTitle} title={maskTitle} onClick={() => toggleMasked(to)}>⊘</button>
+                    </td>
+                  </tr>
+                );
+              })}
             </tbody>
           </table>
           <Numbers
@@ -97,8 +88,8 @@ export function WhatIf() {
           />
         </>
       )}
-      {runs && <Run />}
-      <p class="caption">{changeEffect.value ? say.whatIfRan : runs ? say.whatIfRun : say.whatIfNote} {say.caution}</p>
+      {canRun && <Run />}
+      <p class="caption">{changeEffect.value ? say.whatIfRan : runNote} {say.caution}</p>
     </Panel>
   );
 }
@@ -109,7 +100,7 @@ function Run() {
     <>
       <p class="run">
         <Check of={silenced} label={say.silence} />
-        <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runChanged(changesMade())}>{say.runModel}</button>
+        <button type="button" disabled={!isChanged.value || busy.value} onClick={() => void runChanged(readerChanges())}>{say.runModel}</button>
       </p>
       {changeEffect.value && <EffectOf effect={changeEffect.value} />}
     </>
@@ -117,11 +108,13 @@ function Run() {
 }
 
 /** The reader's changes to the shown head, in the form in which a server or a web worker takes them. */
-function changesMade(): Change[] {
+function readerChanges(): Change[] {
   const name = Object.keys(trace.value.kinds).length > 1 ? `${kindName.value} ${headName()}` : headName();
   if (silenced.value) return [{ kind: "silence", head: name }];
-  const edges = [...cut.value].map((one) => one.split(","));
-  const cuts: Change[] = edges.map(([query, key]) => ({ kind: "cut", query: query === "*" ? null : Number(query), key: Number(key), heads: [name] }));
+  const cuts = [...cut.value].map((edge): Change => {
+    const [query, key] = edge.split(",");
+    return { kind: "cut", query: query === "*" ? null : Number(query), key: Number(key), heads: [name] };
+  });
   return temperature.value === 1 ? cuts : [...cuts, { kind: "sharpen", head: name, temperature: temperature.value }];
 }
 
@@ -135,11 +128,16 @@ function EffectOf({ effect: { output, heads, before, after } }: { effect: Effect
           name="changes"
           caption={say.nextTokens}
           head={[say.before, "", say.after, ""]}
-          rows={before.map(([text, share], i) => [text, share.toFixed(4), after[i][0], after[i][1].toFixed(4)])}
+          rows={before.map(([text, probability], i) => [text, probability.toFixed(4), after[i][0], after[i][1].toFixed(4)])}
         />
       )}
       {heads.length > 0 && (
-        <Table name="changes" caption={say.effectHeads} head={[say.head, say.token, say.effectMoved]} rows={heads.map((one) => [one.head, one.token, one.moved.toFixed(4)])} />
+        <Table
+          name="changes"
+          caption={say.effectHeads}
+          head={[say.head, say.token, say.effectMoved]}
+          rows={heads.map(({ head: name, token, moved }) => [name, token, moved.toFixed(4)])}
+        />
       )}
     </div>
   );

@@ -4,13 +4,13 @@ type Numbers = Float32Array | Float64Array;
 
 /** The product of matrices [rows inner] and [inner columns]. */
 export function product(a: Numbers, b: Numbers, rows: number, inner: number, columns: number): Float64Array {
-  const found = new Float64Array(rows * columns);
+  const result = new Float64Array(rows * columns);
   for (let row = 0; row < rows; row++)
     for (let i = 0; i < inner; i++) {
       const factor = a[row * inner + i];
-      for (let column = 0, from = i * columns, to = row * columns; column < columns; column++) found[to + column] += factor * b[from + column];
+      for (let column = 0, from = i * columns, to = row * columns; column < columns; column++) result[to + column] += factor * b[from + column];
     }
-  return found;
+  return result;
 }
 
 export function dot(a: Numbers, b: Numbers): number {

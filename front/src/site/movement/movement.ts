@@ -24,7 +24,7 @@ export function withoutStates(trace: Trace): Trace {
 
 /** Compute how each layer moves the hidden vectors of all tokens, for each kind of self-attention. `throwIfOutdated` throws an error to stop the work. */
 export async function movementOf(trace: Trace, projections: Record<string, Float32Array>, throwIfOutdated: () => void): Promise<LateMovement> {
-  const found: LateMovement = { movement: {}, numbers: {} };
+  const late: LateMovement = { movement: {}, numbers: {} };
   for (const [kind, { layers, queries }] of Object.entries(trace.kinds)) {
     const tokens = trace[queries].length;
     if (!layers[0].states || layers.length * tokens > MOST_MOVES) continue;
@@ -40,14 +40,20 @@ export async function movementOf(trace: Trace, projections: Record<string, Float
     }
     const arrays: Record<string, NumberArray> = {};
     for (const name of Object.keys(moves[0])) {
-      const [size, places] = [moves[0][name].length, name.endsWith("places")];
-      const axes = name === "turned" ? [] : places ? [size / 3, 3] : [size];
-      arrays[name] = { block: `movement ${kind} ${name}`, step: 1, shape: [layers.length, tokens, ...axes] };
-      found.numbers[arrays[name].block] = Float32Array.from(moves.flatMap((move) => move[name]));
+      const block = `movement ${kind} ${name}`;
+      arrays[name] = { block, step: 1, shape: [layers.length, tokens, ...axesOf(name, moves[0][name].length)] };
+      late.numbers[block] = Float32Array.from(moves.flatMap((move) => move[name]));
     }
-    found.movement[kind] = { layers: layers.map(({ layer }) => layer), shares: plane.shares, left_out: plane.leftOut, vectors: vectors.length, arrays };
+    const layerNumbers = layers.map(({ layer }) => layer);
+    late.movement[kind] = { layers: layerNumbers, shares: plane.shares, left_out: plane.leftOut, vectors: vectors.length, arrays };
   }
-  return found;
+  return late;
+}
+
+/** The axes of one token's numbers in an array of `Movement`: none for a single number; x, y and length for each arrow; else one axis. */
+function axesOf(name: string, size: number): number[] {
+  if (name === "turned") return [];
+  return name.endsWith("places") ? [size / 3, 3] : [size];
 }
 
 /** The hidden vectors before and after a layer, and the vectors that attention and feed-forward add; each with a row for each token. */
@@ -65,16 +71,16 @@ interface AddedByHead {
 
 function addedBy(layer: Decoded, projection: Float32Array, width: number): AddedByHead[] {
   const { nQueries, nKeys } = layer;
-  const { numbers, width: inner, heads } = layer.value!;
+  const { numbers, width: dValue, heads: nValueHeads } = layer.value!;
   return Array.from({ length: layer.heads }, (_, head) => {
-    const start = Math.floor(head / (layer.heads / heads)) * nKeys * inner; // in grouped-query attention, several heads have the same values
-    const values = numbers.subarray(start, start + nKeys * inner);
-    const matrix = projection.subarray(head * inner * width, (head + 1) * inner * width);
+    const valueHead = Math.floor(head / (layer.heads / nValueHeads)); // in grouped-query attention, several heads have the same values
+    const values = numbers.subarray(valueHead * nKeys * dValue, (valueHead + 1) * nKeys * dValue);
+    const matrix = projection.subarray(head * dValue * width, (head + 1) * dValue * width);
     const weights = Array.from({ length: nQueries }, (_, query) => weightsOf(layer, head, query));
     return {
       weights,
-      values: rowsOf(product(values, matrix, nKeys, inner, width), nKeys),
-      added: weights.map((row) => product(product(row, values, 1, nKeys, inner), matrix, 1, inner, width)),
+      values: rowsOf(product(values, matrix, nKeys, dValue, width), nKeys),
+      added: weights.map((row) => product(product(row, values, 1, nKeys, dValue), matrix, 1, dValue, width)),
     };
   });
 }
@@ -133,10 +139,13 @@ const placed = (difference: Float64Array, vector: Float64Array, { axes }: Plane)
 /** The tokens with the smallest angles to `token`, and these angles in degrees. `directions`: the vectors of all tokens, with length 1. */
 function nearest(token: number, directions: Rows): Record<string, number[]> {
   const cosines = directions.map((vector, other) => (other === token ? -2 : dot(directions[token], vector)));
-  const found = indicesOfLargest(cosines, Math.min(MOST_NEAREST, directions.length - 1));
-  return { nearest: found, nearest_angles: found.map((other) => degrees(cosines[other])) };
+  const tokens = indicesOfLargest(cosines, Math.min(MOST_NEAREST, directions.length - 1));
+  return { nearest: tokens, nearest_angles: tokens.map((other) => degrees(cosines[other])) };
 }
 
 const lengthOf = (vector: Float64Array) => Math.sqrt(dot(vector, vector));
 const degrees = (cos: number) => (Math.acos(Math.min(1, Math.max(-1, cos))) * 180) / Math.PI;
-const angleBetween = (a: Float64Array, b: Float64Array) => (lengthOf(a) * lengthOf(b) > 0 ? degrees(dot(a, b) / (lengthOf(a) * lengthOf(b))) : 0);
+const angleBetween = (a: Float64Array, b: Float64Array) => {
+  const lengths = lengthOf(a) * lengthOf(b);
+  return lengths > 0 ? degrees(dot(a, b) / lengths) : 0;
+};

@@ -22,16 +22,16 @@ export function planeThrough(vectors: Float64Array[]): Plane {
   const width = vectors[0].length;
   const middle = Float64Array.from({ length: width }, (_, i) => fitted.reduce((sum, vector) => sum + vector[i], 0) / fitted.length);
   const rows = fitted.map((vector) => vector.map((number, i) => number - middle[i]));
-  const total = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
+  const totalVariance = Math.max(rows.reduce((sum, row) => sum + dot(row, row), 0), 1e-300);
   // The axes are eigenvectors of XᵀX [width width], where X [vectors width] has the rows. XXᵀ [vectors vectors] has the same eigenvalues,
   // apart from zeros, and is used if it is smaller.
-  const few = rows.length < width;
-  const found = eigenvectors(products(few ? rows : columnsOf(rows)), Math.min(rows.length, width));
-  const axes = found.map(({ vector }) => signed(few ? combined(rows, vector) : vector));
+  const hasFewRows = rows.length < width;
+  const components = eigenvectors(products(hasFewRows ? rows : columnsOf(rows)), Math.min(rows.length, width));
+  const axes = components.map(({ vector }) => signed(hasFewRows ? combined(rows, vector) : vector));
   return {
     middle,
     axes: [axes[0], axes[1]],
-    shares: [found[0].value / total, found[1].value / total],
+    shares: [components[0].value / totalVariance, components[1].value / totalVariance],
     leftOut: vectors.length - fitted.length,
   };
 }
@@ -48,15 +48,16 @@ function combined(vectors: Float64Array[], factors: ArrayLike<number>): Float64A
 
 /** The vector scaled to length 1, with the sign that makes its number of largest absolute value positive; a zero vector stays zero. */
 function signed(vector: Float64Array): Float64Array {
-  const largest = vector.reduce((found, number) => (Math.abs(number) > Math.abs(found) ? number : found), 0);
+  const largest = vector.reduce((best, number) => (Math.abs(number) > Math.abs(best) ? number : best), 0);
   return scaled(vector, Math.sign(largest) / Math.max(Math.sqrt(dot(vector, vector)), 1e-300));
 }
 
+/** The dot products of all pairs of vectors: a symmetric matrix [vectors vectors]. */
 function products(vectors: Float64Array[]): Float64Array {
   const size = vectors.length;
-  const found = new Float64Array(size * size);
-  for (let i = 0; i < size; i++) for (let j = 0; j <= i; j++) found[i * size + j] = found[j * size + i] = dot(vectors[i], vectors[j]);
-  return found;
+  const matrix = new Float64Array(size * size);
+  for (let i = 0; i < size; i++) for (let j = 0; j <= i; j++) matrix[i * size + j] = matrix[j * size + i] = dot(vectors[i], vectors[j]);
+  return matrix;
 }
 
 interface Eigen {
@@ -91,19 +92,18 @@ function eigenvectors(matrix: Float64Array, size: number): Eigen[] {
 
 /** Orthonormal vectors that span the same space (Gram-Schmidt, twice for accuracy). A vector that depends linearly on those before it becomes 0. */
 function orthonormal(vectors: Float64Array[]): Float64Array[] {
-  const done: Float64Array[] = [];
+  const basis: Float64Array[] = [];
   for (const vector of vectors) {
-    const before = Math.sqrt(dot(vector, vector));
-    let rest = vector;
-    for (let twice = 0; twice < 2; twice++)
-      for (const one of done) {
-        const along = dot(rest, one);
-        rest = rest.map((number, i) => number - along * one[i]);
+    let rest = vector; // the part of the vector that is at right angles to the basis
+    for (let round = 0; round < 2; round++)
+      for (const unit of basis) {
+        const component = dot(rest, unit);
+        rest = rest.map((number, i) => number - component * unit[i]);
       }
-    const length = Math.sqrt(dot(rest, rest));
-    done.push(scaled(rest, length > 1e-12 * before ? 1 / length : 0));
+    const [length, restLength] = [Math.sqrt(dot(vector, vector)), Math.sqrt(dot(rest, rest))];
+    basis.push(scaled(rest, restLength > 1e-12 * length ? 1 / restLength : 0));
   }
-  return done;
+  return basis;
 }
 
 /** The eigenvalues of a small symmetric matrix, and its eigenvectors as columns, by Jacobi's rotations. */

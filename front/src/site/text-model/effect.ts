@@ -20,19 +20,19 @@ const headNamed = (name: string): HeadPlace => {
 const headsOf = (change: Change): HeadPlace[] => (change.kind === "cut" ? change.heads : [change.head]).map(headNamed);
 
 /** Return the inputs of the ONNX graph that make these changes to heads (see `Changed`), for a text of so many tokens. */
-export function changedBy(changes: Change[], model: Model, template: Trace, tokens: number): Changed {
-  const changed = model.unchanged(tokens);
+export function changedBy(changes: Change[], model: Model, template: Trace, nTokens: number): Changed {
+  const changed = model.unchanged(nTokens);
   const layers = layersOf(template);
   for (const change of changes) {
     if (change.kind === "silence") changed.cut.fill(1);
     if (change.kind === "cut") {
-      const queries = change.query === null ? Array(tokens).keys() : [change.query];
-      for (const query of queries) changed.cut[query * tokens + change.key] = 1;
+      const queries = change.query === null ? Array(nTokens).keys() : [change.query];
+      for (const query of queries) changed.cut[query * nTokens + change.key] = 1;
     }
     for (const { layer, head } of headsOf(change)) {
-      const at = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head;
-      if (change.kind === "sharpen") changed.temperatures[at] *= change.temperature;
-      else changed.heads[at] = 1;
+      const headIndex = layers.findIndex((one) => one.layer === layer) * layers[0].heads + head; // among the heads of all layers
+      if (change.kind === "sharpen") changed.temperatures[headIndex] *= change.temperature;
+      else changed.heads[headIndex] = 1;
     }
   }
   return changed;
@@ -44,9 +44,10 @@ export async function effectOf(changes: Change[], before: RunResult, after: RunR
   const names = numbered(tokens.map(({ text }) => text));
   const heads: Effect["heads"] = [];
   for (const [i, layer] of layersOf(before.trace).entries()) {
-    const [one, other] = [await decodeLayer(before.trace, layer), await decodeLayer(after.trace, layersOf(after.trace)[i])];
+    const layerBefore = await decodeLayer(before.trace, layer);
+    const layerAfter = await decodeLayer(after.trace, layersOf(after.trace)[i]);
     for (let head = 0; head < layer.heads; head++) {
-      const { query, moved } = mostChangedQuery(one, other, head, changesOfHead(changes, { layer: layer.layer, head }));
+      const { query, moved } = mostChangedQuery(layerBefore, layerAfter, head, changesOfHead(changes, { layer: layer.layer, head }));
       if (moved > 0) heads.push({ head: `L${layer.layer}H${head}`, token: names[query], moved });
     }
   }
@@ -65,21 +66,26 @@ const layersOf = (trace: Trace) => Object.values(trace.kinds)[0].layers;
 
 /** The changes to one head; null = one of them silences the head. */
 function changesOfHead(changes: Change[], { layer, head }: HeadPlace): Changes | null {
-  const own = changes.filter((change) => headsOf(change).some((place) => place.layer === layer && place.head === head));
-  if (own.some((change) => change.kind === "silence")) return null;
-  const cut = new Set(own.flatMap((change) => (change.kind === "cut" ? [edge(change.query, change.key)] : [])));
-  return { temperature: own.reduce((product, change) => product * (change.kind === "sharpen" ? change.temperature : 1), 1), cut };
+  const cut = new Set<string>();
+  let temperature = 1;
+  for (const change of changes) {
+    if (!headsOf(change).some((place) => place.layer === layer && place.head === head)) continue;
+    if (change.kind === "silence") return null;
+    if (change.kind === "cut") cut.add(edge(change.query, change.key));
+    else temperature *= change.temperature;
+  }
+  return { temperature, cut };
 }
 
-/** The query whose weights in a head change most from run `one` to run `other`, and the share (0 to 1) of its attention that goes to other keys. `changes`: null = run `other` silences the head. */
-function mostChangedQuery(one: Decoded, other: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
+/** The query whose weights in a head change most between two runs, and the share (0 to 1) of its attention that goes to other keys. `changes`: null = the second run silences the head. */
+function mostChangedQuery(layerBefore: Decoded, layerAfter: Decoded, head: number, changes: Changes | null): { query: number; moved: number } {
   let mostChanged = { query: 0, moved: 0 };
-  for (let query = 0; query < one.nQueries; query++) {
-    const before = weightsOf(one, head, query);
-    const after = changes ? weightsOf(other, head, query, changes) : new Float64Array(one.nKeys);
+  for (let query = 0; query < layerBefore.nQueries; query++) {
+    const before = weightsOf(layerBefore, head, query);
+    const after = changes ? weightsOf(layerAfter, head, query, changes) : new Float64Array(layerBefore.nKeys);
     const differences = before.map((weight, key) => weight - after[key]);
-    const missing = Math.abs(differences.reduce((sum, one) => sum + one, 0)); // attention that a silenced head no longer gives to any key
-    const moved = differences.reduce((sum, one) => sum + Math.abs(one), missing) / 2;
+    const missing = Math.abs(differences.reduce((sum, difference) => sum + difference, 0)); // attention that a silenced head no longer gives to any key
+    const moved = differences.reduce((sum, difference) => sum + Math.abs(difference), missing) / 2;
     if (moved > mostChanged.moved) mostChanged = { query, moved };
   }
   return mostChanged;

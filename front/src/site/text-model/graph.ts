@@ -2,7 +2,7 @@
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
 import { rowsOf } from "../../trace/arrays";
-import type { Layer } from "../../trace/data";
+import type { Layer, Vectors } from "../../trace/data";
 import { firstTokens, joinTokens, vectorsOf } from "../arrays";
 
 /** Changes to heads, as inputs of the ONNX graph. */
@@ -47,30 +47,38 @@ export class Model {
    */
   async run(ids: number[], changed: Changed | null, places: number[]): Promise<Run> {
     const { last } = this;
-    const read = changed || !this.readsPast ? 0 : Math.min(sharedLength(ids, last.ids), places.find((place) => !last.rows[place]) ?? Infinity, ids.length - 1);
-    const wanted = places.filter((place) => place >= read);
-    const tokens = ids.length - read;
-    const { cut, heads, temperatures } = changed ?? this.unchanged(tokens);
+    const nPast = changed ? 0 : this.reusableTokens(ids, places);
+    const newPlaces = places.filter((place) => place >= nPast);
+    const nNew = ids.length - nPast;
+    const { cut, heads, temperatures } = changed ?? this.unchanged(nNew);
     const perHead = [this.layers.length, this.layers[0].heads];
     const inputs: Record<string, Tensor> = {
-      ids: integers(ids.slice(read), [1, tokens]),
-      places: integers(wanted.map((place) => place - read), [wanted.length]),
-      cut: new Tensor("bool", cut, [tokens, tokens]),
+      ids: integers(ids.slice(nPast), [1, nNew]),
+      places: integers(newPlaces.map((place) => place - nPast), [newPlaces.length]),
+      cut: new Tensor("bool", cut, [nNew, nNew]),
       changed: new Tensor("bool", heads, perHead),
       temperature: new Tensor("float32", temperatures, perHead),
     };
-    const past = new Map(this.layers.flatMap(vectorsOf).map((vectors) => [vectors, read ? firstTokens(last.numbers[vectors.block], vectors, read) : new Float32Array()]));
-    for (const [{ block, heads, width }, numbers] of past) inputs[`past ${block}`] = new Tensor("float32", numbers, [1, heads, read, width]);
-    const taken = Object.fromEntries(Object.entries(inputs).filter(([name]) => this.session.inputNames.includes(name)));
-    const outputs = await this.session.run(taken);
+    const pastOf = (vectors: Vectors) => (nPast ? firstTokens(last.numbers[vectors.block], vectors, nPast) : new Float32Array());
+    const past = new Map(this.layers.flatMap(vectorsOf).map((vectors) => [vectors, pastOf(vectors)]));
+    for (const [{ block, heads, width }, numbers] of past) inputs[`past ${block}`] = new Tensor("float32", numbers, [1, heads, nPast, width]);
+    const graphInputs = Object.entries(inputs).filter(([name]) => this.session.inputNames.includes(name));
+    const outputs = await this.session.run(Object.fromEntries(graphInputs));
     const numbers: Run["numbers"] = {};
     for (const [{ block, heads }, before] of past) numbers[block] = joinTokens([before, outputs[block].data as Float32Array], heads);
     const output = outputs.output.data as Float32Array;
     if (!this.readsPast) return { output, numbers };
-    const rows = last.rows.slice(0, read);
-    rowsOf(output, wanted.length).forEach((row, i) => (rows[wanted[i]] = row));
+    const rows = last.rows.slice(0, nPast);
+    rowsOf(output, newPlaces.length).forEach((row, i) => (rows[newPlaces[i]] = row));
     if (!changed) this.last = { ids, numbers, rows };
     return { output: joinTokens(places.map((place) => rows[place]!), 1), numbers };
+  }
+
+  /** How many tokens need not be read again: those with which the last text began, too, up to the first place without logits; never the last token. */
+  private reusableTokens(ids: number[], places: number[]): number {
+    if (!this.readsPast) return 0;
+    const placeWithoutLogits = places.find((place) => !this.last.rows[place]) ?? Infinity;
+    return Math.min(sharedLength(ids, this.last.ids), placeWithoutLogits, ids.length - 1);
   }
 
   /** Whether the graph has inputs for the keys and values of tokens that were read before. */

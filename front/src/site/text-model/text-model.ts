@@ -18,7 +18,7 @@ const NEXT = 8; // how many of the most probable next tokens are listed
 interface Input {
   text: string; // the text that was typed, followed by the text of its continuation
   ids: number[];
-  read: number; // how many of the `ids`, from the first one on, belong to the text that was typed; the others are its continuation
+  nTyped: number; // how many of the `ids`, from the first one on, belong to the text that was typed; the others are its continuation
   tokens: Token[];
 }
 
@@ -32,7 +32,8 @@ export class TextReader implements Reader {
 
   static async of(files: ModelFiles, record: ModelRecord): Promise<TextReader> {
     const { layers } = Object.values(record.template.kinds)[0];
-    return new TextReader(await Model.load(files.model, layers), Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.template));
+    const model = await Model.load(files.model, layers);
+    return new TextReader(model, Tokenizer.of(files.tokenizer), record, outputArrays(files.outputs, record.template));
   }
 
   get projections() {
@@ -42,7 +43,7 @@ export class TextReader implements Reader {
   async trace(reading: Reading, throwIfOutdated: () => void): Promise<Trace> {
     const continuation = [...(reading.continuation ?? []), ...(await this.write(reading, throwIfOutdated))];
     const input = this.input(reading, continuation);
-    const { trace, output } = await this.run(input, [], range(input.read - 1, input.ids.length));
+    const { trace, output } = await this.run(input, [], range(input.nTyped - 1, input.ids.length));
     return this.record.kind === "causal" ? { ...trace, ...this.writing(input, reading.text, output) } : trace;
   }
 
@@ -55,13 +56,15 @@ export class TextReader implements Reader {
 
   private input({ text, truncate }: Reading, continuation: number[] = []): Input {
     const letters = [...text];
-    const pieces = this.tokenizer.encode(letters, truncate ? this.record.max_tokens - continuation.length : undefined);
+    const maxPieces = truncate ? this.record.max_tokens - continuation.length : undefined;
+    const pieces = this.tokenizer.encode(letters, maxPieces);
     const ids = [...pieces.map(({ id }) => id), ...continuation];
-    this.check(ids.length);
-    return { text: text + this.tokenizer.decode(continuation), ids, read: pieces.length, tokens: this.tokenizer.tokens(pieces, letters, continuation) };
+    this.refuseIfLong(ids.length);
+    const tokens = this.tokenizer.tokens(pieces, letters, continuation);
+    return { text: text + this.tokenizer.decode(continuation), ids, nTyped: pieces.length, tokens };
   }
 
-  private check(tokens: number): void {
+  private refuseIfLong(tokens: number): void {
     if (tokens > this.record.max_tokens) throw new Refused({ reason: "long", tokens });
   }
 
@@ -72,18 +75,19 @@ export class TextReader implements Reader {
     const { output, numbers } = await this.model.run(ids, changed, places);
     const side = Object.values(template.kinds)[0].queries;
     const masks = this.record.kind === "causal" ? { causal: causal(ids.length) } : undefined;
-    return { trace: { ...template, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks }, output };
+    const trace = { ...template, text: escaped(text, SPACES), [side]: tokens, numbers: { ...this.outputs.shown, ...numbers }, masks };
+    return { trace, output };
   }
 
   /** Let a causal model generate tokens after a text, sampled with the temperature and the nucleus; return their ids. */
   private async write(reading: Reading, throwIfOutdated: () => void): Promise<number[]> {
     const { continuation, new_tokens: newTokens = 0, temperature = 0, nucleus = 1 } = reading;
     const { ids } = this.input(reading, continuation);
-    this.check(ids.length + newTokens);
+    this.refuseIfLong(ids.length + newTokens);
     const written: number[] = [];
     while (written.length < newTokens && !this.record.ends.includes(written.at(-1)!)) {
-      const all = [...ids, ...written];
-      const { output } = await this.model.run(all, null, [all.length - 1]);
+      const idsSoFar = [...ids, ...written];
+      const { output } = await this.model.run(idsSoFar, null, [idsSoFar.length - 1]);
       written.push(sampleToken(nucleusOf(probabilities(output, temperature), nucleus), Math.random()));
       await new Promise((resolve) => setTimeout(resolve)); // a message with a newer question can arrive now
       throwIfOutdated();
@@ -92,20 +96,22 @@ export class TextReader implements Reader {
   }
 
   /** What the model has generated and may generate next. `output`: the logits after the typed text, and after each token of the continuation. */
-  private writing({ ids, read }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
-    const continuation = ids.slice(read);
+  private writing({ ids, nTyped }: Input, text: string, output: Float32Array): Pick<Trace, "written" | "next" | "going"> {
+    const continuation = ids.slice(nTyped);
     const rows = rowsOf(output, continuation.length + 1);
     const written = continuation.map((id, i) => {
-      const found = probabilities(rows[i]);
-      const best = indicesOfLargest(found, ALTERNATIVES);
+      const probabilityOf = probabilities(rows[i]);
+      const best = indicesOfLargest(probabilityOf, ALTERNATIVES);
       const texts = this.tokenizer.texts(best).map((one) => escaped(one));
-      return { position: read + i, probability: found[id], alternatives: best.map((one, rank): [string, number] => [texts[rank], found[one]]) };
+      const alternatives = best.map((bestId, rank): [string, number] => [texts[rank], probabilityOf[bestId]]);
+      return { position: nTyped + i, probability: probabilityOf[id], alternatives };
     });
     const logits = rows.at(-1)!.slice();
     return { written, next: this.next(logits), going: { text, continuation, ids: indicesOfLargest(logits, NEXT), logits } };
   }
 
-  private next = (logits: Float32Array): [string, number][] => likelyTokens(logits, NEXT).map(([id, share]) => [escaped(this.tokenizer.letters(id)), share]);
+  private next = (logits: Float32Array): [string, number][] =>
+    likelyTokens(logits, NEXT).map(([id, probability]) => [escaped(this.tokenizer.letters(id)), probability]);
 }
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);

@@ -10,16 +10,16 @@ interface Merges {
 
 /** Cut a normalised text into pieces. `symbols`: its letters, in order; a symbol with `whole` is a piece that is never cut or joined. */
 export function bytePairs(symbols: { text: string; whole: boolean }[], merges: Merges): string[] {
-  const apart = new Map<string, [string, string]>();
+  const halvesOf = new Map<string, [string, string]>(); // for each unused piece, the two pieces that made it
   const parts = [...symbols];
-  const scoreAt = (place: number): number => {
-    const [left, right] = [parts[place], parts[place + 1]];
+  const scoreAt = (i: number): number => {
+    const [left, right] = [parts[i], parts[i + 1]];
     if (!left || !right || left.whole || right.whole) return -Infinity;
     const joined = left.text + right.text;
-    if (merges.unused(joined)) apart.set(joined, [left.text, right.text]);
+    if (merges.unused(joined)) halvesOf.set(joined, [left.text, right.text]);
     return merges.score(left.text, right.text) ?? -Infinity;
   };
-  const scores = parts.slice(1).map((_, place) => scoreAt(place));
+  const scores = parts.slice(1).map((_, i) => scoreAt(i));
   for (;;) {
     const [best] = indicesOfLargest(scores, 1);
     if (!scores.length || scores[best] === -Infinity) break;
@@ -28,9 +28,6 @@ export function bytePairs(symbols: { text: string; whole: boolean }[], merges: M
     if (best > 0) scores[best - 1] = scoreAt(best - 1);
     if (best < scores.length) scores[best] = scoreAt(best);
   }
-  const takenApart = (piece: string): string[] => {
-    const halves = merges.unused(piece) ? apart.get(piece) : undefined;
-    return halves ? halves.flatMap(takenApart) : [piece];
-  };
-  return parts.flatMap(({ text }) => takenApart(text));
+  const splitUnused = (piece: string): string[] => halvesOf.get(piece)?.flatMap(splitUnused) ?? [piece];
+  return parts.flatMap(({ text }) => splitUnused(text));
 }

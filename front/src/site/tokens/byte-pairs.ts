@@ -31,38 +31,39 @@ export class BytePairs implements Cutter {
   }
 
   cut(text: string[], from: number, to: number): Piece[] {
-    const whole = text.slice(from, to).join("");
-    let place = from;
-    return this.splits.reduce((parts, pattern) => parts.flatMap((part) => splitBy(pattern, part)), [whole]).flatMap((part) => {
+    let parts = [text.slice(from, to).join("")];
+    for (const pattern of this.splits) parts = parts.flatMap((part) => splitBy(pattern, part));
+    let position = from;
+    return parts.flatMap((part) => {
       const letters = [...part];
-      const pieces = this.cutPart(letters, place);
-      place += letters.length;
+      const pieces = this.cutPart(letters, position);
+      position += letters.length;
       return pieces;
     });
   }
 
-  /** Cut one part of a text, given as its letters, into pieces by BPE. `place`: the position of the part's first letter in the text. */
-  private cutPart(letters: string[], place: number): Piece[] {
-    const places: number[] = []; // for each byte of the part, the position of the byte's letter in the text
-    const spelled: string[] = [];
+  /** Cut one part of a text, given as its letters, into pieces by BPE. `position`: the position of the part's first letter in the text. */
+  private cutPart(letters: string[], position: number): Piece[] {
+    const positions: number[] = []; // for each byte of the part, the position of the byte's letter in the text
+    const byteLetters: string[] = []; // for each byte, the letter that stands for it in pieces
     letters.forEach((letter, i) => {
       for (const byte of new TextEncoder().encode(letter)) {
-        places.push(place + i);
-        spelled.push(this.letterOf[byte]);
+        positions.push(position + i);
+        byteLetters.push(this.letterOf[byte]);
       }
     });
-    const all = spelled.join("");
-    const known = this.vocabulary.ignore_merges && this.ids.has(all);
-    let at = 0;
-    return (known ? [all] : this.merged(spelled)).map((piece) => {
-      const start = at;
-      at += piece.length;
-      return { id: this.ids.get(piece)!, start: places[start], end: places[at - 1] + 1 };
+    const whole = byteLetters.join("");
+    const staysWhole = this.vocabulary.ignore_merges && this.ids.has(whole);
+    let end = 0;
+    return (staysWhole ? [whole] : this.merged(byteLetters)).map((piece) => {
+      const start = end;
+      end += piece.length;
+      return { id: this.ids.get(piece)!, start: positions[start], end: positions[end - 1] + 1 };
     });
   }
 
-  private merged(spelled: string[]): string[] {
-    const symbols = spelled.map((text) => ({ text, whole: false }));
+  private merged(byteLetters: string[]): string[] {
+    const symbols = byteLetters.map((text) => ({ text, whole: false }));
     const score = (left: string, right: string) => {
       const rank = this.ranks.get(`${left} ${right}`);
       return rank === undefined ? undefined : -rank;

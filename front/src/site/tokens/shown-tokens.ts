@@ -12,15 +12,15 @@ export interface Pieces {
 
 /** Return the tokens to show for the pieces of a text, which is given as its code points. */
 export function tokensOf(pieces: Piece[], text: string[], vocabulary: Pieces, cutter: Cutter): Token[] {
-  const special = pieces.map(({ id }) => vocabulary.special.includes(id));
+  const isSpecial = pieces.map(({ id }) => vocabulary.special.includes(id));
   return pieces.map((piece, position): Token => {
     const name = vocabulary.pieces[piece.id];
     const letters = lettersOf(pieces, text, position);
-    const unknown = piece.id === vocabulary.unknown && letters !== null && letters !== name;
-    if (special[position] && !unknown) return tokenOf(name, name, false, true);
-    const follows = position > 0 && !special[position - 1] && piece.start <= pieces[position - 1].end;
+    const isUnknown = piece.id === vocabulary.unknown && letters !== null && letters !== name;
+    if (isSpecial[position] && !isUnknown) return tokenOf(name, name, false, true);
+    const follows = position > 0 && !isSpecial[position - 1] && piece.start <= pieces[position - 1].end;
     const joined = follows && !(piece.start < text.length && isBlank(text[piece.start]));
-    return tokenOf(unknown ? `[UNK:${letters}]` : displayed(letters ?? cutter.letters(name)), name, joined, false);
+    return tokenOf(isUnknown ? `[UNK:${letters}]` : displayed(letters ?? cutter.letters(name)), name, joined, false);
   });
 }
 
@@ -29,15 +29,16 @@ export function tokensWithoutText(ids: number[], before: number | null, vocabula
   return ids.map((id, i): Token => {
     const name = vocabulary.pieces[id];
     if (vocabulary.special.includes(id)) return tokenOf(name, name, false, true);
-    const last = i ? ids[i - 1] : before;
-    const follows = last !== null && !vocabulary.special.includes(last);
-    return tokenOf(displayed(cutter.letters(name)), name, follows && !spaceBetween(vocabulary.pieces[last], name, cutter), false);
+    const previous = i ? ids[i - 1] : before;
+    const follows = previous !== null && !vocabulary.special.includes(previous);
+    const joined = follows && !spaceBetween(vocabulary.pieces[previous], name, cutter);
+    return tokenOf(displayed(cutter.letters(name)), name, joined, false);
   });
 }
 
 function spaceBetween(before: string, piece: string, { decode }: Cutter): boolean {
-  const [first, both] = [[before], [before, piece]].map((pieces) => [...stripped(decode(pieces))]);
-  return both[first.length] === " ";
+  const [lettersBefore, lettersOfBoth] = [[before], [before, piece]].map((pieces) => [...stripped(decode(pieces))]);
+  return lettersOfBoth[lettersBefore.length] === " ";
 }
 
 /** If no token is a word, mark all tokens as words, because the query that a page shows first must be a word. Returns the same tokens. */

@@ -31,23 +31,25 @@ export class Tokenizer {
   encode(text: string[], maxPieces = Infinity): Piece[] {
     const { before, after } = this.vocabulary;
     const added = (id: number): Piece => ({ id, start: 0, end: 0 });
-    return [...before.map(added), ...this.read(text).slice(0, Math.max(0, maxPieces - before.length - after.length)), ...after.map(added)];
+    const maxOfText = Math.max(0, maxPieces - before.length - after.length);
+    return [...before.map(added), ...this.piecesOf(text).slice(0, maxOfText), ...after.map(added)];
   }
 
-  private read(text: string[]): Piece[] {
-    const found: Piece[] = [];
-    let from = 0;
+  private piecesOf(text: string[]): Piece[] {
+    const pieces: Piece[] = [];
+    let from = 0; // the text before this position is cut already
     for (let at = 0; at < text.length; ) {
       const whole = this.whole.find(([letters]) => letters.every((letter, i) => text[at + i] === letter));
       if (!whole) {
         at += 1;
         continue;
       }
-      const end = at + whole[0].length;
-      found.push(...this.cutter.cut(text, from, at), { id: whole[1], start: at, end });
+      const [letters, id] = whole;
+      const end = at + letters.length;
+      pieces.push(...this.cutter.cut(text, from, at), { id, start: at, end });
       at = from = end;
     }
-    return [...found, ...this.cutter.cut(text, from, text.length)];
+    return [...pieces, ...this.cutter.cut(text, from, text.length)];
   }
 
   /** The tokens that the page shows: one for each piece of a text, given as its code points, and for each id of its continuation. */

@@ -39,10 +39,10 @@ export class WordPiece implements Cutter {
 
   cut(text: string[], from: number, to: number): Piece[] {
     const words: Letter[][] = [[]];
-    for (const one of this.normalise(text, from, to)) {
-      if (this.is.blank(one.letter)) words.push([]);
-      else if (this.is.apart(one.letter)) words.push([one], []);
-      else words[words.length - 1].push(one);
+    for (const normal of this.normalise(text, from, to)) {
+      if (this.is.blank(normal.letter)) words.push([]);
+      else if (this.is.apart(normal.letter)) words.push([normal], []);
+      else words.at(-1)!.push(normal);
     }
     return words.filter((word) => word.length).flatMap((word) => this.cutWord(word));
   }
@@ -52,12 +52,13 @@ export class WordPiece implements Cutter {
     for (let at = from; at < to; at++) {
       const letter = text[at];
       if (this.is.dropped(letter)) continue;
-      for (const one of this.is.spaced(letter) ? ` ${letter} ` : this.normal(letter)) normal.push({ letter: one, at });
+      const replacement = this.is.spaced(letter) ? ` ${letter} ` : this.replacementOf(letter);
+      for (const normalLetter of replacement) normal.push({ letter: normalLetter, at });
     }
     return normal;
   }
 
-  private normal(letter: string): string {
+  private replacementOf(letter: string): string {
     const { letters, decomposes } = this.vocabulary;
     const code = letter.codePointAt(0)!;
     if (decomposes && code >= HANGUL[0] && code <= HANGUL[1]) return letter.normalize("NFD");

@@ -30,43 +30,48 @@ interface Extension {
   logProbability: number;
 }
 
-/** The finished translations of a source that have all `required` tokens (signs for names), best first; if none has all, those that have the most of them. `throwIfOutdated` is called before each step; it throws an error to end the search. */
+/** The finished translations of a source that have all `required` tokens (the signs that stand for names and numbers), best first; if none has all, those that have the most of them. `throwIfOutdated` is called before each step; it throws an error to end the search. */
 export async function beamSearch(graphs: Graphs, settings: Settings, encoded: Encoded, required: number[], throwIfOutdated: () => void): Promise<Hypothesis[]> {
   const { size, length_penalty: penalty } = settings.beam;
   const limit = Math.min(settings.max_tokens - 1, settings.limit.per_piece * encoded.tokens + settings.limit.extra);
   const first = await graphs.step([settings.bos], encoded, null);
-  const [found, lacking]: Hypothesis[][] = [[], []];
-  const missing = ({ tokens }: Active) => required.filter((token) => !tokens.includes(token)).length;
+  const [complete, incomplete]: Hypothesis[][] = [[], []]; // finished translations with all required tokens, and others
+  const nMissing = ({ tokens }: Active) => required.filter((token) => !tokens.includes(token)).length;
   let active: Active[] = [{ tokens: [], logProbability: 0, last: { step: first, row: 0, before: null } }];
   while (active.length) {
     throwIfOutdated();
     const unfinished: Extension[] = [];
     for (const extension of extensionsOf(active, settings, size + 1, limit)) {
-      if (found.length + unfinished.length === size) break;
+      if (complete.length + unfinished.length === size) break;
       const { from, token, logProbability } = extension;
       if (token !== settings.eos) {
         unfinished.push(extension);
         continue;
       }
       const score = logProbability / ((5 + from.tokens.length + 1) / 6) ** penalty;
-      (missing(from) ? lacking : found).push({ ...from, logProbability, score });
+      (nMissing(from) ? incomplete : complete).push({ ...from, logProbability, score });
     }
     active = await advanced(graphs, encoded, unfinished);
   }
-  const fewest = Math.min(...lacking.map(missing));
-  const best = found.length ? found : lacking.filter((one) => missing(one) === fewest);
+  const fewestMissing = Math.min(...incomplete.map(nMissing));
+  const best = complete.length ? complete : incomplete.filter((hypothesis) => nMissing(hypothesis) === fewestMissing);
   return best.sort((a, b) => b.score - a.score).slice(0, size);
 }
 
 /** All extensions by one of the `n` most probable next tokens, best first. A translation with `limit` tokens is extended only by its end (EOS). */
 function extensionsOf(active: Active[], settings: Settings, n: number, limit: number): Extension[] {
-  const all = active.flatMap((from) => {
-    const numbers = logSoftmax(rowOf(from.last.step, "logits", from.last.row));
-    numbers[settings.pad] = numbers[settings.bos] = -Infinity;
-    if (from.tokens.length >= limit) numbers.forEach((_, token) => token !== settings.eos && (numbers[token] = -Infinity));
-    return indicesOfLargest(numbers, n).map((token) => ({ from, token, logProbability: from.logProbability + numbers[token] }));
+  const extensions = active.flatMap((from) => {
+    const logProbabilities = logSoftmax(rowOf(from.last.step, "logits", from.last.row));
+    logProbabilities[settings.pad] = logProbabilities[settings.bos] = -Infinity;
+    if (from.tokens.length >= limit) {
+      const eosLogProbability = logProbabilities[settings.eos];
+      logProbabilities.fill(-Infinity);
+      logProbabilities[settings.eos] = eosLogProbability;
+    }
+    const tokens = indicesOfLargest(logProbabilities, n);
+    return tokens.map((token) => ({ from, token, logProbability: from.logProbability + logProbabilities[token] }));
   });
-  return all.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability);
+  return extensions.filter(({ logProbability }) => logProbability > -Infinity).sort((a, b) => b.logProbability - a.logProbability);
 }
 
 /** Let the decoder read the new token of each extension; return the extensions as unfinished translations. */

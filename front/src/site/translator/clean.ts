@@ -10,12 +10,12 @@ export type Clean = (text: string) => string;
 export function cleaner(unassigned: Range[]): Clean {
   const isUnassigned = within(unassigned);
   const composed = (text: string): string => {
-    let [done, run] = ["", ""];
+    let [result, assigned] = ["", ""]; // `assigned`: the letters since the last unassigned one
     for (const letter of text) {
-      if (isUnassigned(letter)) [done, run] = [done + run.normalize("NFC") + letter, ""];
-      else run += letter;
+      if (isUnassigned(letter)) [result, assigned] = [result + assigned.normalize("NFC") + letter, ""];
+      else assigned += letter;
     }
-    return done + run.normalize("NFC");
+    return result + assigned.normalize("NFC");
   };
   return (text) => splitWords(composed(text.replace(CONTROL, "")).replaceAll(SPACE, " ")).join(" ");
 }

@@ -67,10 +67,13 @@ export class Graphs {
     };
     for (const [name, axes] of Object.entries(this.settings.decoder.inputs)) {
       if (name in feeds) continue;
-      const ofStepBefore = before && name.startsWith("past_");
-      feeds[name] = ofStepBefore
-        ? inputOf(before.step.arrays[name.replace("past_", "present_")], axes, before.step.rows, before.rows, encoded.tokens)
-        : inputOf(encoded.arrays[name] ?? new Float32Array(), axes, 1, tokens.map(() => 0), encoded.tokens);
+      if (before && name.startsWith("past_")) {
+        const array = before.step.arrays[name.replace("past_", "present_")];
+        feeds[name] = inputOf(array, axes, before.step.rows, before.rows, encoded.tokens);
+      } else {
+        const array = encoded.arrays[name] ?? new Float32Array();
+        feeds[name] = inputOf(array, axes, 1, tokens.map(() => 0), encoded.tokens); // every row gets the encoder's one row
+      }
     }
     return { arrays: arraysOf(await this.decoder.run(feeds)), rows };
   }
@@ -83,7 +86,8 @@ export class Graphs {
 function inputOf(array: Float32Array, axes: Axes[string], count: number, rows: number[], sourceTokens: number): Tensor {
   const outer = productOf(axes.slice(0, axes.indexOf("batch")) as number[]);
   const data = chosenRows(array, outer, count, rows);
-  const sizes = axes.map((axis) => (axis === "batch" ? rows.length : axis === "source" ? sourceTokens : axis));
+  const knownSizes: Record<string, number> = { batch: rows.length, source: sourceTokens };
+  const sizes = axes.map((axis) => knownSizes[axis] ?? axis);
   const tokensSoFar = data.length / productOf(sizes.filter((size) => typeof size === "number")); // how many tokens were read so far: all numbers, divided by the sizes that are known
   return new Tensor("float32", data, sizes.map((size) => (typeof size === "number" ? size : tokensSoFar)));
 }
@@ -99,7 +103,11 @@ const productOf = (sizes: number[]) => sizes.reduce((product, size) => product *
 function chosenRows(array: Float32Array, outer: number, count: number, rows: number[]): Float32Array {
   const size = array.length / (outer * count);
   const copy = new Float32Array(outer * rows.length * size);
-  for (let i = 0; i < outer; i++)
-    rows.forEach((row, j) => copy.set(array.subarray((i * count + row) * size, (i * count + row + 1) * size), (i * rows.length + j) * size));
+  for (let i = 0; i < outer; i++) {
+    rows.forEach((row, j) => {
+      const start = (i * count + row) * size;
+      copy.set(array.subarray(start, start + size), (i * rows.length + j) * size);
+    });
+  }
   return copy;
 }

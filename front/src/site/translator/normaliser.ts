@@ -5,14 +5,14 @@ import type { SpmModel } from "./spm-file";
 export const SPACE = "▁";
 
 export class Normaliser {
-  private readonly letters: LetterTable | null;
+  private readonly letterTable: LetterTable | null;
 
-  /** @param kept pieces that stay as they are, wherever they stand in a text; the longest first. */
+  /** @param wholePieces pieces that stay as they are, wherever they stand in a text; the longest first. */
   constructor(
     private readonly model: SpmModel,
-    private readonly kept: string[],
+    private readonly wholePieces: string[],
   ) {
-    this.letters = model.letters ? new LetterTable(model.letters) : null;
+    this.letterTable = model.letters ? new LetterTable(model.letters) : null;
   }
 
   normalise(text: string): string {
@@ -32,10 +32,10 @@ export class Normaliser {
 
   /** Return how many letters (UTF-16 units) of the text from `at` on are replaced next, and by which text. */
   private next(text: string, at: number): { length: number; replaced: string } {
-    const kept = this.kept.find((piece) => text.startsWith(piece, at));
-    if (kept) return { length: kept.length, replaced: kept };
-    const found = this.letters?.longest(text, at);
-    if (found) return found;
+    const wholePiece = this.wholePieces.find((piece) => text.startsWith(piece, at));
+    if (wholePiece) return { length: wholePiece.length, replaced: wholePiece };
+    const rule = this.letterTable?.longest(text, at);
+    if (rule) return rule;
     const letter = String.fromCodePoint(text.codePointAt(at)!);
     return { length: letter.length, replaced: letter };
   }
@@ -63,22 +63,23 @@ class LetterTable {
 
   /** Find the rule that replaces the most letters from `at` on. Returns how many UTF-16 units it replaces, and by which text; null = no rule applies. */
   longest(text: string, at: number): { length: number; replaced: string } | null {
-    let found: { length: number; replaced: string } | null = null;
-    let place = this.offset(this.units[0]);
+    let longestRule: { length: number; replaced: string } | null = null;
+    let node = this.offset(this.units[0]);
     for (let end = at, letters = 0; end < text.length && letters < MOST_REPLACED; letters++) {
       const letter = String.fromCodePoint(text.codePointAt(end)!);
       end += letter.length;
-      let value: number | null = null;
+      let textStart: number | null = null; // where the replacing text begins; null = no rule ends with this byte
       for (const byte of ENCODER.encode(letter)) {
-        place ^= byte;
-        const unit = this.units[place] ?? 0;
-        if ((unit & 0x800000ff) >>> 0 !== byte) return found;
-        place ^= this.offset(unit);
-        value = (unit >>> 8) & 1 ? this.units[place] & 0x7fffffff : null;
+        node ^= byte;
+        const unit = this.units[node] ?? 0;
+        if ((unit & 0x800000ff) >>> 0 !== byte) return longestRule; // the tree has no such byte here
+        node ^= this.offset(unit);
+        const endsRule = (unit >>> 8) & 1;
+        textStart = endsRule ? this.units[node] & 0x7fffffff : null;
       }
-      if (value !== null) found = { length: end - at, replaced: this.text(value) };
+      if (textStart !== null) longestRule = { length: end - at, replaced: this.text(textStart) };
     }
-    return found;
+    return longestRule;
   }
 
   private offset(unit: number): number {

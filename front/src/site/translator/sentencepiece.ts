@@ -46,15 +46,15 @@ export class Vocabulary {
   encode(text: string): TextPiece[] {
     const normal = this.normaliser.normalise(text);
     const pieces = this.model.algorithm === "bpe" ? this.cutByPairs(normal) : this.cutByScores(normal);
-    const found: TextPiece[] = [];
+    const textPieces: TextPiece[] = [];
     for (const piece of pieces) {
       const id = this.idOf(piece);
-      const before = found[found.length - 1];
-      if (id === UNK && this.model.bytes) found.push(...this.bytesOf(piece));
+      const before = textPieces.at(-1);
+      if (id === UNK && this.model.bytes) textPieces.push(...this.bytesOf(piece));
       else if (id === UNK && before?.id === UNK) before.text += piece;
-      else found.push({ id, text: piece });
+      else textPieces.push({ id, text: piece });
     }
-    return found.map((one) => (one.id === UNK ? this.foreign(one) : one));
+    return textPieces.map((piece) => (piece.id === UNK ? this.foreign(piece) : piece));
   }
 
   /** Return the text of the pieces with these ids. The id UNK is not allowed. */
@@ -76,9 +76,9 @@ export class Vocabulary {
       }
       spellBytes();
       if (kind === CONTROL) continue;
-      const spaced = beginning && !text && piece.startsWith(SPACE);
-      if (spaced && !this.model.singleSpaces) beginning = false;
-      text += (spaced ? piece.slice(SPACE.length) : piece).replaceAll(SPACE, " ");
+      const leavesOutSpace = beginning && !text && piece.startsWith(SPACE);
+      if (leavesOutSpace && !this.model.singleSpaces) beginning = false;
+      text += (leavesOutSpace ? piece.slice(SPACE.length) : piece).replaceAll(SPACE, " ");
     }
     spellBytes();
     return text;

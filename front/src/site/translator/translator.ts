@@ -19,7 +19,10 @@ import { textOfPieces, tokensOfPieces, wordsAndPieces, wordWeights } from "./wor
 const UNKNOWN = "⁇"; // the text of an unknown piece in a translation
 
 /** The numbers of the transpose of a matrix that is given by its rows. */
-const transposed = (rows: Float32Array[]) => Float32Array.from({ length: rows.length * rows[0].length }, (_, i) => rows[i % rows.length][Math.floor(i / rows.length)]);
+function transposed(rows: Float32Array[]): Float32Array {
+  const n = rows.length;
+  return Float32Array.from({ length: n * rows[0].length }, (_, i) => rows[i % n][Math.floor(i / n)]);
+}
 
 /** A source text and one of its translations. */
 interface Pair {
@@ -47,7 +50,8 @@ export class TranslatorReader implements Reader {
   static async of(files: ModelFiles, record: ModelRecord): Promise<TranslatorReader> {
     const settings = JSON.parse(new TextDecoder().decode(files.settings)) as Settings;
     const graphs = await Graphs.load(files.encoder, files.decoder, settings);
-    return new TranslatorReader(graphs, settings, new Vocabulary(files.source), new Vocabulary(files.target), record, outputArrays(files.outputs, record.template));
+    const [source, target] = [new Vocabulary(files.source), new Vocabulary(files.target)];
+    return new TranslatorReader(graphs, settings, source, target, record, outputArrays(files.outputs, record.template));
   }
 
   get projections() {
@@ -58,13 +62,14 @@ export class TranslatorReader implements Reader {
     const { max_tokens: maxTokens } = this.record;
     const clean = this.clean(text);
     const signs = signsOf(clean, this.settings.latin);
-    const read = this.source.encode(withSigns(clean, signs)).slice(0, truncate ? maxTokens : undefined);
-    const pieces = piecesWithItems(read, signs);
+    const piecesWithSigns = this.source.encode(withSigns(clean, signs)).slice(0, truncate ? maxTokens : undefined);
+    const pieces = piecesWithItems(piecesWithSigns, signs);
     if (!pieces.length) throw new Refused({ reason: "empty" });
     if (pieces.length > maxTokens) throw new Refused({ reason: "long", tokens: pieces.length });
     const source = [...pieces, { id: this.settings.eos, text: this.source.piece(this.settings.eos) }];
     const encoded = await this.graphs.encode(source.map(({ id }) => id));
-    const required = [...(signs?.values() ?? [])].filter((sign) => read.some(({ text }) => text === sign)).map((sign) => this.target.encode(sign).at(-1)!.id);
+    const signsRead = [...(signs?.values() ?? [])].filter((sign) => piecesWithSigns.some(({ text }) => text === sign));
+    const required = signsRead.map((sign) => this.target.encode(sign).at(-1)!.id);
     const hypotheses = await beamSearch(this.graphs, this.settings, encoded, required, throwIfOutdated);
     const pairs = hypotheses.map((hypothesis): Pair => ({ text, source, encoded, hypothesis, signs }));
     const candidates = await Promise.all(pairs.map((pair) => this.candidate(pair)));
@@ -96,13 +101,16 @@ export class TranslatorReader implements Reader {
     const rowsOfSteps = (block: string) => readTokens.map(({ step, row }) => rowOf(step, block, row));
     for (const [kind, { layers }] of Object.entries(this.record.template.kinds)) {
       for (const layer of layers) {
-        if (layer.weights) vectors[layer.weights] = transposed(rowsOfSteps(layer.weights));
-        else for (const vector of vectorsOf(layer)) {
-          const part = vector.block.split(" ").at(-1);
-          if (kind === "encoder") vectors[vector.block] = encoded.arrays[vector.block];
-          else if (part !== "key" && part !== "value") vectors[vector.block] = joinTokens(rowsOfSteps(vector.block), vector.heads); // each step returns the vectors of one token
-          else if (kind === "cross") vectors[vector.block] = encoded.arrays[`source_${part}_${layer.layer}`]; // the encoder returns the keys and values of cross-attention
-          else vectors[vector.block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row); // the last step returns the keys and values of all tokens
+        if (layer.weights) {
+          vectors[layer.weights] = transposed(rowsOfSteps(layer.weights));
+          continue;
+        }
+        for (const { block, heads } of vectorsOf(layer)) {
+          const part = block.split(" ").at(-1);
+          if (kind === "encoder") vectors[block] = encoded.arrays[block];
+          else if (part !== "key" && part !== "value") vectors[block] = joinTokens(rowsOfSteps(block), heads); // each step returns the vectors of one token
+          else if (kind === "cross") vectors[block] = encoded.arrays[`source_${part}_${layer.layer}`]; // the encoder returns the keys and values of cross-attention
+          else vectors[block] = rowOf(last.step, `present_${part}_${layer.layer}`, last.row); // the last step returns the keys and values of all tokens
         }
       }
     }
@@ -111,22 +119,22 @@ export class TranslatorReader implements Reader {
 
   private async candidate(pair: Pair): Promise<Candidate> {
     const { text: sourceText, source, hypothesis } = pair;
-    const [text, pieces] = [this.textOf(pair), this.pieces(pair).map((piece) => piece.text)];
-    const sourcePieces = source.map((piece) => piece.text);
-    const from = wordsAndPieces(sourceText, sourcePieces.slice(0, -1), this.clean);
-    const to = wordsAndPieces(text, pieces, this.clean);
-    const all = { source: sourcePieces, target: [...pieces, this.target.piece(this.settings.eos)] };
+    const text = this.textOf(pair);
+    const sourcePieces = source.map((piece) => piece.text); // with the end of the sentence
+    const targetPieces = [...this.pieces(pair).map((piece) => piece.text), this.target.piece(this.settings.eos)];
+    const sourceWords = wordsAndPieces(sourceText, sourcePieces.slice(0, -1), this.clean);
+    const targetWords = wordsAndPieces(text, targetPieces.slice(0, -1), this.clean);
     const weights = await this.pieceWeights(pair);
     return {
       text: escaped(text),
       score: hypothesis.score,
       log_probability: hypothesis.logProbability,
-      source_words: from.words.map((word) => escaped(word)),
-      target_words: to.words.map((word) => escaped(word)),
-      source_word_of: from.wordOf,
-      target_word_of: to.wordOf,
-      weights: wordWeights(weights, { ...to, pieces: all.target }, { ...from, pieces: all.source }),
-      pieces: { source: all.source.map((piece) => escaped(piece)), target: all.target.map((piece) => escaped(piece)), weights },
+      source_words: sourceWords.words.map((word) => escaped(word)),
+      target_words: targetWords.words.map((word) => escaped(word)),
+      source_word_of: sourceWords.wordOf,
+      target_word_of: targetWords.wordOf,
+      weights: wordWeights(weights, { ...targetWords, pieces: targetPieces }, { ...sourceWords, pieces: sourcePieces }),
+      pieces: { source: sourcePieces.map((piece) => escaped(piece)), target: targetPieces.map((piece) => escaped(piece)), weights },
     };
   }
 
@@ -137,19 +145,23 @@ export class TranslatorReader implements Reader {
     const record = trace.kinds.cross.layers.find((layer) => layer.layer === rule.layer)!;
     const layer = await decodeLayer(trace, record);
     const heads = rule.head === null ? Array.from({ length: record.heads }, (_, head) => head) : [rule.head];
+    const lastQuery = layer.nQueries - 1;
     return Array.from({ length: layer.nQueries }, (_, piece) => {
-      const query = rule.step === "reads" ? Math.min(piece + 1, layer.nQueries - 1) : piece; // the step that reads a piece follows the step that predicts it; no step reads the last piece, EOS
+      const readingStep = Math.min(piece + 1, lastQuery); // follows the step that predicts the piece; no step reads the last piece, EOS
+      const query = rule.step === "reads" ? readingStep : piece;
       const rows = heads.map((head) => weightsOf(layer, head, query));
       return Array.from({ length: layer.nKeys }, (_, key) => rows.reduce((sum, row) => sum + row[key], 0) / heads.length);
     });
   }
 
   private pieces({ hypothesis, signs }: Pair): TextPiece[] {
-    return piecesWithItems(hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) })), signs);
+    const pieces = hypothesis.tokens.map((id) => ({ id, text: id === UNK ? UNKNOWN : this.target.piece(id) }));
+    return piecesWithItems(pieces, signs);
   }
 
   private textOf(pair: Pair): string {
     const { tokens } = pair.hypothesis;
-    return tokens.includes(UNK) ? textOfPieces(this.pieces(pair).map(({ text }) => text)) : stripped(withItems(this.target.decode(tokens), pair.signs));
+    if (tokens.includes(UNK)) return textOfPieces(this.pieces(pair).map(({ text }) => text));
+    return stripped(withItems(this.target.decode(tokens), pair.signs));
   }
 }

@@ -11,24 +11,24 @@ interface Scores {
 
 /** Cut a normalised text, given as a list of its letters, into the pieces with the largest sum of scores. */
 export function mostProbablePieces(letters: string[], { score, longest, unknown }: Scores): string[] {
-  const sums = new Float32Array(letters.length + 1).fill(-Infinity);
-  const starts = new Int32Array(letters.length + 1).fill(-1);
+  const sums = new Float32Array(letters.length + 1).fill(-Infinity); // for each end: the largest sum of scores of the text up to this end
+  const starts = new Int32Array(letters.length + 1).fill(-1); // for each end: where the last piece of this best cut begins
   sums[0] = 0;
-  const reach = (end: number, start: number, sum: number) => {
+  const addPiece = (start: number, end: number, sum: number) => {
     const rounded = Math.fround(sum);
     if (starts[end] < 0 || rounded > sums[end]) [sums[end], starts[end]] = [rounded, start];
   };
   for (let start = 0; start < letters.length; start++) {
-    let single = false; // whether the letter at `start` is a piece by itself
+    let letterIsPiece = false; // whether the letter at `start` is a piece by itself
     let piece = "";
     for (let end = start + 1; end <= Math.min(letters.length, start + longest); end++) {
       piece += letters[end - 1];
-      const own = score(piece);
-      if (own === undefined) continue;
-      reach(end, start, own + sums[start]);
-      if (end === start + 1) single = true;
+      const pieceScore = score(piece);
+      if (pieceScore === undefined) continue;
+      addPiece(start, end, pieceScore + sums[start]);
+      if (end === start + 1) letterIsPiece = true;
     }
-    if (!single) reach(start + 1, start, unknown + sums[start]);
+    if (!letterIsPiece) addPiece(start, start + 1, unknown + sums[start]);
   }
   const pieces: string[] = [];
   for (let end = letters.length; end > 0; end = starts[end]) pieces.push(letters.slice(starts[end], end).join(""));

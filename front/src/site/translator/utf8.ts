@@ -6,8 +6,8 @@ const STRICT = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function lettersOfBytes(bytes: Uint8Array): { letter: string | null; start: number; end: number }[] {
   const letters: { letter: string | null; start: number; end: number }[] = [];
   for (let start = 0; start < bytes.length; ) {
-    const size = bytes[start] < 0x80 ? 1 : bytes[start] < 0xe0 ? 2 : bytes[start] < 0xf0 ? 3 : 4;
-    const letter = strictly(bytes.subarray(start, start + size));
+    const size = 1 + [0x80, 0xe0, 0xf0].filter((bound) => bytes[start] >= bound).length; // the first byte of a letter tells its number of bytes
+    const letter = decoded(bytes.subarray(start, start + size));
     const end = start + (letter === null ? 1 : size);
     letters.push({ letter, start, end });
     start = end;
@@ -15,7 +15,7 @@ export function lettersOfBytes(bytes: Uint8Array): { letter: string | null; star
   return letters;
 }
 
-function strictly(bytes: Uint8Array): string | null {
+function decoded(bytes: Uint8Array): string | null {
   try {
     return STRICT.decode(bytes);
   } catch {

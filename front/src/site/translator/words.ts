@@ -26,36 +26,37 @@ function wordOfEachPiece(pieces: string[]): number[] {
   const spelled = pieces.map(bytesOfPiece);
   const pieceOfByte = spelled.flatMap((bytes, piece) => [...bytes].map(() => piece));
   const wordOf: (number | null)[] = pieces.map(() => null);
-  let words = 0;
+  let nWords = 0;
   let inWord = false;
   for (const { letter, start, end } of lettersOfBytes(bytesOf(pieces))) {
-    const blank = letter !== null && isBlank(letter);
-    if (!inWord && !blank) words += 1;
-    inWord = !blank;
-    if (inWord) for (let byte = start; byte < end; byte++) wordOf[pieceOfByte[byte]] ??= words - 1;
+    const isSpace = letter !== null && isBlank(letter);
+    if (!inWord && !isSpace) nWords += 1;
+    inWord = !isSpace;
+    if (inWord) for (let byte = start; byte < end; byte++) wordOf[pieceOfByte[byte]] ??= nWords - 1;
   }
-  let next = Math.max(words - 1, 0);
-  return wordOf.reduceRight<number[]>((found, word) => [(next = word ?? next), ...found], []);
+  let nextWord = Math.max(nWords - 1, 0); // a piece without letters belongs to the word of the piece after it
+  return wordOf.reduceRight<number[]>((words, word) => [(nextWord = word ?? nextWord), ...words], []);
 }
 
 /** The words of a text, and for each piece the index of its word, as Python's `words_and_pieces` computes them. */
 export function wordsAndPieces(text: string, pieces: string[], clean: Clean): { words: string[]; wordOf: number[] } {
   const [words, wordOf] = [splitWords(text), wordOfEachPiece(pieces)];
-  const spelledIn = words.flatMap((word, index) => splitWords(clean(word)).map(() => index));
-  const count = Math.max(-1, ...wordOf) + 1;
-  if (count !== spelledIn.length) return { words: splitWords(textOfPieces(pieces)), wordOf };
-  return { words, wordOf: wordOf.map((word) => spelledIn[word]) };
+  const wordOfCleanWord = words.flatMap((word, index) => splitWords(clean(word)).map(() => index)); // a word may become several clean words
+  const nSpelled = Math.max(-1, ...wordOf) + 1;
+  if (nSpelled !== wordOfCleanWord.length) return { words: splitWords(textOfPieces(pieces)), wordOf };
+  return { words, wordOf: wordOf.map((word) => wordOfCleanWord[word]) };
 }
 
 /** The indices of the pieces whose weights count for their words. Empty pieces and punctuation count only if the word has nothing else. */
 function representatives(pieces: string[], wordOf: number[]): number[] {
-  const ranks = wordOf.map((_, place) => {
-    const text = pieces[place].replaceAll(SPACE, "");
-    return !text ? 0 : PUNCTUATION.test(text) ? 1 : 2;
+  const ranks = wordOf.map((_, piece) => {
+    const text = pieces[piece].replaceAll(SPACE, "");
+    if (!text) return 0;
+    return PUNCTUATION.test(text) ? 1 : 2;
   });
-  const highest = new Map<number, number>();
-  wordOf.forEach((word, place) => highest.set(word, Math.max(ranks[place], highest.get(word) ?? 0)));
-  return wordOf.flatMap((word, place) => (ranks[place] === highest.get(word) ? [place] : []));
+  const highest = new Map<number, number>(); // for each word, the highest rank of its pieces
+  wordOf.forEach((word, piece) => highest.set(word, Math.max(ranks[piece], highest.get(word) ?? 0)));
+  return [...wordOf.keys()].filter((piece) => ranks[piece] === highest.get(wordOf[piece]));
 }
 
 /** The source or the translation: its words, its pieces, and which piece belongs to which word. */
@@ -70,11 +71,10 @@ export function wordWeights(weights: number[][], target: SpelledText, source: Sp
   const merged = target.words.map(() => source.words.map(() => 0));
   const rows = representatives(target.pieces, target.wordOf).filter((row) => target.wordOf[row] < target.words.length); // a translation that has lost all its placeholders (of names and numbers) may have pieces but no words
   const columns = representatives(source.pieces, source.wordOf);
-  const rowsOf = new Map<number, number>();
-  for (const row of rows) rowsOf.set(target.wordOf[row], (rowsOf.get(target.wordOf[row]) ?? 0) + 1);
+  const nRows = target.words.map((_, word) => rows.filter((row) => target.wordOf[row] === word).length);
   for (const row of rows) {
-    const to = target.wordOf[row];
-    for (const column of columns) merged[to][source.wordOf[column]] += weights[row][column] / rowsOf.get(to)!;
+    const targetWord = target.wordOf[row];
+    for (const column of columns) merged[targetWord][source.wordOf[column]] += weights[row][column] / nRows[targetWord];
   }
   return merged;
 }

@@ -21,9 +21,11 @@ const FAINTEST = 0.02; // in the drawing of lines, smaller weights have no line
 const THICKEST = 9; // the thickness of the line of weight 1, in pixels
 const WRITTEN = 0.005; // smaller weights are coloured, but not written as numbers
 
+/** The hue of the head from whose weights the alignment is computed. */
 const hue = computed(() => {
-  const { layer, head } = trace.value.alignment!.rule;
-  return hueOf(head, trace.value.kinds.cross.layers.find((one) => one.layer === layer)?.heads ?? 1);
+  const { layer: layerNumber, head } = trace.value.alignment!.rule;
+  const layer = trace.value.kinds.cross.layers.find((one) => one.layer === layerNumber);
+  return hueOf(head, layer?.heads ?? 1);
 });
 
 export function AlignmentView() {
@@ -33,13 +35,13 @@ export function AlignmentView() {
   const percent = agreement === null ? null : Math.round(100 * agreement);
   const origin = by === "erasure" ? say.alignedByErasure : say.alignedBy(layer, head, step === "reads", percent);
   const unknown = unknownCharacters(trace.value.source);
-  const shown = candidates()[candidate.value];
-  const at = chosenUnit.value;
+  const isEmpty = candidates()[candidate.value].text === "";
+  const chosen = chosenUnit.value;
   return (
     <Panel
       view="alignment"
       title={say.alignment}
-      caption={at ? captionOf(at) : say.alignmentHint}
+      caption={chosen ? captionOf(chosen) : say.alignmentHint}
       tools={
         <>
           <Choice label={say.alignmentUnit} of={alignedUnits} options={[["words", say.unitWords], ["pieces", say.unitPieces]]} then={() => (keptUnit.value = null)} />
@@ -59,15 +61,15 @@ export function AlignmentView() {
         head={[say.translation, ...unitsOf("source").map((unit) => unit.text)]}
         rows={() => unitsOf("target").map((to) => [to.text, ...unitsOf("source").map((from) => weightBetween(from, to).toFixed(5))])}
       />
-      {shown.text === "" && <p class="caption">{say.alignmentEmpty}</p>}
+      {isEmpty && <p class="caption">{say.alignmentEmpty}</p>}
     </Panel>
   );
 }
 
-function captionOf(at: Unit): string {
-  const strongest = mostAlignedWith(at);
+function captionOf(chosen: Unit): string {
+  const strongest = mostAlignedWith(chosen);
   if (!strongest) return "";
-  return words().alignedWith(isolated(at.text), isolated(strongest.text), weightBetween(at, strongest).toFixed(4));
+  return words().alignedWith(isolated(chosen.text), isolated(strongest.text), weightBetween(chosen, strongest).toFixed(4));
 }
 
 function Candidates() {
@@ -110,13 +112,14 @@ function Lines() {
   );
 }
 
-function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
-  const at = chosenUnit.value;
+function curves(sources: Unit[], targets: Unit[], [sourceBoxes, targetBoxes]: Box[][]) {
+  const chosen = chosenUnit.value;
   return targets.flatMap((to) =>
     sources.map((from) => {
-      const [start, end, weight] = [above[from.index], below[to.index], weightBetween(from, to)];
-      const own = at && (at.side === "source" ? at.index === from.index : at.index === to.index);
-      if (!start || !end || weight < FAINTEST || (at && !own)) return null;
+      const [start, end] = [sourceBoxes[from.index], targetBoxes[to.index]];
+      const weight = weightBetween(from, to);
+      const isChosen = chosen !== null && chosen.index === (chosen.side === "source" ? from : to).index;
+      if (!start || !end || weight < FAINTEST || (chosen && !isChosen)) return null;
       const middle = (start.bottom + end.top) / 2;
       return (
         <path
@@ -124,7 +127,7 @@ function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
           d={`M${start.middle} ${start.bottom}C${start.middle} ${middle} ${end.middle} ${middle} ${end.middle} ${end.top}`}
           stroke={shade(1, hue.value)}
           stroke-width={Math.max(0.5, THICKEST * weight)}
-          opacity={own ? 0.45 + 0.5 * weight : 0.12 + 0.6 * weight}
+          opacity={isChosen ? 0.45 + 0.5 * weight : 0.12 + 0.6 * weight}
         />
       );
     }),
@@ -132,23 +135,23 @@ function curves(sources: Unit[], targets: Unit[], [above, below]: Box[][]) {
 }
 
 function Line({ side, label, units }: { side: Side; label: string; units: Unit[] }) {
-  const at = chosenUnit.value;
-  const others = at && at.side !== side ? units.map((unit) => weightBetween(unit, at)) : null;
-  const largest = others ? Math.max(...others) : 1;
-  const here = at?.side === side ? at.index : -1;
+  const chosen = chosenUnit.value;
+  const chosenIndex = chosen?.side === side ? chosen.index : -1; // -1 = no unit of this line is chosen
+  const weights = units.map((unit) => (chosen && chosen.side !== side ? weightBetween(unit, chosen) : 0));
+  const largest = Math.max(...weights);
   const goTo = (index: number) => units.length && keepUnit(units[Math.max(0, Math.min(units.length - 1, index))]);
-  const [back, next] = [() => goTo(here - 1), () => goTo(here + 1)];
-  const actions = { ArrowLeft: back, ArrowUp: back, ArrowRight: next, ArrowDown: next, Home: () => goTo(0), End: () => goTo(Infinity) };
+  const [back, next] = [() => goTo(chosenIndex - 1), () => goTo(chosenIndex + 1)];
+  const actions = { ArrowLeft: back, ArrowUp: back, ArrowRight: next, ArrowDown: next, Home: () => goTo(0), End: () => goTo(units.length - 1) };
   return (
     <p class="tokens" role="listbox" aria-label={label} dir={directionOf(units)} tabIndex={0} onKeyDown={onKeys(actions)}>
       {units.map((unit) => {
-        const weight = others?.[unit.index] ?? 0;
+        const weight = weights[unit.index];
         return (
           <Word
             key={unit.index}
             item={unit}
             data-side={side}
-            aria-selected={at?.side === side && at.index === unit.index}
+            aria-selected={unit.index === chosenIndex}
             shown={{ strength: strength(weight, largest), hue: hue.value, written: weight >= WRITTEN ? weight.toFixed(2) : "" }}
             onPointerEnter={() => pointAt(unit)}
             onPointerLeave={() => pointAt(null)}
@@ -164,7 +167,7 @@ function Line({ side, label, units }: { side: Side; label: string; units: Unit[]
 function Matrix() {
   const say = words();
   const [sources, targets] = [unitsOf("source"), unitsOf("target")];
-  const at = chosenUnit.value;
+  const chosen = chosenUnit.value;
   return (
     <div class="scroll" tabIndex={0}>
       <table class="matrix">
@@ -178,12 +181,13 @@ function Matrix() {
           {targets.map((to) => {
             const row = sources.map((from) => weightBetween(from, to));
             const largest = Math.max(...row);
+            const isChosen = chosen?.side === "target" && chosen.index === to.index;
             return (
-              <tr key={to.index} aria-selected={at?.side === "target" && at.index === to.index} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => toggleUnit(to)}>
+              <tr key={to.index} aria-selected={isChosen} onPointerEnter={() => pointAt(to)} onPointerLeave={() => pointAt(null)} onClick={() => toggleUnit(to)}>
                 <th scope="row" dir="auto" title={to.title}>{to.text}</th>
                 {row.map((weight, i) => {
-                  const shown = strength(weight, largest);
-                  return <td key={i} style={{ background: shade(shown, hue.value), color: textColour(shown) }}>{weight >= WRITTEN ? weight.toFixed(2) : ""}</td>;
+                  const shadeStrength = strength(weight, largest);
+                  return <td key={i} style={{ background: shade(shadeStrength, hue.value), color: textColour(shadeStrength) }}>{weight >= WRITTEN ? weight.toFixed(2) : ""}</td>;
                 })}
               </tr>
             );

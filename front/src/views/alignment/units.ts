@@ -16,30 +16,28 @@ export interface Unit {
 }
 
 export const alignedUnits = linkedChoice("aligned", "words", "pieces");
-const pointed = signal<Unit | null>(null); // the word or piece under the pointer; null = none
+const pointedUnit = signal<Unit | null>(null); // the word or piece under the pointer; null = none
 
 export const candidates = (): Candidate[] => trace.value.alignment!.candidates;
-const shown = computed(() => candidates()[candidate.value] ?? candidates()[0]);
+const shownCandidate = computed(() => candidates()[candidate.value] ?? candidates()[0]);
 
 const units = computed<Record<Side, Unit[]>>(() => {
-  const of = alignedUnits.value === "pieces" ? piecesOf : wordsOf;
-  return { source: of("source"), target: of("target") };
+  const cut = alignedUnits.value === "pieces" ? piecesOf : wordsOf;
+  return { source: cut("source"), target: cut("target") };
 });
 export const unitsOf = (side: Side): Unit[] => units.value[side];
 
 function wordsOf(side: Side): Unit[] {
-  const current = shown.value;
-  const [texts, pieces, wordOf] = [current[`${side}_words`], current.pieces[side], current[`${side}_word_of`]];
+  const { pieces: allPieces, [`${side}_words` as const]: texts, [`${side}_word_of` as const]: wordOf } = shownCandidate.value;
   return texts.map((text, index) => {
-    const places = wordOf.flatMap((word, piece) => (word === index ? [piece] : []));
-    return { side, index, text, title: places.map((piece) => pieces[piece]).join("\n"), joined: false, special: false, pieces: places };
+    const pieces = [...wordOf.keys()].filter((piece) => wordOf[piece] === index);
+    return { side, index, text, title: pieces.map((piece) => allPieces[side][piece]).join("\n"), joined: false, special: false, pieces };
   });
 }
 
 function piecesOf(side: Side): Unit[] {
-  const current = shown.value;
-  const wordOf = current[`${side}_word_of`];
-  return current.pieces[side].map((piece, index) => ({
+  const wordOf = shownCandidate.value[`${side}_word_of`]; // shorter than the list of pieces: the end-of-sentence token has no word
+  return shownCandidate.value.pieces[side].map((piece, index) => ({
     side,
     index,
     text: piece.replace(/▁/g, " ").trim() || "␣",
@@ -52,14 +50,14 @@ function piecesOf(side: Side): Unit[] {
 
 /** The weight between a word or piece of the source and one of the translation, given in any order. */
 export function weightBetween(one: Unit, other: Unit): number {
-  const { weights, pieces } = shown.value;
+  const { weights, pieces } = shownCandidate.value;
   const [source, target] = one.side === "source" ? [one, other] : [other, one];
   return (alignedUnits.value === "pieces" ? pieces.weights : weights)[target.index][source.index];
 }
 
-export function mostAlignedWith(at: Unit): Unit | null {
-  const others = unitsOf(at.side === "source" ? "target" : "source");
-  return others.reduce<Unit | null>((best, other) => (best && weightBetween(at, best) >= weightBetween(at, other) ? best : other), null);
+export function mostAlignedWith(unit: Unit): Unit | null {
+  const others = unitsOf(unit.side === "source" ? "target" : "source");
+  return others.reduce<Unit | null>((best, other) => (best && weightBetween(unit, best) >= weightBetween(unit, other) ? best : other), null);
 }
 
 // The other views show the attention of the first translation. If the alignment view shows this translation, too, a word that is chosen
@@ -70,9 +68,9 @@ const queryOffset = () => (trace.value.alignment!.rule.step === "reads" ? 1 : 0)
 
 const queryOf = (piece: number) => Math.min(piece + queryOffset(), trace.value.target.length - 1);
 
-export const chosenUnit = computed<Unit | null>(() => pointed.value ?? kept() ?? unitOfQuery());
+export const chosenUnit = computed<Unit | null>(() => pointedUnit.value ?? unitKept() ?? unitOfQuery());
 
-const kept = () => (keptUnit.value && unitsOf(keptUnit.value.side)[keptUnit.value.index]) ?? null;
+const unitKept = () => (keptUnit.value && unitsOf(keptUnit.value.side)[keptUnit.value.index]) ?? null;
 
 function unitOfQuery(): Unit | null {
   if (candidate.value !== 0 || query.value === null) return null;
@@ -83,7 +81,7 @@ function unitOfQuery(): Unit | null {
 
 /** Choose the word or piece under the pointer (null = none). If the first translation is shown, also choose the word's token in the other views. */
 export function pointAt(unit: Unit | null): void {
-  pointed.value = unit;
+  pointedUnit.value = unit;
   if (candidate.value !== 0 || !unit) return;
   if (unit.side === kind.value.queries && !locked.value) query.value = positionOf(unit);
   else if (unit.side === kind.value.keys) key.value = positionOf(unit);
@@ -92,7 +90,7 @@ export function pointAt(unit: Unit | null): void {
 const positionOf = (unit: Unit) => (unit.side === "source" ? unit.pieces[0] : queryOf(unit.pieces[0]));
 
 /** Keep a unit (word or piece) chosen when the pointer leaves it; if it is kept already, stop keeping it. */
-export const toggleUnit = (unit: Unit) => keepUnit(unit, kept() !== unit);
+export const toggleUnit = (unit: Unit) => keepUnit(unit, unit !== unitKept());
 
 /** Keep a unit chosen when the pointer leaves it, or, if `keep` is false, keep no unit. */
 export function keepUnit(unit: Unit, keep = true): void {

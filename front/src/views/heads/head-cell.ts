@@ -27,18 +27,23 @@ export const DIFFERENCE_HUE = 320;
 export const [RESTORES, OPPOSES] = [LESS, MORE];
 
 /** The strength (0 to 1) and the hue of a cell; null = what the cell shows is not known, or not computed yet. */
-export function colourOf({ layer, head, weight, differing, effect }: Cell, shows: CellShows): { shown: number; hue: number } | null {
-  if (shows === "effect") return effect === undefined ? null : { shown: Math.abs(effect) / (largestEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
-  if (shows === "difference") return { shown: differing ? differing.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };
-  return weight === null ? null : { shown: strength(weight, 1), hue: hueOf(head, layer.heads) };
+export function colourOf({ layer, head, weight, differing, effect }: Cell, shows: CellShows): { strength: number; hue: number } | null {
+  if (shows === "effect") {
+    if (effect === undefined) return null;
+    return { strength: Math.abs(effect) / (largestEffect() || 1), hue: effect < 0 ? OPPOSES : RESTORES };
+  }
+  if (shows === "difference") return { strength: differing ? differing.moved / largestMoved() : 0, hue: DIFFERENCE_HUE };
+  return weight === null ? null : { strength: strength(weight, 1), hue: hueOf(head, layer.heads) };
 }
 
 export function cellOf(layer: Layer, head: number): Cell {
   const summary = summaryOf(layer, head);
-  const strongest = restingQuery.value ? headWeight(layer, head) : null;
+  const hasQuery = restingQuery.value !== null;
+  const strongest = hasQuery ? headWeight(layer, head) : null;
+  const weight = hasQuery ? strongest?.weight : summary?.strongest;
   const differing = differingHead(layer.layer, head);
   const effect = effectOf(layer.layer, head);
-  return { layer, head, summary, differing, effect, to: strongest?.to ?? null, weight: (restingQuery.value ? strongest?.weight : summary?.strongest) ?? null };
+  return { layer, head, summary, differing, effect, to: strongest?.to ?? null, weight: weight ?? null };
 }
 
 /** Show the head of a cell; if the cell shows a difference, also the query that differs most. */

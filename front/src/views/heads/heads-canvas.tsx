@@ -13,38 +13,40 @@ const [LEFT, TOP] = [34, 18]; // the space for the names of layers at the left a
 const [LEAST, LARGEST, LEAST_PATTERN] = [7, 22, 18]; // the least and the largest size of a cell, and the least size of a cell with a small picture, in pixels
 const NAME_PITCH = 26; // the least distance between the names of two heads, in pixels
 
-/** `count`: the number of all heads; `maxHeads`: the largest number of heads in a layer; `name` returns the text for a cell under the pointer. */
-export function HeadsCanvas({ count, shows, maxHeads, name }: { count: number; shows: CellShows; maxHeads: number; name: (cell: Cell) => string }) {
+/** `count`: the number of all heads; `maxHeads`: the largest number of heads in a layer; `labelOf` returns the text for a cell under the pointer. */
+export function HeadsCanvas({ count, shows, maxHeads, labelOf }: { count: number; shows: CellShows; maxHeads: number; labelOf: (cell: Cell) => string }) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [scrolled, setScrolled] = useState({ x: 0, y: 0 });
   const [pointed, setPointed] = useState<Cell | null>(null);
   const layers = kind.value.layers;
-  const size = Math.max(shows === "patterns" ? LEAST_PATTERN : LEAST, Math.min(LARGEST, Math.floor((width - LEFT) / maxHeads)));
+  const least = shows === "patterns" ? LEAST_PATTERN : LEAST;
+  const size = Math.max(least, Math.min(LARGEST, Math.floor((width - LEFT) / maxHeads)));
   runAgainOn(dark, colourScale, head, layerNumber, headsDone);
   useLayoutEffect(() => {
     if (!width) return;
     const context = cleared(canvas.current!, width, height);
-    const [firstRow, firstColumn] = [scrolled.y, scrolled.x].map((moved) => Math.floor(moved / size));
-    const [rows, columns] = [(height - TOP) / size, (width - LEFT) / size].map((count) => Math.ceil(count) + 1);
-    const at = (row: number, column: number) => [LEFT + column * size - scrolled.x, TOP + row * size - scrolled.y];
+    const [firstRow, firstColumn] = [Math.floor(scrolled.y / size), Math.floor(scrolled.x / size)];
+    const [nRows, nColumns] = [Math.ceil((height - TOP) / size) + 1, Math.ceil((width - LEFT) / size) + 1]; // in view
+    const cornerOf = (row: number, column: number) => [LEFT + column * size - scrolled.x, TOP + row * size - scrolled.y];
     clip(context, LEFT, TOP, width, height);
-    for (let row = firstRow; row < Math.min(layers.length, firstRow + rows); row++) {
-      for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + columns); column++) {
-        const [x, y] = at(row, column);
+    for (let row = firstRow; row < Math.min(layers.length, firstRow + nRows); row++) {
+      for (let column = firstColumn; column < Math.min(layers[row].heads, firstColumn + nColumns); column++) {
+        const [x, y] = cornerOf(row, column);
         drawCell(context, cellOf(layers[row], column), x, y, size - 1, shows);
       }
     }
     context.restore();
-    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: maxHeads }, (_, i) => `H${i}`), at, size);
+    drawNames(context, layers.map((layer) => `L${layer.layer}`), Array.from({ length: maxHeads }, (_, i) => `H${i}`), cornerOf, size);
   });
   const cellAt = (event: MouseEvent) => {
-    const [x, y] = [event.offsetX - LEFT + scrolled.x, event.offsetY - TOP + scrolled.y].map((place) => Math.floor(place / size));
-    return layers[y] && x >= 0 && x < layers[y].heads ? cellOf(layers[y], x) : null;
+    const column = Math.floor((event.offsetX - LEFT + scrolled.x) / size);
+    const layer = layers[Math.floor((event.offsetY - TOP + scrolled.y) / size)];
+    return layer && column >= 0 && column < layer.heads ? cellOf(layer, column) : null;
   };
   return (
     <>
-      <p class={pointed ? "readout" : "readout quiet"} role="status" data-hint={words().manyHeads(count)}><span>{pointed ? name(pointed) : words().manyHeads(count)}</span></p>
+      <p class={pointed ? "readout" : "readout quiet"} role="status" data-hint={words().manyHeads(count)}><span>{pointed ? labelOf(pointed) : words().manyHeads(count)}</span></p>
       <div class="scroll heads-canvas" tabIndex={0} ref={box} onScroll={(event) => setScrolled({ x: event.currentTarget.scrollLeft, y: event.currentTarget.scrollTop })}>
         <div style={{ width: `${LEFT + maxHeads * size}px`, height: `${TOP + layers.length * size}px` }}>
           <canvas
@@ -70,7 +72,7 @@ function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: n
     context.drawImage(thumbnail(cell.summary, shades(hueOf(cell.head, cell.layer.heads))), x, y, size, size);
   } else {
     const colour = colourOf(cell, shows);
-    context.fillStyle = colour ? shades(colour.hue)[Math.round(255 * colour.shown)] : theme("--faint");
+    context.fillStyle = colour ? shades(colour.hue)[Math.round(255 * colour.strength)] : theme("--faint");
     context.fillRect(x, y, size, size);
   }
   if (cell.layer.layer !== layerNumber.value || cell.head !== head.value) return;
@@ -79,21 +81,21 @@ function drawCell(context: CanvasRenderingContext2D, cell: Cell, x: number, y: n
   context.strokeRect(x - 0.5, y - 0.5, size + 1, size + 1);
 }
 
-const drawn = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
+const thumbnails = new WeakMap<Summary, { colours: string[]; image: OffscreenCanvas }>();
 
 /** Return a small picture of a head's weights. The picture is kept, and is drawn again only if the colours have changed. */
 export function thumbnail(summary: Summary, colours: string[]): OffscreenCanvas {
-  const before = drawn.get(summary);
-  if (before?.colours === colours) return before.image;
+  const drawn = thumbnails.get(summary);
+  if (drawn?.colours === colours) return drawn.image;
   const pixelOf = pixelsOf(colours);
-  const pixels = Uint32Array.from(summary.pooled, (shown) => pixelOf[Math.round(255 * shown)]);
+  const pixels = Uint32Array.from(summary.pooled, (strength) => pixelOf[Math.round(255 * strength)]);
   const image = new OffscreenCanvas(summary.columns, summary.rows);
   putPixels(image, pixels);
-  drawn.set(summary, { colours, image });
+  thumbnails.set(summary, { colours, image });
   return image;
 }
 
-function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], at: (row: number, column: number) => number[], size: number): void {
+function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: string[], cornerOf: (row: number, column: number) => number[], size: number): void {
   context.font = `10px ${theme("--sans")}`;
   context.fillStyle = theme("--soft");
   context.textBaseline = "middle";
@@ -101,12 +103,12 @@ function drawNames(context: CanvasRenderingContext2D, rows: string[], columns: s
   const everyRow = Math.ceil(14 / size);
   const everyColumn = Math.ceil(NAME_PITCH / size);
   rows.forEach((text, row) => {
-    const y = at(row, 0)[1] + size / 2;
+    const y = cornerOf(row, 0)[1] + size / 2;
     if (row % everyRow === 0 && y > TOP) context.fillText(text, LEFT - 5, y);
   });
   context.textAlign = "center";
   columns.forEach((text, column) => {
-    const x = at(0, column)[0] + size / 2;
+    const x = cornerOf(0, column)[0] + size / 2;
     if (column % everyColumn === 0 && x > LEFT) context.fillText(text, x, TOP / 2);
   });
 }

@@ -25,11 +25,14 @@ const [LEAST_LARGE, LARGEST, HEIGHT] = [26, 44, 320];
 
 const largestCell = () => Math.max(LEAST_LARGE, Math.min(LARGEST, HEIGHT / kind.value.layers.length));
 
-const shownOfOne = linkedChoice("heads", "token", "patterns");
-const shownOfTwo = linkedChoice("heads-of-two", "difference", "token", "patterns");
-const shownOfEffects = linkedChoice("heads-of-effects", "effect", "difference", "token", "patterns");
+const shownOfOne = linkedChoice<CellShows>("heads", "token", "patterns");
+const shownOfTwo = linkedChoice<CellShows>("heads-of-two", "difference", "token", "patterns");
+const shownOfEffects = linkedChoice<CellShows>("heads-of-effects", "effect", "difference", "token", "patterns");
 /** What the cells show. Each kind of page begins with its own choice. */
-const cellShows = () => (trace.value.effects ? shownOfEffects : differingHeads.value ? shownOfTwo : shownOfOne) as Signal<CellShows>;
+function cellShows(): Signal<CellShows> {
+  if (trace.value.effects) return shownOfEffects;
+  return differingHeads.value ? shownOfTwo : shownOfOne;
+}
 const order = linkedChoice<Order>("sorted-by", "layer", "effect", "token", "entropy", "distance", ...ROLES);
 
 const cells = (): Cell[] => kind.value.layers.flatMap((layer) => Array.from({ length: layer.heads }, (_, headIndex) => cellOf(layer, headIndex)));
@@ -44,12 +47,14 @@ function measureOf({ weight, summary, effect }: Cell): number | undefined {
   return Number.isNaN(measure) ? undefined : measure;
 }
 
-function sorted(all: Cell[]): Cell[] {
-  const sign = order.value === "entropy" ? 1 : -1; // the lowest entropy comes first; in an order by another number, the highest
-  const place = new Map(all.map((cell) => [cell, measureOf(cell)]));
-  return [...all].sort((a, b) => {
-    const [one, other] = [place.get(a), place.get(b)];
-    return one === undefined || other === undefined ? Number(one === undefined) - Number(other === undefined) : sign * (one - other);
+/** The cells in the chosen order: the lowest entropy comes first; in an order by another number, the highest. Cells without a number come last. */
+function sorted(unsorted: Cell[]): Cell[] {
+  const sign = order.value === "entropy" ? 1 : -1;
+  const measures = new Map(unsorted.map((cell) => [cell, measureOf(cell)]));
+  return [...unsorted].sort((a, b) => {
+    const [one, other] = [measures.get(a), measures.get(b)];
+    if (one === undefined || other === undefined) return Number(one === undefined) - Number(other === undefined);
+    return sign * (one - other);
   });
 }
 
@@ -58,24 +63,23 @@ export function Heads() {
   useEffect(() => summariseAll(kind.value.layers), [trace.value, kind.value]);
   runAgainOn(headsDone);
   const count = kind.value.layers.reduce((total, layer) => total + layer.heads, 0);
-  const many = count > MANY;
+  const hasMany = count > MANY;
   const inLayers = order.value === "layer";
   const shows = cellShows().value;
-  const patterns = shows === "patterns";
   const maxHeads = Math.max(...kind.value.layers.map((layer) => layer.heads));
-  const token = restingQuery.value?.label;
-  const all = many && inLayers ? [] : cells();
-  const listed = sorted(all).slice(0, many ? FIRST : undefined);
+  const [leastWidth, largestWidth] = shows === "patterns" ? [22, LARGEST] : [9, largestCell()];
+  const all = hasMany && inLayers ? [] : cells(); // the canvas makes its own cells
+  const listed = sorted(all).slice(0, hasMany ? FIRST : undefined);
   return (
     <Panel
       view="heads"
       title={say.allHeads}
       both={shows === "difference" || shows === "effect"}
-      wide={many}
-      caption={shows === "effect" ? say.headsEffect : shows === "difference" ? say.headsDifference : patterns ? say.headsPattern : token ? say.headsToken(token) : say.headsEvery}
+      wide={hasMany}
+      caption={captionOf(shows)}
       tools={
         <>
-          <Choice label={say.headsCell} of={cellShows()} options={[...otherThanWeights(), ["token", say.oneToken], ["patterns", say.patterns]]} />
+          <Choice label={say.headsCell} of={cellShows()} options={cellOptions()} />
           <select aria-label={say.sortBy} value={order.value} onChange={(event) => (order.value = event.currentTarget.value as Order)}>
             <option value="layer">{say.sortLayer}</option>
             {trace.value.effects && <option value="effect">{say.effectOfHead}</option>}
@@ -91,12 +95,12 @@ export function Heads() {
         </>
       }
     >
-      {many && inLayers ? (
-        <HeadsCanvas count={count} shows={shows} maxHeads={maxHeads} name={labelOf} />
+      {hasMany && inLayers ? (
+        <HeadsCanvas count={count} shows={shows} maxHeads={maxHeads} labelOf={labelOf} />
       ) : (
         <div class="scroll map-scroll" tabIndex={0}>
           {inLayers ? (
-            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${maxHeads}, minmax(${patterns ? 22 : 9}px, ${patterns ? LARGEST : largestCell()}px))` }}>
+            <div class="map" role="group" aria-label={say.allHeads} style={{ gridTemplateColumns: `max-content repeat(${maxHeads}, minmax(${leastWidth}px, ${largestWidth}px))` }}>
               <span />
               {Array.from({ length: maxHeads }, (_, h) => <span key={h}>{maxHeads <= 12 || h % 4 === 0 ? `H${h}` : ""}</span>)}
               {kind.value.layers.map((layer) => (
@@ -112,7 +116,7 @@ export function Heads() {
               {listed.map((cell) => (
                 <figure key={`${cell.layer.layer} ${cell.head}`}>
                   <HeadButton cell={cell} />
-                  <figcaption>{headName(cell.layer.layer, cell.head)}<br />{sortedBy(cell)}</figcaption>
+                  <figcaption>{headName(cell.layer.layer, cell.head)}<br />{measureLabel(cell)}</figcaption>
                 </figure>
               ))}
             </div>
@@ -124,28 +128,54 @@ export function Heads() {
       <p class="keys-hint">
         <kbd>←</kbd> <kbd>→</kbd> {say.head.toLowerCase()} &ensp; <kbd>↑</kbd> <kbd>↓</kbd> {say.layer.toLowerCase()}
       </p>
-      <Numbers
-        head={[say.head, ...(trace.value.effects ? [say.effectOfHead] : []), ...(differingHeads.value ? [say.effectMoved] : []), token ? say.headsToken(token) : say.headsEvery, say.entropy, say.distance, ...(twoTexts.value ? [] : ROLES.map((role) => say[roleName(role)]))]}
-        rows={() => sorted(cells()).slice(0, MANY).map((cell) => [
-          headName(cell.layer.layer, cell.head),
-          ...(trace.value.effects ? [measureText(cell.effect)] : []),
-          ...(differingHeads.value ? [(cell.differing?.moved ?? 0).toFixed(5)] : []),
-          `${cell.to ? `${cell.to.label} ` : ""}${cell.weight?.toFixed(5) ?? "…"}`,
-          cell.summary ? cell.summary.entropy.toFixed(4) : "…",
-          cell.summary ? cell.summary.distance.toFixed(4) : "…",
-          ...(twoTexts.value ? [] : ROLES.map((role) => measureText(cell.summary?.roles?.[role]))),
-        ])}
-      />
+      <Numbers head={columnNames()} rows={() => sorted(cells()).slice(0, MANY).map(tableRow)} />
     </Panel>
   );
 }
 
-function otherThanWeights(): [CellShows, string][] {
+function captionOf(shows: CellShows): string {
   const say = words();
-  return [...(trace.value.effects ? [["effect", say.effectOfHead] as [CellShows, string]] : []), ...(differingHeads.value ? [["difference", say.differences] as [CellShows, string]] : [])];
+  if (shows === "effect") return say.headsEffect;
+  if (shows === "difference") return say.headsDifference;
+  return shows === "patterns" ? say.headsPattern : weightCaption();
 }
 
-function sortedBy(cell: Cell): string {
+/** What the weights of the cells are: the largest weights of the query, or of any word. */
+function weightCaption(): string {
+  const query = restingQuery.value;
+  return query ? words().headsToken(query.label) : words().headsEvery;
+}
+
+function cellOptions(): [CellShows, string][] {
+  const say = words();
+  const options: [CellShows, string][] = [["token", say.oneToken], ["patterns", say.patterns]];
+  if (differingHeads.value) options.unshift(["difference", say.differences]);
+  if (trace.value.effects) options.unshift(["effect", say.effectOfHead]);
+  return options;
+}
+
+function columnNames(): string[] {
+  const say = words();
+  const names = [say.head];
+  if (trace.value.effects) names.push(say.effectOfHead);
+  if (differingHeads.value) names.push(say.effectMoved);
+  names.push(weightCaption(), say.entropy, say.distance);
+  if (!twoTexts.value) names.push(...ROLES.map((role) => say[roleName(role)]));
+  return names;
+}
+
+/** The numbers of a head, one for each of `columnNames`. */
+function tableRow({ layer, head: headIndex, to, weight, summary, differing, effect }: Cell): string[] {
+  const row = [headName(layer.layer, headIndex)];
+  if (trace.value.effects) row.push(measureText(effect));
+  if (differingHeads.value) row.push((differing?.moved ?? 0).toFixed(5));
+  row.push(`${to ? `${to.label} ` : ""}${weight?.toFixed(5) ?? "…"}`);
+  row.push(summary?.entropy.toFixed(4) ?? "…", summary?.distance.toFixed(4) ?? "…");
+  if (!twoTexts.value) row.push(...ROLES.map((role) => measureText(summary?.roles?.[role])));
+  return row;
+}
+
+function measureLabel(cell: Cell): string {
   if (order.value === "effect") return measureText(cell.effect);
   if (order.value === "token") return cell.weight === null ? "…" : weightText(cell.weight);
   return cell.summary ? measureText(measureOf(cell)) : "…";
@@ -156,11 +186,12 @@ const measureText = (measure: number | undefined) => (measure === undefined || N
 /** The text of a head: its name, the query, the word with the largest weight, and the weight: "L3H1: it → snake 0.6741". */
 function labelOf({ layer, head: headIndex, to, weight, differing, effect }: Cell): string {
   const name = headName(layer.layer, headIndex);
-  if (cellShows().value === "effect") return `${name}: ${measureText(effect)}`;
-  if (cellShows().value === "difference") return `${name}: ${differing ? `${queryLabels.value[differing.query]} ${weightText(differing.moved)}` : "0"}`;
-  const from = restingQuery.value?.label;
+  const shows = cellShows().value;
+  if (shows === "effect") return `${name}: ${measureText(effect)}`;
+  if (shows === "difference") return differing ? `${name}: ${queryLabels.value[differing.query]} ${weightText(differing.moved)}` : `${name}: 0`;
+  const query = restingQuery.value?.label;
   const number = weight === null ? "…" : weightText(weight, layer);
-  return from && to ? `${name}: ${from} → ${to.label} ${number}` : `${name}: ${number}`;
+  return query && to ? `${name}: ${query} → ${to.label} ${number}` : `${name}: ${number}`;
 }
 
 function Legend() {
@@ -194,7 +225,7 @@ function HeadButton({ cell }: { cell: Cell }) {
       aria-current={isShown}
       tabIndex={isShown ? 0 : -1}
       data-head={name}
-      style={{ background: colour ? shade(colour.shown, colour.hue) : undefined }}
+      style={{ background: colour ? shade(colour.strength, colour.hue) : undefined }}
       onClick={() => chooseCell(cell, shows)}
     >
       {shows === "patterns" && summary && <Thumbnail summary={summary} hue={hueOf(headIndex, layer.heads)} />}

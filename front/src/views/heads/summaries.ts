@@ -34,9 +34,9 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   const [queries, keys] = [queryTokens.value, keyTokens.value];
   const [rows, columns] = [Math.min(queries.length, THUMBNAIL), Math.min(keys.length, THUMBNAIL)];
   const pooled = new Float32Array(rows * columns);
-  const same = queries === keys;
+  const isSelfAttention = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
-  const sums = ROLES.map((role) => ({ role, sum: 0, queries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that have such keys
+  const sums = ROLES.map((role) => ({ role, sum: 0, nQueries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that have such keys
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(attention, headIndex, q);
     const largest = weights.reduce((a, b) => Math.max(a, b), 0);
@@ -46,16 +46,16 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
       if (largest) pooled[cell] = Math.max(pooled[cell], weight / largest);
       if (weight > 0) entropy -= weight * Math.log(weight);
       distance += weight * Math.abs(k - q);
-      if (keys[k].word && queries[q].word && !(same && k === q)) strongest = Math.max(strongest, weight);
+      if (keys[k].word && queries[q].word && !(isSelfAttention && k === q)) strongest = Math.max(strongest, weight);
     });
-    for (const one of keysOf ? sums : []) {
-      const keysOfRole = keysOf![one.role](q);
-      for (const key of keysOfRole) one.sum += weights[key];
-      if (keysOfRole.length) one.queries += 1;
+    for (const roleSum of keysOf ? sums : []) {
+      const keysOfRole = keysOf![roleSum.role](q);
+      for (const key of keysOfRole) roleSum.sum += weights[key];
+      if (keysOfRole.length) roleSum.nQueries += 1;
     }
     if (q % 16 === 15) yield "mayPause";
   }
-  const roles = keysOf && (Object.fromEntries(sums.map(({ role, sum, queries: count }) => [role, sum / count])) as Record<Role, number>);
+  const roles = keysOf && (Object.fromEntries(sums.map(({ role, sum, nQueries }) => [role, sum / nQueries])) as Record<Role, number>);
   return { pooled, rows, columns, entropy: entropy / queries.length, distance: distance / queries.length, strongest, roles };
 }
 
@@ -67,7 +67,7 @@ export function summariseAll(layers: Layer[]): void {
   summaries.clear();
   const keysOf = twoTexts.value ? null : keysOfRoles(queryTokens.value);
   const startTrace = trace.value;
-  function* all(): Generator<"new" | "wait" | "mayPause"> {
+  function* summariseHeads(): Generator<"new" | "wait" | "mayPause"> {
     for (const ofLayer of layers) {
       while (!decoded.value.get(ofLayer)) yield "wait";
       for (let headIndex = 0; headIndex < ofLayer.heads; headIndex++) {
@@ -77,7 +77,7 @@ export function summariseAll(layers: Layer[]): void {
       }
     }
   }
-  stop = inSlices(all(), () => (headsDone.value += 1));
+  stop = inSlices(summariseHeads(), () => (headsDone.value += 1));
 }
 
 /** The query's largest weight on another word in one head, and this word (`to`, null if all these weights are 0). */
@@ -93,28 +93,31 @@ export const headWeight = (layer: Layer, head: number): HeadWeight | null => hea
 
 effect(() => {
   if (!trace.value || trace.value.map) return;
-  const [from, keys, layers] = [restingQuery.value, keyItems.value, kind.value.layers];
+  const [query, keys, layers] = [restingQuery.value, keyItems.value, kind.value.layers];
   headWeights.clear();
-  if (!from) return void (headsDone.value = headsDone.peek() + 1);
-  const anyWord = keys.some((item) => item.word);
-  const others = keys.filter((item) => (!anyWord || item.word) && (twoTexts.peek() || item.index !== from.index));
-  return inSlices(weigh(from, others, layers), () => (headsDone.value += 1));
+  if (!query) {
+    headsDone.value = headsDone.peek() + 1;
+    return;
+  }
+  const hasWords = keys.some((item) => item.word);
+  const otherWords = keys.filter((item) => (item.word || !hasWords) && (twoTexts.peek() || item.index !== query.index));
+  return inSlices(computeHeadWeights(query, otherWords, layers), () => (headsDone.value += 1));
 });
 
-/** Store, for each head, the largest weight of the query `from` on the items `others`. Yield "new" after each head, and "wait" while a layer is not decoded (see `inSlices`). */
-function* weigh(from: Item, others: Item[], layers: Layer[]): Generator<"new" | "wait"> {
+/** Store, for each head, the largest weight of the query on the keys. Yield "new" after each head, and "wait" while a layer is not decoded (see `inSlices`). */
+function* computeHeadWeights(query: Item, keys: Item[], layers: Layer[]): Generator<"new" | "wait"> {
   for (const layer of layers) {
     while (!decoded.peek().has(layer)) yield "wait";
     for (let head = 0; head < layer.heads; head++) {
-      headWeights.set(nameOf(layer, head), largest(rowOf(from, layer, head, UNCHANGED)!.weights, others));
+      headWeights.set(nameOf(layer, head), largestWeight(rowOf(query, layer, head, UNCHANGED)!.weights, keys));
       yield "new";
     }
   }
 }
 
-function largest(weights: Float64Array, items: Item[]): HeadWeight {
+function largestWeight(weights: Float64Array, keys: Item[]): HeadWeight {
   let to: Item | null = null;
   let weight = 0;
-  for (const item of items) if (weights[item.index] > weight) [to, weight] = [item, weights[item.index]];
+  for (const key of keys) if (weights[key.index] > weight) [to, weight] = [key, weights[key.index]];
   return { to, weight };
 }

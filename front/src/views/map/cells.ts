@@ -8,7 +8,7 @@ import { words } from "../../words";
 import { pool } from "./server";
 import type { Tiles } from "./tiles";
 
-const LISTED = 200; // the table below the map lists the numbers of at most so many cells
+const LISTED_CELLS = 200; // the table below the map lists the numbers of at most so many cells
 
 /** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: its first and last query and its first and last key, as indices of visible tokens. */
 export interface Square {
@@ -43,8 +43,9 @@ export function readout({ level, queries, keys }: Square, tiles: Tiles): string 
     if (Number.isNaN(number)) return say.mapHidden(queriesText(queries), keysText(keys));
     return say.mapRead(pool.value, queriesText(queries), keysText(keys), preciseText(number));
   }
-  const [from, to] = [visibleQueries.value[queries[0]], visibleKeys.value[keys[0]]];
-  return `${queriesText(queries)} ${from.text} → ${keysText(keys)} ${to.text} ${Number.isNaN(number) ? say.masked : preciseText(number)}`;
+  const [query, key] = [visibleQueries.value[queries[0]], visibleKeys.value[keys[0]]];
+  const weight = Number.isNaN(number) ? say.masked : preciseText(number);
+  return `${queriesText(queries)} ${query.text} → ${keysText(keys)} ${key.text} ${weight}`;
 }
 
 /** The rows of the table: the cells in view with the largest numbers, each with its queries and keys. */
@@ -52,15 +53,15 @@ export function strongestCells(tiles: Tiles, view: View): string[][] {
   const level = levelOf(view);
   const side = 2 ** level;
   const { queries, keys } = inView(view);
-  const found: { number: number; row: number; column: number }[] = [];
+  const cells: { number: number; row: number; column: number }[] = [];
   for (let row = Math.floor(queries[0] / side); row * side < queries[1]; row++) {
     for (let column = Math.floor(keys[0] / side); column * side < keys[1]; column++) {
       const number = tiles.numberAt(level, row, column);
-      if (number !== undefined && !Number.isNaN(number)) found.push({ number, row, column });
+      if (number !== undefined && !Number.isNaN(number)) cells.push({ number, row, column });
     }
   }
-  found.sort((a, b) => b.number - a.number);
-  return found.slice(0, LISTED).map(({ number, row, column }) => {
+  cells.sort((a, b) => b.number - a.number);
+  return cells.slice(0, LISTED_CELLS).map(({ number, row, column }) => {
     const square = squareOf(view, level, row * side, column * side);
     return [queriesText(square.queries), keysText(square.keys), preciseText(number)];
   });

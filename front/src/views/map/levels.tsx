@@ -16,11 +16,11 @@ export function useLevels(): Levels {
   const levels = useMemo((): Levels => ({ progress: signal(null), stopped: signal(false), failure: signal("") }), [mapHead.value]);
   useEffect(() => {
     if (levels.stopped.value) return;
-    const own = new AbortController();
-    computeLevels(own.signal, (now) => (levels.progress.value = now)).catch((error: Error) => {
-      if (!own.signal.aborted) [levels.stopped.value, levels.failure.value] = [true, error.message];
+    const requests = new AbortController();
+    computeLevels(requests.signal, (progress) => (levels.progress.value = progress)).catch((error: Error) => {
+      if (!requests.signal.aborted) [levels.stopped.value, levels.failure.value] = [true, error.message];
     });
-    return () => own.abort();
+    return () => requests.abort();
   }, [levels, levels.stopped.value]);
   return levels;
 }

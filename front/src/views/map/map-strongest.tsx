@@ -19,26 +19,26 @@ export function MapStrongest() {
   useEffect(() => {
     [strongest.value, failure.value] = [[], ""];
     if (query.value === null) return;
-    const own = new AbortController();
-    strongestKeys(query.value, own.signal).then(
-      (found) => (strongest.value = found),
+    const request = new AbortController();
+    strongestKeys(query.value, request.signal).then(
+      (keys) => (strongest.value = keys),
       (error: Error) => {
-        if (!own.signal.aborted) failure.value = error.message;
+        if (!request.signal.aborted) failure.value = error.message;
       },
     );
-    return () => own.abort();
+    return () => request.abort();
   }, [mapHead.value, query.value, timesAsked.value]);
-  const from = query.value === null ? null : queryItems.value[query.value];
+  const queryItem = query.value === null ? null : queryItems.value[query.value];
   const name = headName();
   return (
-    <Panel view="strongest" title={from ? say.strongest(numberedName(from), name) : say.strongestAll(name)}>
+    <Panel view="strongest" title={queryItem ? say.strongest(numberedName(queryItem), name) : say.strongestAll(name)}>
       {failure.value && <Failed reason={failure.value} again={() => (timesAsked.value += 1)} />}
-      <RankedList lines={(from ? strongest.value : []).map(([to, weight]) => ({
-        name: numberedName(keyItems.value[to]),
+      <RankedList lines={(queryItem ? strongest.value : []).map(([position, weight]) => ({
+        name: numberedName(keyItems.value[position]),
         number: preciseText(weight),
         share: weight / strongest.value[0][1],
         title: say.mapJump,
-        choose: () => ([key.value, target.value] = [to, [query.value!, to]]),
+        choose: () => ([key.value, target.value] = [position, [query.value!, position]]),
       }))} />
     </Panel>
   );

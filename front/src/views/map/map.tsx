@@ -40,9 +40,10 @@ export function MapView() {
   const largest = colourScale.value === "row" ? largestInView(tiles, view) : 1;
   runAgainOn(dark, tiles.arrived, strongest, query, key);
   useLayoutEffect(() => void (canvasWidth && draw(canvas.current!, canvasWidth, tiles, view, largest)));
-  const pointed = useMemo(() => signal<Tokens | null>(null), []);
-  const at = pointed.value && pointed.value.query < view.queries.length && pointed.value.key < view.keys.length ? pointed.value : null;
-  const square = at && squareOf(view, level, at.query, at.key);
+  const pointed = useMemo(() => signal<Pair | null>(null), []);
+  const pair = pointed.value;
+  const isVisible = pair !== null && pair.query < view.queries.length && pair.key < view.keys.length; // tokens may have been hidden since
+  const square = isVisible ? squareOf(view, level, pair.query, pair.key) : null;
   const pools = <Choice label={say.mapCell} of={pool} options={[["max", say.mapLargest], ["mean", say.mapMean]]} />;
   const tools = <>{pools} <QueriesAs /> <CellSize factor={2} zoomed={zoomed} /></>;
   return (
@@ -62,7 +63,7 @@ export function MapView() {
 }
 
 /** A query and a key, as indices into the visible tokens. */
-interface Tokens {
+interface Pair {
   query: number;
   key: number;
 }
@@ -71,16 +72,16 @@ interface CanvasProps {
   canvas: { current: HTMLCanvasElement | null };
   view: View;
   zoomed: ReturnType<typeof useZoom>;
-  pointed: Signal<Tokens | null>; // the canvas sets it to the query and key under the pointer; null = no weight is under it
+  pointed: Signal<Pair | null>; // the canvas sets it to the query and key under the pointer; null = no weight is under it
 }
 
 /** The canvas of the map. With pointer or keyboard, the reader moves the map, reads a weight, and chooses a query and a key. */
 function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
   const { queries, keys, left, top, width, height } = view;
-  const at = (event: MouseEvent) => weightAt(view, event.offsetX, event.offsetY);
-  const middle = () => weightAt(view, left + width / 2, top + height / 2);
-  const choose = (tokens: Tokens | null) => {
-    if (tokens) [query.value, key.value] = [queries[tokens.query].positions[0], keys[tokens.key].positions[0]];
+  const pairAt = (event: MouseEvent) => weightAt(view, event.offsetX, event.offsetY);
+  const middlePair = () => weightAt(view, left + width / 2, top + height / 2);
+  const choose = (pair: Pair | null) => {
+    if (pair) [query.value, key.value] = [queries[pair.query].positions[0], keys[pair.key].positions[0]];
   };
   const actions = {
     ArrowLeft: () => zoomed.moveBy(-STEP * width, 0),
@@ -91,7 +92,7 @@ function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
     "=": () => zoomed.scaleBy(2),
     "-": () => zoomed.scaleBy(1 / 2),
     "0": zoomed.reset,
-    Enter: () => choose(middle()),
+    Enter: () => choose(middlePair()),
   };
   return (
     <canvas
@@ -100,13 +101,13 @@ function MapCanvas({ canvas, view, zoomed, pointed }: CanvasProps) {
       tabIndex={0}
       aria-label={`${headName()}: ${queries.length} × ${keys.length}. ${words().mapHint}`}
       data-level={levelOf(view)}
-      onPointerMove={(event) => (pointed.value = at(event))}
+      onPointerMove={(event) => (pointed.value = pairAt(event))}
       onPointerLeave={() => (pointed.value = null)}
-      onClick={(event) => choose(at(event))}
+      onClick={(event) => choose(pairAt(event))}
       onDblClick={() => zoomed.scaleBy(4)}
-      onFocus={() => (pointed.value ??= middle())}
+      onFocus={() => (pointed.value ??= middlePair())}
       onKeyDown={onKeys(actions)}
-      onKeyUp={() => (pointed.value = middle())}
+      onKeyUp={() => (pointed.value = middlePair())}
     />
   );
 }
@@ -119,7 +120,7 @@ function useView(canvas: { current: HTMLCanvasElement | null }, canvasWidth: num
   const [left, top] = canvasWidth < 600 ? [100, 100] : [118, 104];
   const [width, height] = [Math.max(1, canvasWidth - left - EDGE), heightOf(canvasWidth, top) - top - EDGE];
   const base = Math.min(width / columns, height / rows);
-  const zoomed = useZoom(canvas, zoomPlace, { shown: canvasWidth > 0, base, rows, columns, turned, left, top, width, height });
+  const zoomed = useZoom(canvas, zoomPlace, { hasSize: canvasWidth > 0, base, rows, columns, turned, left, top, width, height });
   const view: View = { queries, keys, turned, left, top, width, height, x: zoomed.x, y: zoomed.y, size: base * zoomed.k };
   return { view, zoomed };
 }
@@ -128,48 +129,54 @@ function useView(canvas: { current: HTMLCanvasElement | null }, canvasWidth: num
 const heightOf = (canvasWidth: number, top: number) => Math.min(HEIGHT, Math.max(top + 120, canvasWidth - EDGE)) + EDGE;
 
 /** Load the tiles in view. Tiles of the coarse levels, in which a cell stands for many weights, wait until the server has computed these levels. */
-function useTiles(view: View, shown: boolean, { progress }: Levels): Tiles {
+function useTiles(view: View, hasSize: boolean, { progress }: Levels): Tiles {
   const { stored } = trace.value.map!;
   const tiles = useMemo(() => tilesOfHead(view.queries.length), [mapHead.value, pool.value]);
-  const ready = progress.value !== null && progress.value.done === progress.value.of;
+  const hasCoarseLevels = progress.value !== null && progress.value.done === progress.value.of;
   const level = levelOf(view);
   useEffect(() => {
-    if (shown) tiles.want(tilesToLoad(view, level, tiles.side).filter((one) => one.level < stored || ready));
-  }, [tiles, shown, view.width, view.turned, view.x, view.y, view.size, level, ready]);
+    if (hasSize) tiles.want(tilesToLoad(view, level, tiles.side).filter((tile) => tile.level < stored || hasCoarseLevels));
+  }, [tiles, hasSize, view.width, view.turned, view.x, view.y, view.size, level, hasCoarseLevels]);
   useEffect(() => () => tiles.want([]), [tiles]);
   return tiles;
 }
 
 /** Move the map so that the weight of the query on the key in `target` is in the middle; then set `target` to null. */
-function useTarget(zoomed: ReturnType<typeof useZoom>, shown: boolean): void {
+function useTarget(zoomed: ReturnType<typeof useZoom>, hasSize: boolean): void {
   useEffect(() => {
-    if (!target.value || !shown) return;
-    zoomed.centre(placeOf(visibleQueries.value, target.value[0]), placeOf(visibleKeys.value, target.value[1]), READABLE);
+    if (!target.value || !hasSize) return;
+    const [queryPosition, keyPosition] = target.value;
+    zoomed.centre(placeOf(visibleQueries.value, queryPosition), placeOf(visibleKeys.value, keyPosition), READABLE);
     target.value = null;
-  }, [target.value, shown]);
+  }, [target.value, hasSize]);
 }
 
 function draw(canvas: HTMLCanvasElement, canvasWidth: number, tiles: Tiles, view: View, largest: number): void {
   const context = cleared(canvas, canvasWidth, heightOf(canvasWidth, view.top));
-  const [chosen, seen] = [shownPlace(view.queries, query.value), shownPlace(view.keys, strongest.value[0]?.[0])];
+  const queryPlace = shownPlace(view.queries, query.value);
+  const strongestPlace = shownPlace(view.keys, strongest.value[0]?.[0]);
   drawTiles(context, tiles, view, largest);
-  if (chosen !== null) drawQuery(context, view, chosen);
-  if (chosen !== null && seen !== null) drawStrongest(context, view, chosen, seen, true);
-  drawLabels(context, view, chosen, shownPlace(view.keys, key.value), true);
+  if (queryPlace !== null) drawQuery(context, view, queryPlace);
+  if (queryPlace !== null && strongestPlace !== null) drawStrongest(context, view, queryPlace, strongestPlace, true);
+  drawLabels(context, view, queryPlace, shownPlace(view.keys, key.value), true);
 }
 
 /** The tiles to load, in this order: the tiles in view, coarser tiles (two levels higher) of the part in view, and the tiles around the tiles in view. */
-const tilesToLoad = (view: View, level: number, side: number): TilePlace[] => [...tilesInView(view, level, side), ...tilesInView(view, level + 2, side), ...tilesInView(view, level, side, 1)];
+const tilesToLoad = (view: View, level: number, side: number): TilePlace[] => [
+  ...tilesInView(view, level, side),
+  ...tilesInView(view, level + 2, side),
+  ...tilesInView(view, level, side, 1),
+];
 
 /** The index, among visible tokens, of the token at a position of the text or, if it is hidden, of the next visible token. */
 function placeOf(items: Item[], position: number): number {
-  let [from, to] = [0, items.length - 1];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if (items[middle].positions[0] < position) from = middle + 1;
-    else to = middle;
+  let [first, last] = [0, items.length - 1];
+  while (first < last) {
+    const middle = (first + last) >> 1;
+    if (items[middle].positions[0] < position) first = middle + 1;
+    else last = middle;
   }
-  return from;
+  return first;
 }
 
 /** The index, among visible tokens, of the token at a position of the text; null if it is hidden, or if there is no position. */

@@ -29,14 +29,14 @@ export interface Progress {
   of: number;
 }
 
-/** The tiles of the head that is shown. `queries`: the number of all queries; the tiles of the last queries may have fewer rows than others. */
-export function tilesOfHead(queries: number): Tiles {
+/** The tiles of the head that is shown. The tiles of the last queries may have fewer rows than others. */
+export function tilesOfHead(nQueries: number): Tiles {
   const side = trace.value.map!.tile;
-  const about = { ...mapHead.value, pool: pool.value };
+  const headAndPool = { ...mapHead.value, pool: pool.value };
   return new Tiles(side, async (place, stopped) => {
-    const answer = await send("map/tile", { ...about, ...place }, stopped);
-    const rows = Math.ceil(queries / 2 ** place.level) - place.row * side;
-    return tileOf(new Float32Array(await answer.arrayBuffer()), Math.min(side, rows));
+    const answer = await send("map/tile", { ...headAndPool, ...place }, stopped);
+    const rowsLeft = Math.ceil(nQueries / 2 ** place.level) - place.row * side;
+    return tileOf(new Float32Array(await answer.arrayBuffer()), Math.min(side, rowsLeft));
   });
 }
 
@@ -44,7 +44,8 @@ export function tilesOfHead(queries: number): Tiles {
 export async function computeLevels(stopped: AbortSignal, report: (progress: Progress) => void): Promise<void> {
   const head = mapHead.value;
   for (;;) {
-    const progress = (await (await send("map/turn", head, stopped)).json()) as Progress;
+    const answer = await send("map/turn", head, stopped);
+    const progress = (await answer.json()) as Progress;
     if (stopped.aborted) return;
     report(progress);
     if (progress.done === progress.of) return;

@@ -25,8 +25,8 @@ interface Failed {
 }
 
 const PAUSES = [500, 1000, 2000]; // milliseconds before the first, second and third new request after a tile failed to load
-const MOST_KEPT = 256; // the most tiles in memory; each takes 256 KB, and 256 KB more after it has been drawn
-const AT_ONCE = 3; // the most requests at one time
+const MOST_TILES = 256; // the most tiles in memory; each takes 256 KB, and 256 KB more after it has been drawn
+const MOST_REQUESTS = 3; // the most requests at one time
 
 const nameOf = ({ level, row, column }: TilePlace) => `${level} ${row} ${column}`;
 
@@ -34,8 +34,8 @@ const nameOf = ({ level, row, column }: TilePlace) => `${level} ${row} ${column}
 export class Tiles {
   readonly arrived = signal(0); // rises whenever a tile has been loaded
   readonly failure = signal<Failure | null>(null);
-  private kept = new Map<string, Tile>(); // the most recently used tile is at the end
-  private asked = new Map<string, AbortController>();
+  private loaded = new Map<string, Tile>(); // the most recently used tile is at the end
+  private requests = new Map<string, AbortController>();
   private failed = new Map<string, Failed>();
   private wanted: TilePlace[] = [];
 
@@ -46,80 +46,84 @@ export class Tiles {
 
   get(place: TilePlace): Tile | undefined {
     const name = nameOf(place);
-    const tile = this.kept.get(name);
+    const tile = this.loaded.get(name);
     if (tile) {
-      this.kept.delete(name);
-      this.kept.set(name, tile);
+      this.loaded.delete(name);
+      this.loaded.set(name, tile);
     }
     return tile;
   }
 
   /** The number of a cell: the largest or the mean of the weights that the cell stands for (see `Pool`); undefined until it is loaded. */
   numberAt(level: number, row: number, column: number): number | undefined {
-    const found = this.get({ level, row: Math.floor(row / this.side), column: Math.floor(column / this.side) });
-    return found?.numbers[(row % this.side) * found.columns + (column % this.side)];
+    const tile = this.get({ level, row: Math.floor(row / this.side), column: Math.floor(column / this.side) });
+    return tile?.numbers[(row % this.side) * tile.columns + (column % this.side)];
   }
 
   /** Load these tiles in their order, and cancel the requests for all other tiles. */
   want(places: TilePlace[]): void {
-    this.wanted = places.filter((place) => !this.kept.has(nameOf(place)));
+    this.wanted = places.filter((place) => !this.loaded.has(nameOf(place)));
     const names = new Set(this.wanted.map(nameOf));
-    for (const [name, asked] of this.asked) if (!names.has(name)) asked.abort();
-    for (const name of this.failed.keys()) if (!names.has(name)) this.forget(name);
-    this.askForMore();
+    for (const [name, request] of this.requests) if (!names.has(name)) request.abort();
+    for (const name of this.failed.keys()) if (!names.has(name)) this.forgetFailure(name);
+    this.requestMore();
   }
 
   tryAgain(): void {
-    for (const name of this.failed.keys()) this.forget(name);
-    this.askForMore();
+    for (const name of this.failed.keys()) this.forgetFailure(name);
+    this.requestMore();
   }
 
-  private askForMore(): void {
+  private requestMore(): void {
     for (const place of this.wanted) {
-      if (this.asked.size >= AT_ONCE) return;
+      if (this.requests.size >= MOST_REQUESTS) return;
       const name = nameOf(place);
-      if (!this.asked.has(name) && !this.kept.has(name) && !this.failed.get(name)?.rests) void this.ask(place, name);
+      if (!this.requests.has(name) && !this.loaded.has(name) && !this.failed.get(name)?.rests) void this.request(place, name);
     }
   }
 
-  private async ask(place: TilePlace, name: string): Promise<void> {
-    const own = new AbortController();
-    this.asked.set(name, own);
+  private async request(place: TilePlace, name: string): Promise<void> {
+    const controller = new AbortController();
+    this.requests.set(name, controller);
     try {
-      this.kept.set(name, await this.load(place, own.signal));
-      for (const oldest of this.kept.keys()) {
-        if (this.kept.size <= MOST_KEPT) break;
-        this.kept.delete(oldest);
+      this.loaded.set(name, await this.load(place, controller.signal));
+      for (const oldest of this.loaded.keys()) {
+        if (this.loaded.size <= MOST_TILES) break;
+        this.loaded.delete(oldest);
       }
-      this.forget(name);
+      this.forgetFailure(name);
       this.arrived.value += 1;
     } catch (error) {
-      if (!own.signal.aborted) this.fail(name, error instanceof Error ? error.message : String(error));
+      if (!controller.signal.aborted) this.recordFailure(name, error instanceof Error ? error.message : String(error));
     } finally {
-      this.asked.delete(name);
-      this.askForMore();
+      this.requests.delete(name);
+      this.requestMore();
     }
   }
 
   /** Record that a tile failed to load, and request it again after a pause. After its fourth failure (there are three PAUSES), give it up. */
-  private fail(name: string, reason: string): void {
-    const failed: Failed = { reason, times: (this.failed.get(name)?.times ?? 0) + 1, rests: true };
-    const end = () => ((failed.rests = false), this.askForMore());
-    if (failed.times <= PAUSES.length) failed.timer = setTimeout(end, PAUSES[failed.times - 1]);
+  private recordFailure(name: string, reason: string): void {
+    const times = (this.failed.get(name)?.times ?? 0) + 1;
+    const failed: Failed = { reason, times, rests: true };
+    const endPause = () => {
+      failed.rests = false;
+      this.requestMore();
+    };
+    if (times <= PAUSES.length) failed.timer = setTimeout(endPause, PAUSES[times - 1]);
     this.failed.set(name, failed);
-    this.tell();
+    this.updateFailure();
   }
 
-  private forget(name: string): void {
+  private forgetFailure(name: string): void {
     clearTimeout(this.failed.get(name)?.timer);
-    if (this.failed.delete(name)) this.tell();
+    if (this.failed.delete(name)) this.updateFailure();
   }
 
-  private tell(): void {
-    const all = [...this.failed.values()];
-    const givenUp = all.find(({ times }) => times > PAUSES.length);
-    const told = givenUp ?? all[0];
-    this.failure.value = told ? { reason: told.reason, givenUp: Boolean(givenUp) } : null;
+  private updateFailure(): void {
+    const failures = [...this.failed.values()];
+    const givenUp = failures.find(({ times }) => times > PAUSES.length);
+    const first = givenUp ?? failures[0];
+    this.failure.value = first ? { reason: first.reason, givenUp: Boolean(givenUp) } : null;
   }
 }
 

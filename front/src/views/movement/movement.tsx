@@ -13,7 +13,8 @@ const dividedInto = linkedChoice("moved-by", "heads", "sources", "parts");
 // These arrows are grey, because every hue stands for a head. An arrow's number selects its grey, `grey(number)`, and its dashes, DASHES[number].
 const [FEED_FORWARD, OTHERS, REST, BIAS] = [0, 1, 2, 3];
 const DASHES = ["", "2 2.5", "7 3", "1 4"];
-const ATTENTION = 75; // the hue of the arrow for all of attention
+const [ATTENTION_HUE, SOURCE_HUE] = [75, 255]; // of the arrow for all of attention, and of the arrow of a source token
+const LEAST_LENGTH = 1e-3; // shorter arrows of bias and rest are left out
 
 /** The panel. While the arrows for a new text are computed, a copy of the old panel stays in its place and does not react to clicks. */
 export function MovementView() {
@@ -26,18 +27,19 @@ export function MovementView() {
 
 function Movement() {
   const say = words();
-  const of = movement.value;
-  if (!of) return <OtherKinds />;
+  if (!movement.value) return <OtherKinds />;
+  const { shares, left_out: nLeftOut, vectors: nVectors } = movement.value;
   const move = shownMove.value;
   if (!move) return <Panel view="movement" title={say.movement}><p class="caption">{say.movementToken}</p></Panel>;
   const name = queryLabels.value[query.value!];
   const arrows = arrowsOf(move);
-  const [first, second] = of.shares.map((share) => (100 * share).toFixed(1));
+  const [firstPercent, secondPercent] = shares.map((share) => (100 * share).toFixed(1));
+  const leftOut = nLeftOut ? ` ${say.movementLeftOut(nLeftOut, nVectors)}` : "";
   return (
     <Panel
       view="movement"
       title={`${say.movement} · L${move.layer} · ${name}`}
-      caption={say.movementPlane(first, second) + (of.left_out ? ` ${say.movementLeftOut(of.left_out, of.vectors)}` : "")}
+      caption={say.movementPlane(firstPercent, secondPercent) + leftOut}
       tools={<Choice label={say.movedBy} of={dividedInto} options={[["heads", say.byHeads], ["sources", say.bySources], ["parts", say.byParts]]} />}
     >
       <div class="moved">
@@ -53,11 +55,10 @@ function Movement() {
       <p class="caption">{say.movementAngles}</p>
       <Numbers
         head={[say.layer, say.vectorBefore, say.byAttention, say.byFeedForward, restName(), say.vectorAfter, say.turnedBy]}
-        rows={() => moves.value!.map((one) => [
-          `L${one.layer}`,
-          ...[one.lengths[0], one.attention.length, one.feedForward.length, one.rest.length, one.lengths[1]].map((number) => number.toFixed(5)),
-          one.turned.toFixed(4),
-        ])}
+        rows={() => moves.value!.map(({ layer, lengths: [before, after], attention, feedForward, rest, turned }) => {
+          const lengths = [before, attention.length, feedForward.length, rest.length, after];
+          return [`L${layer}`, ...lengths.map((length) => length.toFixed(5)), turned.toFixed(4)];
+        })}
       />
     </Panel>
   );
@@ -83,30 +84,39 @@ const restName = () => (kindName.value === "decoder" && trace.value.kinds.cross 
 function arrowsOf(move: Move): NamedArrow[] {
   const say = words();
   runAgainOn(dark);
-  const named = (arrow: Arrow, text: string, hue: number | null, faintness = 0): NamedArrow => ({ ...arrow, text, colour: hue === null ? grey(faintness) : shade(0.85, hue), dashes: DASHES[faintness] });
-  const others = (arrow: Arrow) => named(arrow, dividedInto.value === "heads" ? say.otherHeads : say.otherSources, null, OTHERS);
-  const heads = layerOf(move.layer).heads;
-  const attention =
-    dividedInto.value === "parts"
-      ? [named(move.attention, say.byAttention, ATTENTION)]
-      : dividedInto.value === "heads"
-        ? move.heads.map((arrow) =>
-            arrow.index < 0 ? others(arrow) : { ...named(arrow, `H${arrow.index}`, hueOf(arrow.index, heads)), choose: () => chooseHead(move.layer, arrow.index), near: arrow.index === head.value && move.layer === layerNumber.value },
-          )
-        : move.sources.map((arrow) =>
-            arrow.index < 0 ? others(arrow) : { ...named(arrow, keyLabels.value[arrow.index], 255), choose: () => (key.value = arrow.index), near: arrow.index === key.value },
-          );
-  const bias = dividedInto.value === "parts" || move.bias.length < 1e-3 ? [] : [named(move.bias, say.outputBias, null, BIAS)];
-  const rest = move.rest.length < 1e-3 ? [] : [named(move.rest, restName(), null, REST)];
-  return [...attention, ...bias, named(move.feedForward, say.byFeedForward, null, FEED_FORWARD), ...rest];
+  const coloured = (arrow: Arrow, text: string, hue: number): NamedArrow => ({ ...arrow, text, colour: shade(0.85, hue), dashes: "" });
+  const greyArrow = (arrow: Arrow, text: string, number: number): NamedArrow => ({ ...arrow, text, colour: grey(number), dashes: DASHES[number] });
+  const { heads: nHeads } = layerOf(move.layer);
+  const isShownLayer = move.layer === layerNumber.value;
+  const headArrow = (arrow: Arrow): NamedArrow => {
+    const { index } = arrow;
+    if (index < 0) return greyArrow(arrow, say.otherHeads, OTHERS);
+    const choose = () => chooseHead(move.layer, index);
+    return { ...coloured(arrow, `H${index}`, hueOf(index, nHeads)), choose, isChosen: isShownLayer && index === head.value };
+  };
+  const sourceArrow = (arrow: Arrow): NamedArrow => {
+    const { index } = arrow;
+    if (index < 0) return greyArrow(arrow, say.otherSources, OTHERS);
+    return { ...coloured(arrow, keyLabels.value[index], SOURCE_HUE), choose: () => (key.value = index), isChosen: index === key.value };
+  };
+  const arrows = {
+    heads: () => move.heads.map(headArrow),
+    sources: () => move.sources.map(sourceArrow),
+    parts: () => [coloured(move.attention, say.byAttention, ATTENTION_HUE)],
+  }[dividedInto.value]();
+  const includesBias = dividedInto.value === "parts"; // the arrow of attention
+  if (!includesBias && move.bias.length >= LEAST_LENGTH) arrows.push(greyArrow(move.bias, say.outputBias, BIAS));
+  arrows.push(greyArrow(move.feedForward, say.byFeedForward, FEED_FORWARD));
+  if (move.rest.length >= LEAST_LENGTH) arrows.push(greyArrow(move.rest, restName(), REST));
+  return arrows;
 }
 
 function MoveTable({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
   const say = words();
-  const named = ({ text, colour, dashes, choose, near }: NamedArrow) => (
+  const nameCell = ({ text, colour, dashes, choose, isChosen }: NamedArrow) => (
     <>
       <i style={{ background: colour }} data-dashes={dashes} />
-      {choose ? <button type="button" aria-pressed={near} onClick={choose}>{text}</button> : text}
+      {choose ? <button type="button" aria-pressed={isChosen} onClick={choose}>{text}</button> : text}
     </>
   );
   return (
@@ -116,7 +126,7 @@ function MoveTable({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
         head={[say.adds, say.length, say.angle]}
         rows={[
           [say.vectorBefore, move.lengths[0].toFixed(3), ""],
-          ...arrows.map((arrow) => [named(arrow), arrow.length.toFixed(3), `${arrow.angle.toFixed(1)}°`]),
+          ...arrows.map((arrow) => [nameCell(arrow), arrow.length.toFixed(3), `${arrow.angle.toFixed(1)}°`]),
           [say.vectorAfter, move.lengths[1].toFixed(3), `${move.turned.toFixed(1)}°`],
         ]}
       />

@@ -9,10 +9,12 @@ import { words } from "../../words";
 
 export type Point = [number, number];
 
-/** A vector that is added to the token's vector: its two coordinates in the plane (`reach`), and its length in all dimensions. */
+const NO_ARROW = -2; // in the arrays, the `index` of a row without an arrow
+
+/** A vector that is added to the token's vector: its two coordinates in the plane (`vector`), and its length in all dimensions. */
 export interface Arrow {
   index: number; // the head, or the position of the source token, that adds the vector; -1 = all other heads or tokens together
-  reach: Point;
+  vector: Point;
   length: number;
   angle: number; // the angle between this vector and the layer's whole change of the token's vector, in degrees
 }
@@ -33,7 +35,7 @@ export interface Move {
   nearest: [number, number][]; // the tokens whose vectors have the smallest angles to this token's vector, and the angles in degrees
 }
 
-const decoded = signal<{ of: Movement; arrays: DecodedArrays } | null>(null);
+const decoded = signal<{ movement: Movement; arrays: DecodedArrays } | null>(null);
 const lateMoves = () => (lateMovement.value?.of === trace.value ? lateMovement.value?.moves : undefined);
 
 /** For each kind of self-attention, how its layers move the hidden vectors; undefined = not computed, or not yet. */
@@ -42,31 +44,34 @@ export const movements = computed<Record<string, Movement>>(() => computedMoveme
 export const movement = computed<Movement | null>(() => movements.value[kindName.value] ?? null);
 
 /** Whether the arrows of this view are still being computed or decoded, for the shown trace or for a text that the reader has requested. */
-export const movementPending = computed<boolean>(() =>
-  computedMovements.value ? movement.value !== null && decoded.value?.of !== movement.value : busy.value || awaitedMovement.value === trace.value,
-);
+export const movementPending = computed<boolean>(() => {
+  if (!computedMovements.value) return busy.value || awaitedMovement.value === trace.value;
+  return movement.value !== null && decoded.value?.movement !== movement.value;
+});
 
 effect(() => {
-  const of = movement.value;
-  if (!of || decoded.peek()?.of === of) return;
-  const from = { ...trace.value, ...lateMoves() };
-  void decodeArrays(from, of.arrays).then(
-    (arrays) => movement.value === of && (decoded.value = { of, arrays }),
+  const wanted = movement.value;
+  if (!wanted || decoded.peek()?.movement === wanted) return;
+  void decodeArrays({ ...trace.value, ...lateMoves() }, wanted.arrays).then(
+    (arrays) => {
+      if (movement.value === wanted) decoded.value = { movement: wanted, arrays };
+    },
     (error: Error) => (complaint.value = words().undecodable(error.message)),
   );
 });
 
 /** How each layer moves the chosen token's vector; null until the arrays are decoded, or if no token is chosen. */
 export const moves = computed<Move[] | null>(() => {
-  const own = decoded.value;
-  if (!own || own.of !== movement.value || query.value === null || query.value >= queryTokens.value.length) return null;
-  return own.of.layers.map((layer, place) => moveOf(own.arrays, layer, place, query.value!));
+  const token = query.value;
+  if (!decoded.value || decoded.value.movement !== movement.value || token === null || token >= queryTokens.value.length) return null;
+  const { arrays } = decoded.value;
+  return movement.value.layers.map((layer, layerIndex) => moveOf(arrays, layer, layerIndex, token));
 });
 
 /** The place in the plane of a token's vector after a layer. */
 export function pointAfter(layer: number, token: number): Point {
-  const { arrays, of } = decoded.value!;
-  const [x, y] = numbersOfToken(arrays.after, of.layers.indexOf(layer), token);
+  const { arrays, movement: { layers } } = decoded.value!;
+  const [x, y] = numbersOfToken(arrays.after, layers.indexOf(layer), token);
   return [x, y];
 }
 
@@ -77,15 +82,15 @@ export const shownMove = computed<Move | null>(() => {
   return all.filter((move) => move.layer <= layerNumber.value).at(-1) ?? all[0];
 });
 
-/** The numbers of one token in one layer, from an array [layers tokens …]; `place` is the index of the layer in the array. */
-function numbersOfToken({ numbers, shape }: DecodedArray, place: number, token: number): Float64Array {
+/** The numbers of one token in one layer, from an array [layers tokens …]. */
+function numbersOfToken({ numbers, shape }: DecodedArray, layerIndex: number, token: number): Float64Array {
   const width = shape.slice(2).reduce((product, size) => product * size, 1);
-  const start = (place * shape[1] + token) * width;
+  const start = (layerIndex * shape[1] + token) * width;
   return numbers.subarray(start, start + width);
 }
 
-function moveOf(arrays: DecodedArrays, layer: number, place: number, token: number): Move {
-  const row = (name: string) => numbersOfToken(arrays[name], place, token);
+function moveOf(arrays: DecodedArrays, layer: number, layerIndex: number, token: number): Move {
+  const row = (name: string) => numbersOfToken(arrays[name], layerIndex, token);
   const [before, after] = [row("before"), row("after")];
   const [attention, bias, feedForward, rest] = arrowsOf(row, "parts");
   const angles = row("nearest_angles");
@@ -105,12 +110,12 @@ function moveOf(arrays: DecodedArrays, layer: number, place: number, token: numb
   };
 }
 
+/** The arrows of a group of arrays (see `Movement.arrays`): "heads", "sources" or "parts". */
 function arrowsOf(row: (name: string) => Float64Array, group: string): Arrow[] {
-  const [names, places, angles] = ["names", "places", "angles"].map((part) => row(`${group} ${part}`));
-  return Array.from(names, (index, i) => ({
-    index,
-    reach: [places[3 * i], places[3 * i + 1]] as Point,
-    length: places[3 * i + 2],
-    angle: angles[i],
-  })).filter((arrow) => arrow.index !== -2);
+  const [names, places, angles] = [row(`${group} names`), row(`${group} places`), row(`${group} angles`)];
+  const arrows = Array.from(names, (index, i): Arrow => {
+    const [x, y, length] = places.subarray(3 * i, 3 * i + 3);
+    return { index, vector: [x, y], length, angle: angles[i] };
+  });
+  return arrows.filter(({ index }) => index !== NO_ARROW);
 }

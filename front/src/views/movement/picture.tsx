@@ -12,13 +12,13 @@ const TIP = 9; // the length of an arrow's tip
 const LEAST_BESIDE = 520; // if the picture is narrower than this, the right drawing stands below the left one
 const WAY_SHARE = 0.42; // the share of the picture's width that the left drawing has
 
-/** An arrow to draw. `dashes` "" = solid; `choose`: what a click on its name does; `near`: true = the arrow of the chosen head or key. */
+/** An arrow to draw. `dashes` "" = solid; `choose`: what a click on its name does; `isChosen`: true = the arrow of the chosen head or key. */
 export interface NamedArrow extends Arrow {
   text: string;
   colour: string;
   dashes: string;
   choose?: () => void;
-  near?: boolean;
+  isChosen?: boolean;
 }
 
 interface Plane extends NamePlacer {
@@ -28,16 +28,16 @@ interface Plane extends NamePlacer {
 export function Picture({ move, arrows }: { move: Move; arrows: NamedArrow[] }) {
   const say = words();
   const [box, { width }] = useSize<HTMLDivElement>();
-  const all = moves.value!;
-  const beside = width >= LEAST_BESIDE;
-  const wayWidth = Math.round(beside ? WAY_SHARE * width : width);
-  const layer = beside ? { x: wayWidth, y: 0, width: width - wayWidth } : { x: 0, y: HEIGHT, width };
+  const allMoves = moves.value!;
+  const isBeside = width >= LEAST_BESIDE;
+  const wayWidth = Math.round(isBeside ? WAY_SHARE * width : width);
+  const partsBox = isBeside ? { x: wayWidth, y: 0, width: width - wayWidth } : { x: 0, y: HEIGHT, width };
   return (
     <div ref={box}>
-      <svg class="plane" height={beside ? HEIGHT : 2 * HEIGHT} role="img" aria-label={say.movementPicture(queryLabels.value[query.value!], all.length)}>
-        <svg width={wayWidth} height={HEIGHT}><Way all={all} move={move} width={wayWidth} /></svg>
-        <svg {...layer} height={HEIGHT}><Parts move={move} arrows={arrows} width={layer.width} /></svg>
-        <path class="border" d={beside ? `M${wayWidth} 0V${HEIGHT}` : `M0 ${HEIGHT}H${width}`} />
+      <svg class="plane" height={isBeside ? HEIGHT : 2 * HEIGHT} role="img" aria-label={say.movementPicture(queryLabels.value[query.value!], allMoves.length)}>
+        <svg width={wayWidth} height={HEIGHT}><Way allMoves={allMoves} move={move} width={wayWidth} /></svg>
+        <svg {...partsBox} height={HEIGHT}><Parts move={move} arrows={arrows} width={partsBox.width} /></svg>
+        <path class="border" d={isBeside ? `M${wayWidth} 0V${HEIGHT}` : `M0 ${HEIGHT}H${width}`} />
       </svg>
       <div class="layers" role="group" aria-label={say.movementLayer}>
         {kind.value.layers.map(({ layer }) => (
@@ -49,23 +49,29 @@ export function Picture({ move, arrows }: { move: Move; arrows: NamedArrow[] }) 
 }
 
 /** The left drawing: the token's vector after each layer, and other tokens' vectors after the shown layer. A click on a layer's point shows this layer. */
-function Way({ all, move, width }: { all: Move[]; move: Move; width: number }) {
-  const near = move.nearest.map(([token]) => pointAfter(move.layer, token));
-  const plane = planeOf([...all.flatMap((one) => [one.before, one.after]), ...near], width);
+function Way({ allMoves, move, width }: { allMoves: Move[]; move: Move; width: number }) {
+  const nearest = move.nearest.map(([token]) => pointAfter(move.layer, token));
+  const plane = planeOf([...allMoves.flatMap(({ before, after }) => [before, after]), ...nearest], width);
   const { toPixels, take, place } = plane;
-  const stops = [{ text: words().inputVector, at: toPixels(all[0].before), of: null }, ...all.map((one) => ({ text: `L${one.layer}`, at: toPixels(one.after), of: one }))];
-  stops.forEach(({ at }) => take(at, 5));
+  const start = { text: words().inputVector, at: toPixels(allMoves[0].before), layer: null, radius: 4 };
+  const stops = allMoves.map(({ layer, after }) => ({ text: `L${layer}`, at: toPixels(after), layer, radius: layer === move.layer ? 6 : 5 }));
+  [start, ...stops].forEach(({ at }) => take(at, 5));
   const title = place(words().wholeWay, ...TITLE);
-  const named = [...stops].sort((a, b) => Number(b.of === move) - Number(a.of === move)).map((stop) => ({ ...stop, name: place(stop.text, stop.at, 8) }));
+  const shownFirst = [start, ...stops].sort((a, b) => Number(b.layer === move.layer) - Number(a.layer === move.layer)); // so that its name has room
+  const named = shownFirst.map((stop) => ({ ...stop, name: place(stop.text, stop.at, 8) }));
   return (
     <>
       <text {...title}>{words().wholeWay}</text>
-      {all.map((one) => <path class="way" key={one.layer} d={line(toPixels(one.before), toPixels(one.after))} />)}
+      {allMoves.map(({ layer, before, after }) => <path class="way" key={layer} d={line(toPixels(before), toPixels(after))} />)}
       <g class="move"><ArrowPath from={toPixels(move.before)} to={toPixels(move.after)} width={2} /></g>
       <OtherTokens move={move} plane={plane} width={width} />
-      {named.map(({ text, at: [cx, cy], of, name }) => (
-        <g key={text} class={`stop${of === move ? " shown" : ""}${of ? "" : " start"}`} onClick={() => of && chooseHead(of.layer, head.value)}>
-          <circle cx={cx} cy={cy} r={of === move ? 6 : of ? 5 : 4} />
+      {named.map(({ text, at: [cx, cy], layer, radius, name }) => (
+        <g
+          key={text}
+          class={`stop${layer === move.layer ? " shown" : ""}${layer === null ? " start" : ""}`}
+          onClick={() => layer !== null && chooseHead(layer, head.value)}
+        >
+          <circle cx={cx} cy={cy} r={radius} />
           {name && <text {...name}>{text}</text>}
         </g>
       ))}
@@ -74,16 +80,18 @@ function Way({ all, move, width }: { all: Move[]; move: Move; width: number }) {
 }
 
 function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; width: number }) {
-  const tips = [move.before];
-  for (const { reach } of arrows) tips.push([tips.at(-1)![0] + reach[0], tips.at(-1)![1] + reach[1]]);
-  const plane = planeOf([...tips, move.after], width);
+  const joints = [move.before]; // each arrow begins where the one before it ends
+  for (const { vector: [x, y] } of arrows) joints.push([joints.at(-1)![0] + x, joints.at(-1)![1] + y]);
+  const plane = planeOf([...joints, move.after], width);
   const { toPixels, take, place } = plane;
-  const places = tips.map(toPixels);
-  const end = toPixels(move.after);
+  const points = joints.map(toPixels);
+  const [start, end] = [points[0], toPixels(move.after)];
   const title = place(`L${move.layer}`, ...TITLE);
-  [places[0], end].forEach((at) => take(at, 6));
-  for (const [i, to] of places.slice(1).entries()) for (let part = 0; part <= 1; part += 1 / 16) take(between(places[i], to, part), 2); // reserve the arrow's own space, so that no name covers it
-  const names = arrows.map(({ text }, i) => place(text, between(places[i], places[i + 1], 0.5), 7));
+  [start, end].forEach((at) => take(at, 6));
+  arrows.forEach((_, i) => {
+    for (let part = 0; part <= 1; part += 1 / 16) take(between(points[i], points[i + 1], part), 2); // so that no name covers the arrow
+  });
+  const names = arrows.map(({ text }, i) => place(text, between(points[i], points[i + 1], 0.5), 7));
   return (
     <>
       <text {...title}>{`L${move.layer}`}</text>
@@ -91,11 +99,11 @@ function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; widt
       {arrows.map((arrow, i) => (
         <g key={i} class="arrow" fill={arrow.colour} stroke={arrow.colour}>
           <title>{`${arrow.text} ${arrow.length.toFixed(3)}, ${arrow.angle.toFixed(1)}°`}</title>
-          <ArrowPath from={places[i]} to={places[i + 1]} width={arrow.near ? 3.5 : 2} dashes={arrow.dashes} />
+          <ArrowPath from={points[i]} to={points[i + 1]} width={arrow.isChosen ? 3.5 : 2} dashes={arrow.dashes} />
           {names[i] && <text {...names[i]} style={{ fill: arrow.colour }}>{arrow.text}</text>}
         </g>
       ))}
-      <circle class="from" cx={places[0][0]} cy={places[0][1]} r="4" />
+      <circle class="from" cx={start[0]} cy={start[1]} r="4" />
       <g class="stop shown start"><circle cx={end[0]} cy={end[1]} r="6" /></g>
     </>
   );
@@ -103,10 +111,10 @@ function Parts({ move, arrows, width }: { move: Move; arrows: NamedArrow[]; widt
 
 /** Points for the vectors of the other tokens after the layer. A point has a name if there is room for it; the nearest tokens get names first. */
 function OtherTokens({ move, plane: { toPixels, take, place }, width }: { move: Move; plane: Plane; width: number }) {
-  const near = new Set(move.nearest.map(([token]) => token));
+  const nearest = new Set(move.nearest.map(([token]) => token));
   const isInView = ([x, y]: Point) => x > 4 && y > 4 && x < width - 4 && y < HEIGHT - 4;
   const others = queryLabels.value
-    .map((text, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)), size: near.has(i) ? 3.5 : 2 }))
+    .map((text, i) => ({ text, i, at: toPixels(pointAfter(move.layer, i)), size: nearest.has(i) ? 3.5 : 2 }))
     .filter(({ i, at }) => i !== query.value && isInView(at))
     .sort((a, b) => b.size - a.size);
   others.forEach(({ at, size }) => take(at, size));
@@ -131,16 +139,16 @@ const between = ([x, y]: Point, to: Point, part: number): Point => [x + part * (
 const line = (from: Point, to: Point) => `M${from.join(" ")}L${to.join(" ")}`;
 
 function ArrowPath({ from, to, width, dashes = "" }: { from: Point; to: Point; width: number; dashes?: string }) {
-  const long = Math.hypot(to[0] - from[0], to[1] - from[1]);
-  if (long < 1) return null;
-  const [along, across] = [(to[0] - from[0]) / long, (to[1] - from[1]) / long];
-  const size = Math.min(TIP, long);
-  const [backX, backY] = [to[0] - size * along, to[1] - size * across];
-  const half = 0.45 * size;
+  const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
+  if (length < 1) return null;
+  const [unitX, unitY] = [(to[0] - from[0]) / length, (to[1] - from[1]) / length]; // the arrow's direction
+  const tip = Math.min(TIP, length);
+  const [tipX, tipY] = [to[0] - tip * unitX, to[1] - tip * unitY]; // where the tip begins
+  const [sideX, sideY] = [-0.45 * tip * unitY, 0.45 * tip * unitX]; // from there to a corner of the tip, at a right angle
   return (
     <>
-      <path d={line(from, [backX, backY])} stroke-width={width} stroke-dasharray={dashes || undefined} />
-      <path d={`M${to.join(" ")}L${backX - half * across} ${backY + half * along}L${backX + half * across} ${backY - half * along}Z`} stroke="none" />
+      <path d={line(from, [tipX, tipY])} stroke-width={width} stroke-dasharray={dashes || undefined} />
+      <path d={`M${to.join(" ")}L${tipX + sideX} ${tipY + sideY}L${tipX - sideX} ${tipY - sideY}Z`} stroke="none" />
     </>
   );
 }
@@ -149,7 +157,9 @@ function ArrowPath({ from, to, width, dashes = "" }: { from: Point; to: Point; w
 function planeOf(points: Point[], width: number): Plane {
   const [xs, ys] = [0, 1].map((axis) => points.map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const size = Math.max(1e-9, Math.min(Math.max(1, width - 2 * MARGIN) / Math.max(right - left, 1e-9), (HEIGHT - 2 * MARGIN) / Math.max(high - low, 1e-9)));
-  const toPixels = ([x, y]: Point): Point => [width / 2 + (x - (left + right) / 2) * size, HEIGHT / 2 - (y - (low + high) / 2) * size];
+  const pixelsPerX = Math.max(1, width - 2 * MARGIN) / Math.max(right - left, 1e-9);
+  const pixelsPerY = (HEIGHT - 2 * MARGIN) / Math.max(high - low, 1e-9);
+  const scale = Math.max(1e-9, Math.min(pixelsPerX, pixelsPerY));
+  const toPixels = ([x, y]: Point): Point => [width / 2 + (x - (left + right) / 2) * scale, HEIGHT / 2 - (y - (low + high) / 2) * scale];
   return { toPixels, ...namePlacer(width, HEIGHT) };
 }

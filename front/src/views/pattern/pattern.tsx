@@ -20,68 +20,75 @@ import { drawPattern, LARGEST_CELL } from "./cells";
 
 const drawnAs = linkedChoice("pattern", "heat", "circles");
 const zoomPlaces = [linkedPlace("pattern-at"), linkedPlace("second-pattern-at")];
-const LISTED = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
-const MOST_HEIGHT = 620;
+const LISTED_PAIRS = 200; // the most pairs (query, key) in the table; if there are more, it has those with the largest weights
+const MOST_HEIGHT = 620; // of labels and cells, in pixels
 const ZOOM = 1.6; // how much larger the cells become at one press of a button or key
 const LEGIBLE_CELL = 12; // the size of a cell, in pixels, in a grid with a long side; only a part of this side is in view, and the reader drags the grid along it
 const [LEAST_PATTERN, GAP] = [270, 20]; // the least width of patterns that are side by side, and the space between them, in pixels
 
 export function Pattern() {
   const say = words();
-  const [box, { width: whole }] = useSize<HTMLDivElement>();
+  const [box, { width: boxWidth }] = useSize<HTMLDivElement>();
   const texts = shownTexts.value;
-  const two = texts.length > 1;
-  const beside = two ? [inPlace.value ? 3 : 2, 2, 1].find((count) => (whole - (count - 1) * GAP) / count >= LEAST_PATTERN) ?? 1 : 1;
-  const width = (whole - (beside - 1) * GAP) / beside;
+  const hasTwoTraces = texts.length > 1;
+  const patterns = texts.map((_, traceIndex) => ({ traceIndex, name: traceName(traceIndex), isDifference: false }));
+  if (inPlace.value) patterns.push({ traceIndex: 0, name: say.patternDifference, isDifference: true });
+  const width = patternWidth(boxWidth, patterns.length);
   const canvases = [useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null), useRef<HTMLCanvasElement>(null)];
   const grid = shownGrid.value;
   const turned = queriesAs.value === "columns";
-  const laid = texts.map((text) => layOut(text, width, turned));
-  const zoomed = [0, 1].map((place) => useZoom(canvases[place], zoomPlaces[place], { ...(laid[place] ?? laid[0]), shown: width > 0 && (!place || (two && !inPlace.value)) }));
-  const views = laid.map((one, place): View => {
-    const { x, y, k } = zoomed[inPlace.value ? 0 : place];
+  const layouts = texts.map((text) => layOut(text, width, turned));
+  const nZooms = inPlace.value ? 1 : texts.length; // patterns that can be subtracted are zoomed together
+  const zooms = [0, 1].map((i) => useZoom(canvases[i], zoomPlaces[i], { ...(layouts[i] ?? layouts[0]), hasSize: width > 0 && i < nZooms }));
+  const zoomOf = (traceIndex: number) => zooms[inPlace.value ? 0 : traceIndex];
+  const views = layouts.map(({ left, top, across, base, ...cells }, traceIndex): View => {
+    const { x, y, k } = zoomOf(traceIndex);
     // One pixel more in width and height, for the last line of the grid
-    return { ...texts[place], turned, left: one.left, top: one.top, width: Math.min(one.across, one.width + 1), height: one.height + 1, x, y, size: one.base * k };
+    return { ...texts[traceIndex], turned, left, top, width: Math.min(across, cells.width + 1), height: cells.height + 1, x, y, size: base * k };
   });
   const circles = drawnAs.value === "circles";
-  const drawn = [...texts.map((_, place) => ({ place, name: traceName(place), difference: false })), ...(inPlace.value ? [{ place: 0, name: say.patternDifference, difference: true }] : [])];
   runAgainOn(progress, dark, colourScale);
   useLayoutEffect(() => {
     if (!width) return;
-    drawn.forEach(({ place, difference }, i) => {
-      const [view, shown] = [views[place], place ? grid?.beside : grid];
+    patterns.forEach(({ traceIndex, isDifference }, i) => {
+      const view = views[traceIndex];
+      const patternGrid = traceIndex ? grid?.otherGrid : grid;
       const context = canvases[i].current && cleared(canvases[i].current, view.left + view.width, view.top + view.height);
-      if (context && shown) drawPattern(context, shown, texts[place], view, circles, difference);
+      if (context && patternGrid) drawPattern(context, patternGrid, texts[traceIndex], view, circles, isDifference);
     });
   });
-  const point = (event: MouseEvent, place: number, click = false) => {
-    const view = views[place];
-    const at = weightAt(view, event.offsetX, event.offsetY);
-    if (!at) return pointAt(null);
-    (click ? lockQuery : hoverQuery)(view.queries[at.query], place);
-    pointAt(view.keys[at.key], place);
+  const point = (event: MouseEvent, traceIndex: number, choose: typeof hoverQuery) => {
+    const { queries, keys } = views[traceIndex];
+    const cell = weightAt(views[traceIndex], event.offsetX, event.offsetY);
+    if (!cell) return pointAt(null);
+    choose(queries[cell.query], traceIndex);
+    pointAt(keys[cell.key], traceIndex);
   };
-  const read = readout(grid);
-  const toAll = (move: (one: (typeof zoomed)[0]) => void) => zoomed.slice(0, inPlace.value ? 1 : texts.length).forEach(move);
+  const readoutText = readout(grid);
+  const zoomAll = (factor: number) => zooms.slice(0, nZooms).forEach((zoom) => zoom.scaleBy(factor));
+  const resetAll = () => zooms.slice(0, nZooms).forEach((zoom) => zoom.reset());
   /** Choose the weight that is so many rows and columns away from the chosen one, and show it in the middle. */
-  const step = (place: number, rows: number, columns: number) => {
-    const { queries, keys, query: from, key: to } = texts[place];
-    const near = (items: Item[], item: Item | null, steps: number) => Math.max(0, Math.min(items.length - 1, item ? items.indexOf(item) + steps : 0));
-    const [q, k] = [near(queries, from, turned ? columns : rows), near(keys, to, turned ? rows : columns)];
-    chooseQuery(queries[q], place);
-    pointAt(keys[k], place);
-    zoomed[inPlace.value ? 0 : place].centre(q, k);
+  const step = (traceIndex: number, rows: number, columns: number) => {
+    const { queries, keys, query, key } = texts[traceIndex];
+    const indexAfter = (items: Item[], item: Item | null, steps: number) => Math.max(0, Math.min(items.length - 1, item ? items.indexOf(item) + steps : 0));
+    const queryIndex = indexAfter(queries, query, turned ? columns : rows);
+    const keyIndex = indexAfter(keys, key, turned ? rows : columns);
+    chooseQuery(queries[queryIndex], traceIndex);
+    pointAt(keys[keyIndex], traceIndex);
+    zoomOf(traceIndex).centre(queryIndex, keyIndex);
   };
-  const actions = (place: number) => ({
-    ArrowUp: () => step(place, -1, 0),
-    ArrowDown: () => step(place, 1, 0),
-    ArrowLeft: () => step(place, 0, -1),
-    ArrowRight: () => step(place, 0, 1),
-    "+": () => toAll((one) => one.scaleBy(ZOOM)),
-    "=": () => toAll((one) => one.scaleBy(ZOOM)),
-    "-": () => toAll((one) => one.scaleBy(1 / ZOOM)),
-    "0": () => toAll((one) => one.reset()),
+  const actions = (traceIndex: number) => ({
+    ArrowUp: () => step(traceIndex, -1, 0),
+    ArrowDown: () => step(traceIndex, 1, 0),
+    ArrowLeft: () => step(traceIndex, 0, -1),
+    ArrowRight: () => step(traceIndex, 0, 1),
+    "+": () => zoomAll(ZOOM),
+    "=": () => zoomAll(ZOOM),
+    "-": () => zoomAll(1 / ZOOM),
+    "0": resetAll,
   });
+  const weightColumns = hasTwoTraces ? [traceName(0), traceName(1)] : [say.weight];
+  if (inPlace.value) weightColumns.push(say.patternDifference);
   return (
     <Panel
       view="pattern"
@@ -92,48 +99,54 @@ export function Pattern() {
         <>
           <Choice label={say.drawnAs} of={drawnAs} options={[["heat", say.heat], ["circles", say.circles]]} />
           <QueriesAs />
-          <CellSize factor={ZOOM} zoomed={{ scaleBy: (factor) => toAll((one) => one.scaleBy(factor)), reset: () => toAll((one) => one.reset()) }} />
+          <CellSize factor={ZOOM} zoomed={{ scaleBy: zoomAll, reset: resetAll }} />
         </>
       }
     >
-      <Find shows={(item) => zoomed[0].centre(item.index, 0)} />
-      <p class={read ? "readout" : "readout quiet"} role="status" data-hint={say.patternHint}><span>{read || say.patternHint}</span></p>
+      <Find shows={(item) => zooms[0].centre(item.index, 0)} />
+      <p class={readoutText ? "readout" : "readout quiet"} role="status" data-hint={say.patternHint}><span>{readoutText || say.patternHint}</span></p>
       <div class="pattern" ref={box}>
-        {drawn.map(({ place, name, difference }, i) => (
+        {patterns.map(({ traceIndex, name, isDifference }, i) => (
           <figure key={i} style={{ width: `${width}px` }}>
-            {two && <figcaption class="caption">{difference ? <DifferenceScale grid={grid} /> : <b>{name}</b>}</figcaption>}
+            {hasTwoTraces && <figcaption class="caption">{isDifference ? <DifferenceScale grid={grid} /> : <b>{name}</b>}</figcaption>}
             <canvas
               ref={canvases[i]}
               role="application"
               tabIndex={0}
-              aria-label={`${two ? `${name}, ` : ""}${headName()}: ${texts[place].queries.length} × ${texts[place].keys.length}. ${say.patternKeys}`}
-              onKeyDown={onKeys(actions(place))}
-              onPointerMove={(event) => point(event, place)}
+              aria-label={`${hasTwoTraces ? `${name}, ` : ""}${headName()}: ${texts[traceIndex].queries.length} × ${texts[traceIndex].keys.length}. ${say.patternKeys}`}
+              onKeyDown={onKeys(actions(traceIndex))}
+              onPointerMove={(event) => point(event, traceIndex, hoverQuery)}
               onPointerLeave={() => pointAt(null)}
-              onClick={(event) => point(event, place, true)}
+              onClick={(event) => point(event, traceIndex, lockQuery)}
             />
           </figure>
         ))}
       </div>
       <Legend grid={grid} />
-      {grid && isComplete(grid) && (
-        <Numbers head={[say.query, say.key, ...(two ? [0, 1].map(traceName) : [say.weight]), ...(inPlace.value ? [say.patternDifference] : [])]} rows={() => tableRows(grid)} />
-      )}
+      {grid && isComplete(grid) && <Numbers head={[say.query, say.key, ...weightColumns]} rows={() => tableRows(grid)} />}
     </Panel>
   );
 }
 
-/** How a grid of weights is laid out; all lengths are in pixels. `turned`: whether queries are columns; `left`, `top`: the space for labels; `base`: the size of a cell before the reader enlarges it. */
-function layOut({ queries, keys }: ShownText, width: number, turned: boolean) {
+/** The width of each pattern, if as many patterns as have room are side by side. */
+function patternWidth(boxWidth: number, nPatterns: number): number {
+  const widthIf = (nColumns: number) => (boxWidth - (nColumns - 1) * GAP) / nColumns;
+  let nColumns = nPatterns;
+  while (nColumns > 1 && widthIf(nColumns) < LEAST_PATTERN) nColumns--;
+  return widthIf(nColumns);
+}
+
+/** How a grid of weights is laid out; all lengths are in pixels. `turned`: whether queries are columns; `left`, `top`: the space for labels; `across`: the width of the room for cells; `width`, `height`: the size of all cells, as far as they have room; `base`: the size of a cell before the reader enlarges it. */
+function layOut({ queries, keys }: ShownText, patternWidth: number, turned: boolean) {
   const [rows, columns] = turned ? [keys, queries] : [queries, keys];
   const [left, top] = [labelWidth(rows), labelWidth(columns)];
-  const [across, down] = [Math.max(1, width - left), MOST_HEIGHT - top]; // the room for cells
+  const [across, down] = [Math.max(1, patternWidth - left), MOST_HEIGHT - top]; // the room for cells
   const [widest, highest] = [across / columns.length, down / rows.length]; // the sizes of a cell with which all columns, or all rows, are in view
-  const small = Math.min(widest, highest);
-  const isLong = small < LEGIBLE_CELL / 2 && Math.max(widest, highest) >= LEGIBLE_CELL;
-  const base = isLong ? LEGIBLE_CELL : Math.min(LARGEST_CELL, small);
-  const size = { width: Math.min(across, columns.length * base), height: Math.min(down, rows.length * base) };
-  return { rows: rows.length, columns: columns.length, turned, left, top, across, base, ...size };
+  const fitting = Math.min(widest, highest);
+  const isLong = fitting < LEGIBLE_CELL / 2 && Math.max(widest, highest) >= LEGIBLE_CELL;
+  const base = isLong ? LEGIBLE_CELL : Math.min(LARGEST_CELL, fitting);
+  const [width, height] = [Math.min(across, columns.length * base), Math.min(down, rows.length * base)];
+  return { rows: rows.length, columns: columns.length, turned, left, top, across, base, width, height };
 }
 
 const labelWidths = new WeakMap<Item[], number>();
@@ -149,44 +162,51 @@ function labelWidth(items: Item[]): number {
   return width;
 }
 
+/** The weight of the chosen query on the chosen key in each trace, and the difference. A pair of tokens that is the same in both traces is named once. */
 function readout(grid: Grid | null): string {
-  const parts = [grid, grid?.beside].flatMap((one, place) => {
-    const { query: from, key: to } = shownTexts.value[place] ?? {};
-    if (!one || !from || !to || from.index >= one.done) return [];
-    return { name: `${from.label} → ${to.label} `, at: from.index * one.keys.length + to.index, grid: one };
+  const readouts = [grid, grid?.otherGrid].flatMap((traceGrid, traceIndex) => {
+    const { query, key } = shownTexts.value[traceIndex] ?? {};
+    if (!traceGrid || !query || !key || query.index >= traceGrid.nComputed) return [];
+    const index = query.index * traceGrid.keys.length + key.index;
+    return { pair: `${query.label} → ${key.label} `, index, weight: weightOrMasked(traceGrid, index) };
   });
-  const texts = parts.map(({ name, grid: one, at }, i) => `${name === parts[i - 1]?.name ? "" : name}${weightOrMasked(one, at)}`);
-  const difference = parts.length > 1 && inPlace.value ? [`2 − 1: ${differenceText(grid!, parts[0].at)}`] : [];
-  return [...texts, ...difference].join(" | ");
+  const texts = readouts.map(({ pair, weight }, i) => (pair === readouts[i - 1]?.pair ? weight : pair + weight));
+  if (readouts.length > 1 && inPlace.value) texts.push(`2 − 1: ${differenceText(grid!, readouts[0].index)}`);
+  return texts.join(" | ");
 }
 
 /** The rows of the table: all pairs (query, key) or, if there are many, those with the largest weights. In a comparison of two texts, pairs that only the second text has come last. */
 function tableRows(grid: Grid): string[][] {
-  const weightAt = (one: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(one, from.index * one.keys.length + to.index, 5) : "");
-  const listed = (one: Grid) => {
-    const { queries, keys } = shownTexts.value[one.traceIndex];
-    const isShort = queries.length * keys.length <= LISTED;
-    return isShort ? queries.flatMap((from) => keys.map((to) => ({ from, to }))) : strongestPairs(one, LISTED);
-  };
-  const { beside } = grid;
-  const own = listed(grid).map(({ from, to }) => [
-    from.label,
-    to.label,
-    weightAt(grid, from, to),
-    ...(beside ? [weightAt(beside, pairedQuery(from), pairedKey(to))] : []),
-    ...(inPlace.value ? [differenceText(grid, from.index * grid.keys.length + to.index, 5)] : []),
-  ]);
-  if (!beside || inPlace.value) return own;
-  return [...own, ...listed(beside).filter(({ from, to }) => !pairedQuery(from) || !pairedKey(to)).map(({ from, to }) => [from.label, to.label, "", weightAt(beside, from, to)])];
+  const { otherGrid } = grid;
+  const rows = listedPairs(grid).map(({ from, to }) => {
+    const row = [from.label, to.label, weightText(grid, from, to)];
+    if (otherGrid) row.push(weightText(otherGrid, pairedQuery(from), pairedKey(to)));
+    if (inPlace.value) row.push(differenceText(grid, from.index * grid.keys.length + to.index, 5));
+    return row;
+  });
+  if (!otherGrid || inPlace.value) return rows;
+  const unpaired = listedPairs(otherGrid).filter(({ from, to }) => !pairedQuery(from) || !pairedKey(to));
+  return [...rows, ...unpaired.map(({ from, to }) => [from.label, to.label, "", weightText(otherGrid, from, to)])];
 }
 
+function listedPairs(grid: Grid): { from: Item; to: Item }[] {
+  const { queries, keys } = shownTexts.value[grid.traceIndex];
+  if (queries.length * keys.length > LISTED_PAIRS) return strongestPairs(grid, LISTED_PAIRS);
+  return queries.flatMap((from) => keys.map((to) => ({ from, to })));
+}
+
+const weightText = (grid: Grid, from?: Item, to?: Item) => (from && to ? weightOrMasked(grid, from.index * grid.keys.length + to.index, 5) : "");
+
 /** The weight in the second trace minus that in the first, as text with its sign; the word for "masked" if the key is masked in both. */
-function differenceText(grid: Grid, at: number, decimals = 4): string {
-  const difference = differenceAt(grid, at);
+function differenceText(grid: Grid, index: number, decimals = 4): string {
+  const difference = differenceAt(grid, index);
   return Number.isNaN(difference) ? words().masked : signed(difference, decimals);
 }
 
-const signed = (number: number, decimals = 4) => `${number > 0 ? "+" : number < 0 ? "−" : ""}${Math.abs(number).toFixed(decimals)}`;
+function signed(number: number, decimals = 4): string {
+  const sign = number ? (number > 0 ? "+" : "−") : "";
+  return sign + Math.abs(number).toFixed(decimals);
+}
 
 function DifferenceScale({ grid }: { grid: Grid | null }) {
   runAgainOn(progress);

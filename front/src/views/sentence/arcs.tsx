@@ -11,11 +11,12 @@ import { isComplete, keysByWeight, progress, type Row } from "../../state/weight
 import { directionOf, type Item } from "../../trace/items";
 import { words } from "../../words";
 import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
-import { arc, type Line, linesOf } from "./routes";
+import { arc, isOneLine, type Line, linesOf } from "./routes";
 
 const MOST_LABELS = 5; // the most weights that are written under their tokens
 const SIZES = [22, 20, 18, 16]; // smaller sizes of letters, in pixels, for a text that would take two lines
 const LABEL_WIDTH = 44; // the width of a weight that is written under a token, in pixels
+const LEAST_THICKNESS = 0.02; // arcs of weights that would be thinner, in pixels, are not drawn
 const MOST_ARCS = 400; // the most arcs that are drawn if no query is chosen
 const MOST_ARCS_OF_HEAD = 100; // the most arcs that are drawn for the chosen query in one head
 
@@ -28,39 +29,40 @@ interface Boxes {
 export function Arcs({ drawn }: { drawn: DrawnHead[] }) {
   const [text, { width }] = useSize<HTMLDivElement>();
   const [boxes, setBoxes] = useState<Boxes>({ queries: new Map(), keys: new Map(), lines: [] });
-  const shown = drawn[0].text;
-  const { queries, keys } = shown;
+  const { text: shownText, row, hue, fullWeight } = drawn[0];
+  const { queries, keys } = shownText;
   const room = roomAbove(boxes);
   useLayoutEffect(() => {
     fitOneLine(text.current!, () => measure(text.current!, queries, keys).lines.length <= (twoTexts.value ? 2 : 1));
     setBoxes(measure(text.current!, queries, keys));
   }, [width, queries, keys, wholeWords.value, room]); // `room` is a dependency because more room above the words moves them down
-  const first = drawn[0].row;
-  const fullWeight = drawn[0].fullWeight;
-  const model = drawn.find(({ dashed }) => dashed)?.row;
-  const labelled = first ? labelledKeys(first, keys, boxes) : new Set<number>();
+  const modelRow = drawn.find(({ dashed }) => dashed)?.row;
+  const labelled = row ? labelledKeys(row, keys, boxes) : new Set<number>();
+  /** The weight that is written under a key; in parentheses the model's own weight, if the reader's changes have made it 0. */
+  const writtenWeight = (index: number): string => {
+    const weight = row?.weights[index] ?? 0;
+    if (labelled.has(index)) return weightText(weight);
+    const modelWeight = modelRow?.weights[index];
+    return modelWeight && !weight ? `(${weightText(modelWeight)})` : "";
+  };
   return (
     <div class="arcs" ref={text} style={{ "--room": `${room}px`, paddingTop: `${twoTexts.value ? 0 : room}px` }}>
       <svg aria-hidden="true">{paths(drawn, boxes, room)}</svg>
       {twoTexts.value && (
         <p class="tokens" dir={directionOf(queries)} role="listbox" aria-label={words().targetQueries} tabIndex={0}>
-          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query", shown)} />)}
+          {queries.map((item) => <Word key={item.positions[0]} {...wordOf(item, "query", shownText)} />)}
         </p>
       )}
       <p class="tokens" dir={directionOf(keys)} role="listbox" aria-label={twoTexts.value ? words().sourceKeys : words().queries} tabIndex={0}>
         {keys.map((item) => {
-          const place = item.index;
-          const weight = first ? first.weights[place] : 0;
+          const { index } = item;
+          const masked = Boolean(row?.masked[index]);
+          const weightStrength = row && !masked ? strength(row.weights[index], fullWeight) : 0;
           return (
             <Word
               key={item.positions[0]}
-              {...wordOf(item, twoTexts.value ? "key" : "both", shown)}
-              shown={{
-                strength: first && !first.masked[place] ? strength(weight, fullWeight) : 0,
-                hue: drawn[0].hue,
-                masked: Boolean(first?.masked[place]),
-                written: labelled.has(place) ? weightText(weight) : !weight && model?.weights[place] ? `(${weightText(model.weights[place])})` : "",
-              }}
+              {...wordOf(item, twoTexts.value ? "key" : "both", shownText)}
+              shown={{ strength: weightStrength, hue, masked, written: writtenWeight(index) }}
             />
           );
         })}
@@ -95,13 +97,15 @@ function fitOneLine(text: HTMLElement, fits: () => boolean): void {
 }
 
 function measure(text: HTMLElement, queries: Item[], keys: Item[]): Boxes {
-  const find = (sides: string, items: Item[]) => {
-    const found = boxesOf(text, sides);
-    return new Map(items.slice(0, found.length).map((item, i) => [item, found[i]]));
+  const boxesOfItems = (selector: string, items: Item[]) => {
+    const boxes = boxesOf(text, selector);
+    return new Map(items.slice(0, boxes.length).map((item, i) => [item, boxes[i]]));
   };
-  const both = find("[data-side=both]", keys);
-  const [looking, seen] = both.size ? [both, both] : [find("[data-side=query]", queries), find("[data-side=key]", keys)];
-  return { queries: looking, keys: seen, lines: linesOf([...new Set([...looking.values(), ...seen.values()])], !twoTexts.value) };
+  const both = boxesOfItems("[data-side=both]", keys); // the words of one text, each both query and key
+  const queryBoxes = both.size ? both : boxesOfItems("[data-side=query]", queries);
+  const keyBoxes = both.size ? both : boxesOfItems("[data-side=key]", keys);
+  const allBoxes = new Set([...queryBoxes.values(), ...keyBoxes.values()]);
+  return { queries: queryBoxes, keys: keyBoxes, lines: linesOf([...allBoxes], !twoTexts.value) };
 }
 
 /** The height of the space for arcs above a line of text, in pixels. */
@@ -114,48 +118,53 @@ function roomAbove({ keys, lines }: Boxes): number {
 
 function paths(drawn: DrawnHead[], boxes: Boxes, room: number) {
   const thickest = boxes.lines.length < 3 ? 11 : 8;
-  const { query: from, keys, key } = drawn[0].text;
-  if (!from) return everyArc(drawn[0], boxes, room, thickest);
-  const start = boxes.queries.get(from);
+  const { query, keys, key } = drawn[0].text;
+  if (!query) return everyArc(drawn[0], boxes, room, thickest);
+  const start = boxes.queries.get(query);
   if (!start) return null;
-  return drawn.flatMap(({ row, hue, dashed }, headIndex) =>
-    row
-      ? inOrderOfText(keysByWeight(row, keys).slice(0, MOST_ARCS_OF_HEAD)).map((item) => {
-          const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
-          if (!weight || !end || thickest * weight < 0.02) return null;
-          return (
-            <path
-              key={`${headIndex} ${item.positions[0]}`}
-              d={arc(start, end, boxes.lines, room - 2 * headIndex)}
-              stroke={shade(1, hue)}
-              stroke-dasharray={dashed ? "7 5" : undefined}
-              stroke-width={Math.max(0.3, thickest * weight)}
-              opacity={item === key ? 1 : 0.45 + 0.4 * weight}
-            />
-          );
-        })
-      : [],
-  );
+  return drawn.flatMap(({ row, hue, dashed }, i) => {
+    if (!row) return [];
+    const strongest = keysByWeight(row, keys).slice(0, MOST_ARCS_OF_HEAD);
+    return inOrderOfText(strongest).map((item) => {
+      const [weight, end] = [row.weights[item.index], boxes.keys.get(item)];
+      if (!weight || !end || thickest * weight < LEAST_THICKNESS) return null;
+      return (
+        <path
+          key={`${i} ${item.positions[0]}`}
+          d={arc(start, end, boxes.lines, room - 2 * i)}
+          stroke={shade(1, hue)}
+          stroke-dasharray={dashed ? "7 5" : undefined}
+          stroke-width={Math.max(0.3, thickest * weight)}
+          opacity={item === key ? 1 : 0.45 + 0.4 * weight}
+        />
+      );
+    });
+  });
 }
 
 /** The arcs of the MOST_ARCS largest weights of all queries. If the pointer is on a key, only the arcs to this key are drawn, and they are opaque. */
 function everyArc({ hue, grid, text: { queries, keys, key } }: DrawnHead, boxes: Boxes, room: number, thickest: number) {
   runAgainOn(progress);
   if (!grid || !isComplete(grid)) return null;
-  const found: { weight: number; start: Box; end: Box; near: boolean; name: string }[] = [];
+  const arcs: { weight: number; start: Box; end: Box; name: string }[] = [];
   for (const from of queries) {
-    const row = from.index * grid.keys.length;
+    const rowStart = from.index * grid.keys.length;
     for (const to of keys) {
-      const weight = grid.weights[row + to.index];
+      const weight = grid.weights[rowStart + to.index];
       const [start, end] = [boxes.queries.get(from), boxes.keys.get(to)];
-      const near = to === key;
-      if (weight < FAINTEST_LINE || !start || !end || (key && !near)) continue;
-      found.push({ weight, start, end, near, name: `${from.positions[0]} ${to.positions[0]}` });
+      if (weight < FAINTEST_LINE || !start || !end || (key && to !== key)) continue;
+      arcs.push({ weight, start, end, name: `${from.positions[0]} ${to.positions[0]}` });
     }
   }
-  found.sort((a, b) => b.weight - a.weight);
-  return found.slice(0, MOST_ARCS).map(({ weight, start, end, near, name }) => (
-    <path key={name} d={arc(start, end, boxes.lines, room)} stroke={shade(1, hue)} stroke-width={Math.max(0.3, 0.6 * thickest * weight)} opacity={near ? 1 : 0.15 + 0.5 * weight} />
+  arcs.sort((a, b) => b.weight - a.weight);
+  return arcs.slice(0, MOST_ARCS).map(({ weight, start, end, name }) => (
+    <path
+      key={name}
+      d={arc(start, end, boxes.lines, room)}
+      stroke={shade(1, hue)}
+      stroke-width={Math.max(0.3, 0.6 * thickest * weight)}
+      opacity={key ? 1 : 0.15 + 0.5 * weight}
+    />
   ));
 }
 
@@ -163,12 +172,13 @@ const inOrderOfText = (items: Item[]): Item[] => items.sort((a, b) => a.index - 
 
 /** The indices of the keys under which the weight is written: those with the largest weights whose numbers do not overlap. */
 function labelledKeys(row: Row, items: Item[], { keys }: Boxes): Set<number> {
-  const found: { place: number; box?: Box }[] = [];
-  const overlap = (one?: Box, other?: Box) => one && other && Math.abs(one.top - other.top) < 4 && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
+  const labels: { index: number; box?: Box }[] = [];
+  const overlap = (one?: Box, other?: Box) => one && other && isOneLine(one, other) && Math.abs(one.middle - other.middle) < LABEL_WIDTH;
   for (const item of keysByWeight(row, items)) {
-    if (found.length === MOST_LABELS || row.weights[item.index] < 0.0005) break;
+    if (labels.length === MOST_LABELS || row.weights[item.index] < 0.0005) break;
     const box = keys.get(item);
-    if (!row.masked[item.index] && !found.some((other) => overlap(box, other.box))) found.push({ place: item.index, box });
+    const hasRoom = !labels.some((other) => overlap(box, other.box));
+    if (hasRoom && !row.masked[item.index]) labels.push({ index: item.index, box });
   }
-  return new Set(found.map(({ place }) => place));
+  return new Set(labels.map(({ index }) => index));
 }

@@ -20,15 +20,17 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [, setScrolled] = useState(0);
   const { queries, keys, query, key, traceIndex } = drawn[0].text;
-  const pitch = PITCHES.find(([least]) => Math.max(queries.length, keys.length) > least)![1];
+  const nRows = Math.max(queries.length, keys.length);
+  const [, pitch] = PITCHES.find(([n]) => nRows > n)!;
   runAgainOn(progress, dark, colourScale);
   useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
   const { row, hue, fullWeight, grid } = drawn[0];
+  const keysName = row ? say.keysWeights : say.keys;
   return (
     <div class={row ? "two-columns" : "two-columns all"}>
       <div class="ends" aria-hidden="true">
         <span>{twoTexts.value ? say.targetQueries : say.queries}</span>
-        <span>{twoTexts.value ? say.sourceKeys : row ? say.keysWeights : say.keys}</span>
+        <span>{twoTexts.value ? say.sourceKeys : keysName}</span>
       </div>
       <div class="scroll" tabIndex={0} ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)}>
         <div class={row ? "columns" : "columns all"} style={{ "--row": `${pitch}px` }}>
@@ -51,21 +53,21 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
           <canvas ref={canvas} aria-hidden="true" />
           <ul aria-label={say.keysWeights}>
             {keys.map((item) => {
-              const place = item.index;
-              const shown = row && !row.masked[place] ? strength(row.weights[place], fullWeight) : 0;
+              const { index } = item;
+              const isMasked = Boolean(row?.masked[index]);
+              const weightStrength = row && !isMasked ? strength(row.weights[index], fullWeight) : 0;
+              const colours = { background: shades(hue)[Math.round(255 * weightStrength)], color: textColour(weightStrength) };
               return (
                 <li
                   key={item.positions[0]}
-                  class={`${item.special ? "special " : ""}${row?.masked[place] ? "masked " : ""}${key === item ? "near" : ""}`}
+                  class={`${item.special ? "special " : ""}${isMasked ? "masked " : ""}${key === item ? "near" : ""}`}
                   title={item.title}
                   onPointerEnter={() => pointAt(item, traceIndex)}
                   onPointerLeave={() => pointAt(null)}
                 >
-                  <span dir="auto" style={shown > 0.004 ? { background: shades(hue)[Math.round(255 * shown)], color: textColour(shown) } : undefined}>
-                    {item.text}
-                  </span>
-                  {row && <i style={{ width: `${100 * shown}%` }} />}
-                  <b>{weightOrMasked(row, place)}</b>
+                  <span dir="auto" style={weightStrength > 0.004 ? colours : undefined}>{item.text}</span>
+                  {row && <i style={{ width: `${100 * weightStrength}%` }} />}
+                  <b>{weightOrMasked(row, index)}</b>
                 </li>
               );
             })}
@@ -77,10 +79,9 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
 }
 
 /** The weight of a query on the key under the pointer, as text; "" if the pointer is on no key or the weight is not computed yet. */
-function weightToKey(item: Item, key: Item | null, grid: Grid | null): string {
-  if (!key || !grid) return "";
-  const [q, k] = [item.index, key.index];
-  return q < grid.done ? weightOrMasked(grid, q * grid.keys.length + k) : "";
+function weightToKey(query: Item, key: Item | null, grid: Grid | null): string {
+  if (!key || !grid || query.index >= grid.nComputed) return "";
+  return weightOrMasked(grid, query.index * grid.keys.length + key.index);
 }
 
 /** Draw lines for the chosen query's weights or, if none is chosen, for all weights of at least FAINTEST_LINE of the queries in view. */
@@ -91,10 +92,11 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
   const width = canvas.clientWidth;
   const context = cleared(canvas, width, height);
   canvas.style.width = "100%"; // `cleared` has set it in pixels
-  const line = (q: number, k: number, shown: number, hue: number, near: boolean) => {
-    const [from, to] = [q, k].map((place) => (place + 0.5) * pitch - box.scrollTop);
-    context.globalAlpha = 0.1 + 0.85 * shown;
-    context.lineWidth = (near ? 1 : 0.6) + 7 * shown;
+  const middleOf = (row: number) => (row + 0.5) * pitch - box.scrollTop;
+  const drawLine = (queryRow: number, keyRow: number, weightStrength: number, hue: number, isPointed: boolean) => {
+    const [from, to] = [middleOf(queryRow), middleOf(keyRow)];
+    context.globalAlpha = 0.1 + 0.85 * weightStrength;
+    context.lineWidth = (isPointed ? 1 : 0.6) + 7 * weightStrength;
     context.strokeStyle = shade(1, hue);
     context.lineCap = "round";
     context.beginPath();
@@ -104,22 +106,20 @@ function drawLines(canvas: HTMLCanvasElement, box: HTMLElement, drawn: DrawnHead
   };
   for (const { row, hue, fullWeight } of drawn) {
     if (!row || !query) continue;
-    const from = queries.indexOf(query);
-    keys.forEach((item, k) => {
+    const queryRow = queries.indexOf(query);
+    keys.forEach((item, keyRow) => {
       const weight = row.weights[item.index];
-      if (weight > 0) line(from, k, strength(weight, fullWeight), hue, key === item);
+      if (weight > 0) drawLine(queryRow, keyRow, strength(weight, fullWeight), hue, item === key);
     });
   }
   const { grid } = drawn[0];
   if (query || !grid) return;
-  queries.forEach((from, q) => {
-    const at = (q + 0.5) * pitch - box.scrollTop;
-    if (at < -pitch || at > height + pitch) return;
-    const row = from.index;
-    if (row >= grid.done) return;
-    keys.forEach((item, k) => {
-      const weight = grid.weights[row * grid.keys.length + item.index];
-      if (weight >= FAINTEST_LINE && (!key || key === item)) line(q, k, weight, drawn[0].hue, false);
+  queries.forEach(({ index }, queryRow) => {
+    const isInView = middleOf(queryRow) >= -pitch && middleOf(queryRow) <= height + pitch;
+    if (!isInView || index >= grid.nComputed) return;
+    keys.forEach((item, keyRow) => {
+      const weight = grid.weights[index * grid.keys.length + item.index];
+      if (weight >= FAINTEST_LINE && (!key || item === key)) drawLine(queryRow, keyRow, weight, drawn[0].hue, false);
     });
   });
 }

@@ -2,7 +2,7 @@
 
 import { hueOf, fullColourWeight } from "../../parts/colours";
 import { linkedChoice } from "../../state/linked-signals";
-import { changes, compared, head, headName, layerNumber, layerOf, secondLayerOf, traceName, weightsChanged } from "../../state/state";
+import { changes, compared, head, headName, type HeadPlace, layerNumber, layerOf, secondLayerOf, traceName, weightsChanged } from "../../state/state";
 import { shownTexts, type ShownText } from "../../state/texts";
 import { rowOf, shownGrid, type Grid, type Row } from "../../state/weights";
 import { UNCHANGED } from "../../trace/attention";
@@ -26,24 +26,28 @@ export interface DrawnHead {
 
 /** The drawings of the sentence view, from left to right: for each, the heads drawn in it, the shown head first. */
 export function drawings(): DrawnHead[][] {
-  const shown = { layer: layerNumber.value, head: head.value };
-  const isShown = (one: typeof shown) => one.layer === shown.layer && one.head === shown.head;
-  const twice = weightsChanged.value && compared.value.some(isShown); // the shown head is drawn as the reader changed it and as the model has it
-  const heads = [shown, ...compared.value.filter((one) => weightsChanged.value || !isShown(one))];
-  const drawn = (text: ShownText) =>
+  const shownHead = { layer: layerNumber.value, head: head.value };
+  const isShown = (one: HeadPlace) => one.layer === shownHead.layer && one.head === shownHead.head;
+  const isDrawnTwice = weightsChanged.value && compared.value.some(isShown); // the shown head is drawn as the reader changed it and as the model has it
+  const heads = [shownHead, ...compared.value.filter((one) => weightsChanged.value || !isShown(one))];
+  const headsOfTrace = (text: ShownText) =>
     heads.map(({ layer, head: headIndex }, i): DrawnHead => {
-      const isSecond = text.traceIndex === 1;
-      const of = isSecond ? secondLayerOf(layer)! : layerOf(layer);
-      const row = text.query && rowOf(text.query, of, headIndex, i === 0 && !isSecond ? changes.value : UNCHANGED, text.all.keys);
-      const grid = i > 0 ? null : isSecond ? (shownGrid.value?.beside ?? null) : shownGrid.value;
-      const dashed = i > 0 && twice && isShown(heads[i]);
-      const version = dashed ? ` · ${words().asInModel}` : twice && i === 0 && !isSecond ? ` · ${words().asChanged}` : "";
-      const name = headName(layer, headIndex) + version;
-      return { dashed, name: shownTexts.value.length > 1 ? `${traceName(text.traceIndex)}: ${name}` : name, text, hue: hueOf(headIndex, of.heads), row, grid, fullWeight: 1 };
+      const isFirstTrace = text.traceIndex === 0;
+      const layerOfTrace = isFirstTrace ? layerOf(layer) : secondLayerOf(layer)!;
+      const gridOfTrace = isFirstTrace ? shownGrid.value : (shownGrid.value?.otherGrid ?? null);
+      const hasChanges = i === 0 && isFirstTrace;
+      const row = text.query && rowOf(text.query, layerOfTrace, headIndex, hasChanges ? changes.value : UNCHANGED, text.all.keys);
+      const dashed = i > 0 && isDrawnTwice && isShown(heads[i]);
+      let name = headName(layer, headIndex);
+      if (dashed) name += ` · ${words().asInModel}`;
+      if (isDrawnTwice && hasChanges) name += ` · ${words().asChanged}`;
+      if (shownTexts.value.length > 1) name = `${traceName(text.traceIndex)}: ${name}`;
+      return { dashed, name, text, hue: hueOf(headIndex, layerOfTrace.heads), row, grid: i === 0 ? gridOfTrace : null, fullWeight: 1 };
     });
-  const traces = shownTexts.value.map(drawn);
-  const all = traces.flat();
-  const fullWeight = Math.max(...all.map(({ row }) => (row ? fullColourWeight(row.weights) : 1)));
-  for (const one of all) one.fullWeight = fullWeight;
-  return headsDrawn.value === "beside" ? heads.flatMap((_, i) => traces.map((own) => [own[i]])) : traces;
+  const traces = shownTexts.value.map(headsOfTrace);
+  const drawnHeads = traces.flat();
+  const fullWeight = Math.max(...drawnHeads.map(({ row }) => (row ? fullColourWeight(row.weights) : 1)));
+  for (const one of drawnHeads) one.fullWeight = fullWeight;
+  if (headsDrawn.value === "over") return traces;
+  return heads.flatMap((_, i) => traces.map((headsOfOneTrace) => [headsOfOneTrace[i]]));
 }

@@ -13,38 +13,42 @@ export interface Line {
   gaps: number[];
 }
 
-/** The lines on which words lie. `labels`: whether weights are written under the words. */
-export function linesOf(boxes: Box[], labels: boolean): Line[] {
+/** Whether two words, or a word and a line of words, lie on one line of text. */
+export const isOneLine = (one: { top: number }, other: { top: number }) => Math.abs(one.top - other.top) < 4;
+
+/** The lines on which words lie. `hasLabels`: whether weights are written under the words. */
+export function linesOf(boxes: Box[], hasLabels: boolean): Line[] {
   const lines: Box[][] = [];
   for (const box of [...boxes].sort((a, b) => a.top - b.top)) {
     const line = lines.at(-1);
-    if (line && box.top - line[0].top < 4) line.push(box);
+    if (line && isOneLine(box, line[0])) line.push(box);
     else lines.push([box]);
   }
   return lines.map((line) => {
     const words = line.sort((a, b) => a.left - b.left);
-    const between = words.slice(1).map(({ left }, i) => [words[i].right, left]).filter(([from, to]) => to - from >= LEAST_GAP);
+    const gaps = words.slice(1).map(({ left }, i) => [words[i].right, left]);
+    const wideGaps = gaps.filter(([from, to]) => to - from >= LEAST_GAP);
     return {
       top: words[0].top,
-      bottom: words[0].bottom + (labels ? LABEL_HEIGHT : 0),
-      gaps: [words[0].left - OUTSIDE, ...between.map(([from, to]) => (from + to) / 2), words.at(-1)!.right + OUTSIDE],
+      bottom: words[0].bottom + (hasLabels ? LABEL_HEIGHT : 0),
+      gaps: [words[0].left - OUTSIDE, ...wideGaps.map(([from, to]) => (from + to) / 2), words.at(-1)!.right + OUTSIDE],
     };
   });
 }
 
 /** The path of an arc from a query to a key. It joins their tops if both are on one line of text; else the edges that face each other. */
 export function arc(start: Box, end: Box, lines: Line[], room: number): string {
-  if (Math.abs(start.top - end.top) < 4) {
+  if (isOneLine(start, end)) {
     const across = Math.abs(start.middle - end.middle);
     const rise = (4 / 3) * Math.min(room - 5, 19 + 0.17 * across);
     const aside = across < 1 ? 20 : 0; // makes an arc from a word to itself a loop
     return `M${start.middle} ${start.top}C${start.middle - aside} ${start.top - rise} ${end.middle + aside} ${end.top - rise} ${end.middle} ${end.top}`;
   }
-  const [first, last] = [start, end].map((box) => lines.findIndex(({ top }) => Math.abs(top - box.top) < 4));
-  const down = first < last;
-  const passed = down ? lines.slice(first + 1, last) : lines.slice(last + 1, first).reverse();
-  const [leave, arrive] = down ? [lines[first].bottom, end.top] : [start.top, lines[last].bottom];
-  let [x, y] = [start.middle, leave];
+  const [startLine, endLine] = [start, end].map((box) => lines.findIndex((line) => isOneLine(line, box)));
+  const isDown = startLine < endLine;
+  const passed = isDown ? lines.slice(startLine + 1, endLine) : lines.slice(endLine + 1, startLine).reverse();
+  const [startY, endY] = isDown ? [lines[startLine].bottom, end.top] : [start.top, lines[endLine].bottom];
+  let [x, y] = [start.middle, startY];
   let path = `M${x} ${y}`;
   const curveTo = (toX: number, toY: number) => {
     const half = (y + toY) / 2;
@@ -52,12 +56,12 @@ export function arc(start: Box, end: Box, lines: Line[], room: number): string {
     [x, y] = [toX, toY];
   };
   for (const { top, bottom, gaps } of passed) {
-    const wanted = start.middle + ((end.middle - start.middle) * ((top + bottom) / 2 - leave)) / (arrive - leave);
-    const gap = gaps.reduce((best, one) => (Math.abs(one - wanted) < Math.abs(best - wanted) ? one : best));
-    curveTo(gap, down ? top : bottom);
-    y = down ? bottom : top;
+    const straightX = start.middle + ((end.middle - start.middle) * ((top + bottom) / 2 - startY)) / (endY - startY); // where a straight line would pass
+    const nearestGap = gaps.reduce((best, gap) => (Math.abs(gap - straightX) < Math.abs(best - straightX) ? gap : best));
+    curveTo(nearestGap, isDown ? top : bottom);
+    y = isDown ? bottom : top;
     path += `V${y}`;
   }
-  curveTo(end.middle, arrive);
+  curveTo(end.middle, endY);
   return path;
 }

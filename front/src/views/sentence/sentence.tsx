@@ -17,17 +17,18 @@ const drawnAs = linkedChoice("sentence", "arcs", "columns");
 export function Sentence() {
   const say = words();
   const shown = drawings().filter(([first], i) => i === 0 || first.row || first.grid); // if no query is chosen, only the shown head is drawn, not the heads compared with it
-  const all = shown.flat();
+  const drawnHeads = shown.flat();
   const chosen = (shownTexts.value[0].query ?? shownTexts.value[1]?.query)?.label;
-  const unknown = knownTokens();
-  const isText = keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length / 2;
+  const readable = readableTokens();
+  const isText = 2 * keyTokens.value.filter((token) => token.place).length <= keyTokens.value.length; // else most tokens are parts of a picture or sound
+  const hasDashed = shown.some((drawn) => drawn.length > 1 && drawn.some(({ dashed }) => dashed));
   return (
     <Panel
       view="sentence"
       changed
       both
       title={`${headName()} · ${chosen ?? say.showAll}`}
-      caption={shown.length > 1 ? "" : caption(all[0])}
+      caption={shown.length > 1 ? "" : caption(drawnHeads[0])}
       tools={
         <>
           <ComparedHeads />
@@ -40,7 +41,7 @@ export function Sentence() {
       }
     >
       {kind.value.note && <p class="caption note">{say.decoderNote}</p>}
-      {unknown && <p class="caption note">{say.hardlyKnown(trace.value.model, unknown.known, unknown.all)}</p>}
+      {readable && <p class="caption note">{say.hardlyKnown(trace.value.model, readable.nReadable, readable.nTokens)}</p>}
       <div class="beside">
         {shown.map((drawn) => (
           <figure key={drawn[0].name} style={{ "--hue": drawn[0].hue }}>
@@ -49,37 +50,43 @@ export function Sentence() {
           </figure>
         ))}
       </div>
-      {shown.some((drawn) => drawn.length > 1 && drawn.some(({ dashed }) => dashed)) && <p class="caption">{say.solidAndDashed}</p>}
+      {hasDashed && <p class="caption">{say.solidAndDashed}</p>}
       <p class="caption hint">{hint()}</p>
       <Caution />
-      {all.some(({ row }) => row) && <Numbers head={[say.token, ...all.map(({ name }) => name)]} rows={() => tableRows(all)} />}
+      {drawnHeads.some(({ row }) => row) && <Numbers head={[say.token, ...drawnHeads.map(({ name }) => name)]} rows={() => tableRows(drawnHeads)} />}
     </Panel>
   );
 }
 
-function tableRows(all: DrawnHead[]): string[][] {
+/** A row for each key, with its weight in each head; with two traces, a row for each key of the first text and its pair in the second. */
+function tableRows(drawnHeads: DrawnHead[]): string[][] {
   const keys = shownTexts.value.length > 1 ? pairedRows("keys") : shownTexts.value[0].all.keys.map((item) => [item]);
-  return keys.map((pair) => [
-    (pair[0] ?? pair[1])!.label,
-    ...all.map(({ row, text }) => (pair[text.traceIndex] ? weightOrMasked(row, pair[text.traceIndex]!.index, 5) : "")),
-  ]);
+  return keys.map((keyInTexts) => {
+    const weights = drawnHeads.map(({ row, text }) => {
+      const key = keyInTexts[text.traceIndex];
+      return key ? weightOrMasked(row, key.index, 5) : "";
+    });
+    return [(keyInTexts[0] ?? keyInTexts[1])!.label, ...weights];
+  });
 }
 
 /** A sentence about the query's strongest key. `chosen`: the query that the reader chose in the other text; if this text lacks it, the sentence says so. */
-function caption({ row, text: { query: from, all } }: DrawnHead, chosen?: string): string {
-  if (!from) return chosen ? words().notInText(chosen) : "";
+function caption({ row, text: { query, all } }: DrawnHead, chosen?: string): string {
+  if (!query) return chosen ? words().notInText(chosen) : "";
   if (!row) return "";
   const strongest = row.weights.reduce((best, weight, k) => (weight > row.weights[best] ? k : best), 0);
-  if (!row.weights[strongest]) return words().looksNowhere(from.label);
-  return words().looksMostAt(from.label, all.keys[strongest].label, weightText(row.weights[strongest]));
+  if (!row.weights[strongest]) return words().looksNowhere(query.label);
+  return words().looksMostAt(query.label, all.keys[strongest].label, weightText(row.weights[strongest]));
 }
 
 const touches = matchMedia("(hover: none)");
 
 function hint(): string {
   const say = words();
-  const one = locked.value ? say.hintKept : touches.matches ? say.hintTap : say.hintHover;
-  const text = shownTexts.value.every(({ query }) => !query) ? say.hintAll(FAINTEST_LINE) : one;
+  const chooseHint = touches.matches ? say.hintTap : say.hintHover;
+  const queryHint = locked.value ? say.hintKept : chooseHint;
+  const hasQuery = shownTexts.value.some(({ query }) => query);
+  const text = hasQuery ? queryHint : say.hintAll(FAINTEST_LINE);
   return hidden.value ? `${text} · ${say.hintHidden}` : text;
 }
 
@@ -107,10 +114,10 @@ function ComparedHeads() {
   );
 }
 
-/** The numbers of readable tokens (`known`) and of all tokens (`all`), both without special tokens. Null if at least half are readable. */
-function knownTokens(): { known: number; all: number } | null {
+/** The number of readable tokens and of all tokens, both without special tokens. Null if at least half are readable. */
+function readableTokens(): { nReadable: number; nTokens: number } | null {
   const { source, target } = trace.value;
   const tokens = (source.length ? source : target).filter((token) => !token.special);
-  const known = tokens.filter((token) => !FRAGMENT.test(token.text)).length;
-  return 2 * known < tokens.length ? { known, all: tokens.length } : null;
+  const nReadable = tokens.filter((token) => !FRAGMENT.test(token.text)).length;
+  return 2 * nReadable < tokens.length ? { nReadable, nTokens: tokens.length } : null;
 }

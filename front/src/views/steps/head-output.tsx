@@ -11,30 +11,32 @@ import { Dimensions, inSum, type VectorColumn } from "./vectors";
 import { productSum } from "./worked-example";
 
 const MOST_HEADS = 12; // a sum over at most this many heads is written out; of a longer sum, only the first three terms are written
-const LISTED = 16; // the most heads in the table of the lengths of the vectors that heads add
+const LISTED_HEADS = 16; // the most heads in the table of the lengths of the vectors that heads add
 
 /** The sentence that explains the step "output". It tells the length of the vector that the head adds, if the reader has not changed the head. */
 export function sayHeadOutput(layer: Decoded, head: number, query: number): string {
   const say = words();
   const { width, lengths } = outputsOf(layer, head, query);
   const name = queryLabels.value[query];
-  return say.sayHeadOutput(headName(), name, width) + (weightsChanged.value ? ` ${say.sayChangedOutput}` : ` ${say.sayOutputLength(numberText(lengths[head]))}`);
+  const lengthText = weightsChanged.value ? say.sayChangedOutput : say.sayOutputLength(numberText(lengths[head]));
+  return `${say.sayHeadOutput(headName(), name, width)} ${lengthText}`;
 }
 
 /** Two tables: the lengths of the vectors that the heads add, and the vectors whose sum is the output (their first dimensions). */
-export function HeadOutput({ now: { layer, head, query } }: { now: ShownStages }) {
+export function HeadOutput({ shown: { layer, head, query } }: { shown: ShownStages }) {
   const say = words();
   const outputs = outputsOf(layer, head, query);
-  const { added, bias, sum, given, width } = outputs;
+  const { added, bias, sum, modelOutput, width } = outputs;
   const context = contextOf(layer, head, query);
-  const others = sum.map((number, i) => number - added[head][i] - (bias?.[i] ?? 0));
+  const others = sum.map((number, i) => number - added[head][i] - (bias?.[i] ?? 0)); // the sum of the other heads' vectors
   const columns: VectorColumn[] = [
     { name: `H${head}`, numbers: added[head], text: (i) => productSum(context, (row) => projectionAt(layer, head, row, i)).text },
     { name: say.otherHeads, numbers: others, text: (i) => othersText(outputs, head, i) },
-    ...(bias ? [{ name: say.outputBias, numbers: bias, text: () => "b_O" }] : []),
-    { name: say.total, numbers: sum, text: (i) => [added[head][i], others[i], ...(bias ? [bias[i]] : [])].map(inSum).join(" + ") },
-    ...(weightsChanged.value || !given ? [] : [{ name: say.layerOutput, numbers: given, text: () => say.layerReturned(layerNumber.value) }]),
   ];
+  if (bias) columns.push({ name: say.outputBias, numbers: bias, text: () => "b_O" });
+  const terms = columns.map(({ numbers }) => numbers);
+  columns.push({ name: say.total, numbers: sum, text: (i) => terms.map((numbers) => inSum(numbers[i])).join(" + ") });
+  if (modelOutput && !weightsChanged.value) columns.push({ name: say.layerOutput, numbers: modelOutput, text: () => say.layerReturned(layerNumber.value) });
   return (
     <>
       <HeadLengths lengths={outputs.lengths} shownHead={head} />
@@ -52,7 +54,7 @@ function othersText({ added }: HeadOutputs, shownHead: number, dimension: number
 /** A table: for each head, the length of the vector that the head adds, the longest first. The reader's changes (cut edges, temperature) do not count. */
 function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: number }) {
   const say = words();
-  const sorted = indicesOfLargest(lengths, LISTED);
+  const longest = indicesOfLargest(lengths, LISTED_HEADS);
   return (
     <div class="scroll" tabIndex={0}>
       <table class="dimensions lengths">
@@ -61,12 +63,12 @@ function HeadLengths({ lengths, shownHead }: { lengths: number[]; shownHead: num
           <tr><th scope="col">{say.head}</th><th scope="col">{say.length}</th></tr>
         </thead>
         <tbody>
-          {sorted.map((head) => (
+          {longest.map((head) => (
             <tr key={head} class={head === shownHead ? "near" : ""}>
               <th scope="row">
                 <button type="button" aria-pressed={head === shownHead} onClick={() => chooseHead(layerNumber.value, head)}>H{head}</button>
               </th>
-              <td title={say.lengthOf(head)} style={{ "--share": `${(100 * lengths[head]) / Math.max(lengths[sorted[0]], 1e-12)}%` }}>{numberText(lengths[head])}</td>
+              <td title={say.lengthOf(head)} style={{ "--share": `${(100 * lengths[head]) / Math.max(lengths[longest[0]], 1e-12)}%` }}>{numberText(lengths[head])}</td>
             </tr>
           ))}
         </tbody>

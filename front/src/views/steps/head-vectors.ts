@@ -8,39 +8,44 @@ import type { Decoded, DecodedArray } from "../../trace/blocks";
 
 /** The vectors that the heads of a layer add to the query's hidden vector, and their sum; only the first dimensions of each. */
 export interface HeadOutputs {
-  width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `given` hold only the first few of them
+  width: number; // the number of dimensions of a hidden vector; `added`, `bias`, `sum` and `modelOutput` hold only the first few of them
   added: Float64Array[]; // for each head, the vector that it adds
   bias: Float64Array | null; // the bias of the output projection, which is added to the sum of the heads; null = there is none
   sum: Float64Array; // the sum of all heads' vectors and the bias
-  given: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a web worker ran the model
+  modelOutput: Float64Array | null; // the output that the layer of the model returned, for comparison; null if a web worker ran the model
   lengths: number[]; // for each head, the length, over all dimensions, of the vector that it adds; the reader's changes (cut edges, temperature) do not count
 }
 
-/** The vectors that the heads of a layer add to the query's hidden vector. The reader's changes apply only to the head `shown`. */
-export function outputsOf(layer: Decoded, shown: number, query: number): HeadOutputs {
+/** The vectors that the heads of a layer add to the query's hidden vector. The reader's changes apply only to the head `shownHead`. */
+export function outputsOf(layer: Decoded, shownHead: number, query: number): HeadOutputs {
   const { width, arrays } = layer.output!;
   const { columns, bias, output, lengths } = arrays;
-  const count = columns.shape[1];
-  const lengthIn = (head: number) => (lengths ? rowAt(lengths, head)[query] : projectedLength(layer, head, contextOf(layer, head, query, UNCHANGED)));
+  const nDimensions = columns.shape[1];
   const added = Array.from({ length: layer.heads }, (_, head) => {
-    const context = contextOf(layer, head, query, head === shown ? changes.value : UNCHANGED);
-    return Float64Array.from({ length: count }, (_, i) => context.reduce((total, number, row) => total + number * projectionAt(layer, head, row, i), 0));
+    const context = contextOf(layer, head, query, head === shownHead ? changes.value : UNCHANGED);
+    const sumAt = (column: number) => context.reduce((total, number, row) => total + number * projectionAt(layer, head, row, column), 0);
+    return Float64Array.from({ length: nDimensions }, (_, i) => sumAt(i));
   });
-  const sum = Float64Array.from({ length: count }, (_, i) => added.reduce((total, one) => total + one[i], bias?.numbers[i] ?? 0));
+  const sum = Float64Array.from({ length: nDimensions }, (_, i) => added.reduce((total, vector) => total + vector[i], bias?.numbers[i] ?? 0));
+  const lengthOf = (head: number) => {
+    if (lengths) return rowAt(lengths, head)[query];
+    return projectedLength(layer, head, contextOf(layer, head, query, UNCHANGED));
+  };
   return {
     width,
     added,
     bias: bias?.numbers ?? null,
     sum,
-    given: output ? rowAt(output, query) : null,
-    lengths: Array.from(added, (_, head) => lengthIn(head)),
+    modelOutput: output ? rowAt(output, query) : null,
+    lengths: Array.from(added, (_, head) => lengthOf(head)),
   };
 }
 
 /** The element [row, column] of one head's part of W_O; only the first columns are stored. */
 export function projectionAt(layer: Decoded, head: number, row: number, column: number): number {
   const { numbers, shape } = layer.output!.arrays.columns;
-  return numbers[(head * (shape[0] / layer.heads) + row) * shape[1] + column];
+  const rowsPerHead = shape[0] / layer.heads;
+  return numbers[(head * rowsPerHead + row) * shape[1] + column];
 }
 
 /** The length of value · W_O for one key in one head. Times the weight, it is the length of the vector that the key adds to a query. */

@@ -7,7 +7,7 @@ import { key, keyLabels } from "../../state/state";
 import { words } from "../../words";
 import { valueLength } from "./head-vectors";
 import {
-  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, keyOf, MASK, OUTPUT, PRODUCT, SCALE, type ShownStages, SUM,
+  chosenKey, CONTEXT, EXPONENTIAL, isCutAt, isMasked, isScaled, MASK, OUTPUT, PRODUCT, SCALE, shownKey, type ShownStages, SUM,
   temperatureOf, WEIGHT,
 } from "./stages";
 import { productText } from "./vectors";
@@ -17,113 +17,107 @@ const EDGE = 2; // the space, in pixels, that stays visible at the right of the 
 
 interface StageColumn {
   name: string;
-  from: number; // the index of the stage (in NAMES) at which the column is filled in; before this stage it is empty
-  of: (key: number) => number;
+  stage: number; // the index of the stage (in STAGE_NAMES) at which the column is filled in; before this stage it is empty
+  number: (key: number) => number;
   title: (key: number) => string; // the tooltip of the number in the row of a key: how it is computed
   summed?: boolean; // true = the rows for the other keys and for the total have the sums of this column; else they are empty
 }
 
-function columnsOf(now: ShownStages): StageColumn[] {
+function columnsOf(shown: ShownStages): StageColumn[] {
   const say = words();
-  const { layer: attention, head: headIndex, query: position, stages: n } = now;
+  const { layer, head, query } = shown;
+  const { products, scaled, bias, scores, masked, highest, exponentials, sum, weights } = shown.stages;
   const text = numberText;
-  const { softcap } = attention;
-  const scaled = softcap
-    ? (k: number) => `${text(softcap)} · tanh(${text(n.products[k])} · ${text(attention.scale ?? 1)} / ${text(softcap)})`
-    : (k: number) => `${text(n.products[k])} · ${text(attention.scale ?? 1)}`;
-  const temperature = temperatureOf(now);
+  const temperature = temperatureOf(shown);
+  const scaledTitle = (k: number) => {
+    const [product, { softcap }] = [`${text(products[k])} · ${text(layer.scale ?? 1)}`, layer];
+    return softcap ? `${text(softcap)} · tanh(${product} / ${text(softcap)})` : product;
+  };
+  const maskedTitle = (k: number) => {
+    if (masked[k] > -Infinity) return text(scores[k]);
+    return isCutAt(shown, k) ? say.cutByYou : say.masked;
+  };
   const columns: StageColumn[] = [
-    { name: say.columnProduct, from: PRODUCT, of: (k) => n.products[k], title: (k) => productText(attention, headIndex, position, k) },
-    ...(isScaled(now) ? [{ name: say.columnScaled, from: SCALE, of: (k: number) => n.scaled[k], title: scaled }] : []),
+    { name: say.columnProduct, stage: PRODUCT, number: (k) => products[k], title: (k) => productText(layer, head, query, k) },
   ];
-  if (n.bias) columns.push({ name: say.columnBias, from: SCALE, of: (k) => n.bias![k], title: () => say.columnBias });
-  if (n.bias || temperature !== 1)
-    columns.push({
-      name: say.score,
-      from: SCALE,
-      of: (k) => n.scores[k],
-      title: (k) => `(${text(n.scaled[k])}${n.bias ? ` + ${text(n.bias[k])}` : ""}) / ${text(temperature)}`,
-    });
-  const masked: StageColumn = {
-    name: say.masked,
-    from: MASK,
-    of: (k) => n.masked[k],
-    title: (k) => (n.masked[k] > -Infinity ? text(n.scores[k]) : isCutAt(now, k) ? say.cutByYou : say.masked),
-  };
-  const added: StageColumn = {
-    name: say.columnAdded,
-    from: OUTPUT,
-    of: (k) => n.weights[k] * valueLength(attention, headIndex, k),
-    title: (k) => `${text(n.weights[k])} · ${text(valueLength(attention, headIndex, k))}`,
-  };
-  return [
-    ...columns,
-    ...(isMasked(now) ? [masked] : []),
-    { name: say.stepExponential, from: EXPONENTIAL, of: (k) => n.exponentials[k], title: (k) => `exp(${text(n.masked[k])} − ${text(n.highest)})`, summed: true },
-    { name: say.weight, from: WEIGHT, of: (k) => n.weights[k], title: (k) => `${text(n.exponentials[k])} / ${text(n.sum)}`, summed: true },
-    ...(attention.output ? [added] : []),
-  ];
+  if (isScaled(shown)) columns.push({ name: say.columnScaled, stage: SCALE, number: (k) => scaled[k], title: scaledTitle });
+  if (bias) columns.push({ name: say.columnBias, stage: SCALE, number: (k) => bias[k], title: () => say.columnBias });
+  if (bias || temperature !== 1) {
+    const title = (k: number) => `(${text(scaled[k])}${bias ? ` + ${text(bias[k])}` : ""}) / ${text(temperature)}`;
+    columns.push({ name: say.score, stage: SCALE, number: (k) => scores[k], title });
+  }
+  if (isMasked(shown)) columns.push({ name: say.masked, stage: MASK, number: (k) => masked[k], title: maskedTitle });
+  columns.push(
+    { name: say.stepExponential, stage: EXPONENTIAL, number: (k) => exponentials[k], title: (k) => `exp(${text(masked[k])} − ${text(highest)})`, summed: true },
+    { name: say.weight, stage: WEIGHT, number: (k) => weights[k], title: (k) => `${text(exponentials[k])} / ${text(sum)}`, summed: true },
+  );
+  if (layer.output) {
+    const lengthAt = (k: number) => valueLength(layer, head, k);
+    columns.push({ name: say.columnAdded, stage: OUTPUT, number: (k) => weights[k] * lengthAt(k), title: (k) => `${text(weights[k])} · ${text(lengthAt(k))}` });
+  }
+  return columns;
 }
 
-/** A table with a row for each of the strongest keys and of the keys that the reader chose or cut, one row for all other keys, and one for the sink (a score without a key). Columns of stages after `at` are empty. */
-export function StageTable({ now, at }: { now: ShownStages; at: number }) {
+/** A table with a row for each of the strongest keys and of the keys that the reader chose or cut, one row for all other keys, and one for the sink (a score without a key). Columns of stages after `stage` are empty. */
+export function StageTable({ shown, stage }: { shown: ShownStages; stage: number }) {
   const say = words();
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => showStage(box.current!), [at]);
-  const columns = columnsOf(now);
-  const sorted = now.byWeight;
-  const isListed = (k: number, place: number) => place < LISTED || k === chosenKey.value || isCutAt(now, k);
-  const listed = sorted.filter(isListed).sort((a, b) => a - b);
-  const others = sorted.filter((k, place) => !isListed(k, place));
+  useEffect(() => showStage(box.current!), [stage]);
+  const columns = columnsOf(shown);
+  const { stages, byWeight } = shown;
+  const isListed = (k: number, place: number) => place < LISTED || k === chosenKey.value || isCutAt(shown, k);
+  const listed = byWeight.filter(isListed).sort((a, b) => a - b);
+  const others = byWeight.filter((k, place) => !isListed(k, place));
   const colours = shades(shownHue());
-  const sum = (keys: number[], of: (key: number) => number) => keys.reduce((total, k) => total + of(k), 0);
-  const highlighted = at === CONTEXT ? WEIGHT : at; // at the stage "context", the weights are highlighted, because they multiply the values
-  const cell = (column: StageColumn, text: string, title: string, i: number) => (
-    <td key={i} class={column.from > at ? "later" : column.from === highlighted ? "now" : ""} title={title}>{column.from > at ? "" : text}</td>
-  );
+  const sumOver = (keys: number[], { number }: StageColumn) => keys.reduce((total, k) => total + number(k), 0);
+  const highlighted = stage === CONTEXT ? WEIGHT : stage; // at the stage "context", the weights are highlighted, because they multiply the values
+  const cell = (column: StageColumn, i: number, text: string, title = "") => {
+    if (column.stage > stage) return <td key={i} class="later" title={title} />;
+    return <td key={i} class={column.stage === highlighted ? "now" : ""} title={title}>{text}</td>;
+  };
   return (
     <div class="scroll" tabIndex={0} ref={box}>
       <table class="steps">
         <thead>
           <tr>
             <th scope="col">{say.key}</th>
-            {columns.map((column) => <th scope="col" key={column.name} class={column.from > at ? "later" : ""}>{column.name}</th>)}
+            {columns.map((column) => <th scope="col" key={column.name} class={column.stage > stage ? "later" : ""}>{column.name}</th>)}
           </tr>
         </thead>
         <tbody>
           {listed.map((k) => {
-            const shade = at >= WEIGHT ? now.stages.weights[k] : 0;
+            const shade = stage >= WEIGHT ? stages.weights[k] : 0;
             return (
-              <tr key={k} aria-selected={k === keyOf(now)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
+              <tr key={k} aria-selected={k === shownKey(shown)} onClick={() => (chosenKey.value = k)} onPointerEnter={() => (key.value = k)}>
                 <th scope="row" dir="auto">
                   <button type="button" style={shade > 0.004 ? { background: colours[Math.round(255 * shade)], color: textColour(shade) } : undefined}>
                     {keyLabels.value[k]}
                   </button>
                 </th>
-                {columns.map((column, i) => cell(column, numberText(column.of(k)), column.title(k), i))}
+                {columns.map((column, i) => cell(column, i, numberText(column.number(k)), column.title(k)))}
               </tr>
             );
           })}
           {others.length > 0 && (
             <tr class="others">
               <th scope="row">{say.others(others.length)}</th>
-              {columns.map((column, i) => cell(column, column.summed ? numberText(sum(others, column.of)) : "", "", i))}
+              {columns.map((column, i) => cell(column, i, column.summed ? numberText(sumOver(others, column)) : ""))}
             </tr>
           )}
-          {now.stages.sink !== null && at >= SUM && (
+          {stages.sink !== null && stage >= SUM && (
             <tr class="others">
               <th scope="row">sink</th>
-              {columns.map((column, i) => cell(column, column.from === EXPONENTIAL ? numberText(now.stages.sink!) : "", "", i))}
+              {columns.map((column, i) => cell(column, i, column.stage === EXPONENTIAL ? numberText(stages.sink!) : ""))}
             </tr>
           )}
         </tbody>
-        {at >= SUM && (
+        {stage >= SUM && (
           <tfoot>
             <tr>
               <th scope="row">{say.total}</th>
               {columns.map((column, i) => {
-                const total = column.from === EXPONENTIAL ? now.stages.sum : sum(sorted, column.of);
-                return cell(column, column.summed ? numberText(total) : "", "", i);
+                const total = column.stage === EXPONENTIAL ? stages.sum : sumOver(byWeight, column); // the first with the sink
+                return cell(column, i, column.summed ? numberText(total) : "");
               })}
             </tr>
           </tfoot>
@@ -135,11 +129,12 @@ export function StageTable({ now, at }: { now: ShownStages; at: number }) {
 
 /** Scroll the table to the column of the shown stage. No column is cut at the left, because the end of a number looks like another number. */
 function showStage(box: HTMLElement): void {
-  const [keys, ...columns] = box.querySelectorAll<HTMLElement>("thead th");
-  box.style.scrollPaddingLeft = `${keys.offsetWidth}px`;
+  const [keyColumn, ...columns] = box.querySelectorAll<HTMLElement>("thead th");
+  box.style.scrollPaddingLeft = `${keyColumn.offsetWidth}px`;
   const cell = box.querySelector<HTMLElement>("td.now:last-of-type, td.now");
   if (!cell) return;
-  const least = cell.offsetLeft + cell.offsetWidth + EDGE - box.clientWidth;
-  const first = least > 0 && columns.find((column) => column.offsetLeft - keys.offsetWidth >= least);
-  box.scrollLeft = first ? first.offsetLeft - keys.offsetWidth : 0;
+  const scrollLeftOf = (column: HTMLElement) => column.offsetLeft - keyColumn.offsetWidth;
+  const leastScroll = cell.offsetLeft + cell.offsetWidth + EDGE - box.clientWidth;
+  const firstColumn = columns.find((column) => scrollLeftOf(column) >= leastScroll);
+  box.scrollLeft = leastScroll > 0 && firstColumn ? scrollLeftOf(firstColumn) : 0;
 }

@@ -9,7 +9,10 @@ import { vectorOf } from "../../trace/attention";
 import { words } from "../../words";
 import { HeadOutput, sayHeadOutput } from "./head-output";
 import { StageTable } from "./stage-table";
-import { availableStages, CONTEXT, currentStage, isCutAt, keyOf, NAMES, neighbour, OUTPUT, PRODUCT, PROJECT, shown, type ShownStages, temperatureOf } from "./stages";
+import {
+  availableStages, CONTEXT, currentStage, isCutAt, neighbour, OUTPUT, PRODUCT, PROJECT, shownKey, shownStages, type ShownStages,
+  STAGE_NAMES, temperatureOf,
+} from "./stages";
 import { Context, DotProduct, Output, Projection } from "./vectors";
 import { given } from "./worked-example";
 
@@ -29,19 +32,21 @@ export function StepByStep() {
     }, STAGE_MILLISECONDS);
     return () => clearInterval(timer);
   }, [playing.value]);
-  const now = shown.value;
-  const at = currentStage();
-  const available = availableStages();
-  const firstNumber = available[0] === PROJECT ? 0 : 1; // so that the stage "query · key" has the number 1 on every page
-  if (!now) {
+  const shown = shownStages.value;
+  const current = currentStage();
+  const stages = availableStages();
+  const firstNumber = stages[0] === PROJECT ? 0 : 1; // so that the stage "query · key" has the number 1 on every page
+  if (!shown) {
     const isDecoded = decoded.value.has(layer.value);
     const reason = query.value === null && head.value !== null ? say.stepsToken : isDecoded && say.stepsNone;
     return <Panel view="steps" title={say.steps}><p class="caption">{reason}</p></Panel>;
   }
-  const go = (to: number) => ([stage.value, playing.value, cellSum.value] = [to, false, ""]);
-  const [back, next] = [neighbour(-1), neighbour(1)];
-  const play = () => {
-    if (!playing.value && next === null) stage.value = availableStages()[0];
+  const lacksOutput = !trace.value.worked && !shown.layer.output;
+  const missingStages = shown.layer.value ? lacksOutput && say.sayNoOutput : say.sayNoValues;
+  const show = (wanted: number) => ([stage.value, playing.value, cellSum.value] = [wanted, false, ""]);
+  const [previous, next] = [neighbour(-1), neighbour(1)];
+  const playOrPause = () => {
+    if (!playing.value && next === null) stage.value = stages[0];
     playing.value = !playing.value;
   };
   const explain = (event: Event) => {
@@ -52,60 +57,63 @@ export function StepByStep() {
     <Panel
       view="steps"
       changed
-      title={[say.steps, ...(trace.value.worked ? [] : [headName()]), queryLabels.value[now.query]].join(" · ")}
+      title={[say.steps, trace.value.worked ? null : headName(), queryLabels.value[shown.query]].filter((part) => part !== null).join(" · ")}
       tools={
         <>
-          <button type="button" disabled={back === null} onClick={() => go(back!)}>‹ {say.back}</button>
-          <button type="button" aria-pressed={playing.value} onClick={play}>{playing.value ? say.pause : say.play}</button>
-          <button type="button" disabled={next === null} onClick={() => go(next!)}>{say.next} ›</button>
+          <button type="button" disabled={previous === null} onClick={() => show(previous!)}>‹ {say.back}</button>
+          <button type="button" aria-pressed={playing.value} onClick={playOrPause}>{playing.value ? say.pause : say.play}</button>
+          <button type="button" disabled={next === null} onClick={() => show(next!)}>{say.next} ›</button>
         </>
       }
     >
       <ol class="stages">
-        {available.map((i, place) => (
-          <li key={i}>
-            <button type="button" aria-current={i === at ? "step" : undefined} class={i <= at ? "done" : ""} onClick={() => go(i)}>{place + firstNumber} · {say[NAMES[i]]}</button>
+        {stages.map((one, i) => (
+          <li key={one}>
+            <button type="button" aria-current={one === current ? "step" : undefined} class={one <= current ? "done" : ""} onClick={() => show(one)}>
+              {i + firstNumber} · {say[STAGE_NAMES[one]]}
+            </button>
           </li>
         ))}
       </ol>
-      <p class="say" role="status">{sentenceOf(now, at)}</p>
+      <p class="say" role="status">{sentenceOf(shown, current)}</p>
       <div class="worked" onPointerOver={explain} onClick={explain}>
-        <StageTable now={now} at={at} />
-        {at === PROJECT && <Projection now={now} to={keyOf(now)} />}
-        {at === PRODUCT && <DotProduct now={now} to={keyOf(now)} />}
-        {at === CONTEXT && <Context now={now} to={keyOf(now)} />}
-        {at === OUTPUT && (trace.value.worked ? <Output now={now} /> : <HeadOutput now={now} />)}
+        <StageTable shown={shown} stage={current} />
+        {current === PROJECT && <Projection shown={shown} keyPosition={shownKey(shown)} />}
+        {current === PRODUCT && <DotProduct shown={shown} keyPosition={shownKey(shown)} />}
+        {current === CONTEXT && <Context shown={shown} keyPosition={shownKey(shown)} />}
+        {current === OUTPUT && (trace.value.worked ? <Output shown={shown} /> : <HeadOutput shown={shown} />)}
       </div>
       <p class={cellSum.value ? "cell-sum" : "cell-sum quiet"} role="status">{cellSum.value || say.sayCell}</p>
-      {!now.layer.value ? <p class="caption">{say.sayNoValues}</p> : !trace.value.worked && !now.layer.output && <p class="caption">{say.sayNoOutput}</p>}
+      {missingStages && <p class="caption">{missingStages}</p>}
       {wholeWords.value && <p class="caption">{say.joinTitle}</p>}
     </Panel>
   );
 }
 
-/** The sentence that explains the stage NAMES[at]. */
-function sentenceOf(now: ShownStages, at: number): string {
+/** The sentence that explains the stage STAGE_NAMES[stageIndex]. */
+function sentenceOf(shown: ShownStages, stageIndex: number): string {
   const say = words();
-  const { layer: attention, head: headIndex, query: position, stages: n } = now;
-  const [from, to] = [queryLabels.value[position], keyLabels.value[keyOf(now)]];
-  const temperature = temperatureOf(now);
-  const texts = [ // in the order of NAMES
+  const { layer: attention, head: headIndex, query: position, stages } = shown;
+  const [from, to] = [queryLabels.value[position], keyLabels.value[shownKey(shown)]];
+  const temperature = temperatureOf(shown);
+  const sentences = [ // in the order of STAGE_NAMES
     () => say.sayProject(from, to, Object.keys(given.value).filter((name) => name.startsWith("b_"))),
     () => say.sayProduct(from, to, attention.query!.width),
     () =>
       [
         attention.scale !== undefined && attention.scale !== 1 && say.sayScale(numberText(attention.scale)),
         attention.softcap && say.saySoftcap(numberText(attention.softcap)),
-        n.bias && say.sayBias,
+        stages.bias && say.sayBias,
         temperature !== 1 && say.sayTemperature(numberText(temperature)),
       ].filter(Boolean).join(" "),
     () => {
-      const hidden = [...n.masked.keys()].filter((one) => n.masked[one] === -Infinity);
-      const cuts = hidden.filter((one) => isCutAt(now, one)).length;
-      return [(!cuts || hidden.length > cuts) && say.sayMask(hidden.length - cuts), cuts && say.sayCut(cuts)].filter(Boolean).join(" ");
+      const masked = [...stages.masked.keys()].filter((key) => stages.masked[key] === -Infinity);
+      const nCut = masked.filter((key) => isCutAt(shown, key)).length;
+      const nMaskedByModel = masked.length - nCut;
+      return [(nMaskedByModel || !nCut) && say.sayMask(nMaskedByModel), nCut && say.sayCut(nCut)].filter(Boolean).join(" ");
     },
-    () => say.sayExponential(numberText(n.highest)),
-    () => say.saySum(numberText(n.sum)) + (n.sink === null ? "" : say.saySink(numberText(n.sink))),
+    () => say.sayExponential(numberText(stages.highest)),
+    () => say.saySum(numberText(stages.sum)) + (stages.sink === null ? "" : say.saySink(numberText(stages.sink))),
     () => say.sayWeight,
     () => say.sayContext(vectorOf(attention, "value", headIndex, 0).length),
     () => {
@@ -113,6 +121,6 @@ function sentenceOf(now: ShownStages, at: number): string {
       return (attention.heads > 1 ? say.sayOutput : say.sayOneOutput)(given.value.W_o.shape[1]);
     },
   ];
-  return texts[at]();
+  return sentences[stageIndex]();
 }
 

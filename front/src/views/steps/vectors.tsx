@@ -12,7 +12,7 @@ import { outputOf, projected } from "./worked-example";
 export interface VectorColumn {
   name: string;
   numbers: Float64Array;
-  text?: (place: number) => string; // how the number at an index was computed, as a tooltip
+  text?: (dimension: number) => string; // how the number of a dimension was computed, as a tooltip
 }
 
 /** The dot product of a query and a key, written out as a sum of products; for long vectors only "query · key". */
@@ -25,69 +25,70 @@ export function productText(layer: Decoded, head: number, query: number, key: nu
 /** A number as a term of a sum: a negative number is in parentheses. */
 export const inSum = (number: number) => (number < 0 ? `(${numberText(number)})` : numberText(number));
 
-/** A table of the query, and of the key and the value of token `to`; the tooltip of each number is the sum that gives it. */
-export function Projection({ now, to }: { now: ShownStages; to: number }) {
-  const say = words();
-  const column = (name: string, vector: "query" | "key" | "value", token: number): VectorColumn => {
-    const sums = projected(now.layer, vector, now.head, token);
-    return { name, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text };
-  };
-  const [from, key] = [queryLabels.value[now.query], keyLabels.value[to]];
-  return (
-    <Dimensions
-      title={`${from} · ${key}`}
-      columns={[column(`${say.query} “${from}”`, "query", now.query), column(`${say.key} “${key}”`, "key", to), column(`${say.value} “${key}”`, "value", to)]}
-    />
-  );
+interface VectorProps {
+  shown: ShownStages;
+  keyPosition: number; // the position of the token whose key or value is shown
 }
 
-/** A table of the dot product of the query and the key of token `to`: both vectors, and their products, dimension by dimension. */
-export function DotProduct({ now, to }: { now: ShownStages; to: number }) {
+/** A table of the query, and of the key and the value of one token; the tooltip of each number is the sum that gives it. */
+export function Projection({ shown, keyPosition }: VectorProps) {
   const say = words();
-  const [q, k] = [vectorOf(now.layer, "query", now.head, now.query), vectorOf(now.layer, "key", now.head, to)];
+  const [from, to] = [queryLabels.value[shown.query], keyLabels.value[keyPosition]];
+  const column = (vector: "query" | "key" | "value", position: number, label: string): VectorColumn => {
+    const sums = projected(shown.layer, vector, shown.head, position);
+    return { name: `${say[vector]} “${label}”`, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text };
+  };
+  const columns = [column("query", shown.query, from), column("key", keyPosition, to), column("value", keyPosition, to)];
+  return <Dimensions title={`${from} · ${to}`} columns={columns} />;
+}
+
+/** A table of the dot product of the query and one key: both vectors, and their products, dimension by dimension. */
+export function DotProduct({ shown, keyPosition }: VectorProps) {
+  const say = words();
+  const [q, k] = [vectorOf(shown.layer, "query", shown.head, shown.query), vectorOf(shown.layer, "key", shown.head, keyPosition)];
   const product = { name: say.product, numbers: q.map((number, i) => number * k[i]), text: (i: number) => `${inSum(q[i])} · ${inSum(k[i])}` };
   return (
     <Dimensions
-      title={`${queryLabels.value[now.query]} · ${keyLabels.value[to]}`}
+      title={`${queryLabels.value[shown.query]} · ${keyLabels.value[keyPosition]}`}
       columns={[{ name: say.query, numbers: q }, { name: say.key, numbers: k }, product]}
       summed
     />
   );
 }
 
-/** A table of the value of token `to`, the value times its weight, and the context, which is the sum of these products over all keys. */
-export function Context({ now, to }: { now: ShownStages; to: number }) {
+/** A table of one value, the value times its weight, and the context, which is the sum of these products over all keys. */
+export function Context({ shown, keyPosition }: VectorProps) {
   const say = words();
-  const value = vectorOf(now.layer, "value", now.head, to);
-  const weight = now.stages.weights[to];
-  const name = keyLabels.value[to];
+  const value = vectorOf(shown.layer, "value", shown.head, keyPosition);
+  const weight = shown.stages.weights[keyPosition];
+  const name = keyLabels.value[keyPosition];
   return (
     <Dimensions
       title={`${say.weight} ${numberText(weight)} · ${say.value} “${name}”`}
       columns={[
         { name: `${say.value} “${name}”`, numbers: value },
         { name: `${say.weight} · ${say.value}`, numbers: value.map((number) => weight * number), text: (i) => `${numberText(weight)} · ${inSum(value[i])}` },
-        { name: say.context, numbers: contextOf(now.layer, now.head, now.query), text: (i) => contextText(now, i) },
+        { name: say.context, numbers: contextOf(shown.layer, shown.head, shown.query), text: (i) => contextText(shown, i) },
       ]}
     />
   );
 }
 
 /** One number of the context, as the sum over the keys of weight · value; a long sum shows only the products with the largest weights. */
-function contextText({ layer, head, stages: { weights } }: ShownStages, place: number): string {
+function contextText({ layer, head, stages: { weights } }: ShownStages, dimension: number): string {
   const keys = [...weights.keys()];
   if (keys.length > MOST_TERMS) keys.sort((a, b) => weights[b] - weights[a]);
-  const product = (key: number) => `${numberText(weights[key])} · ${inSum(vectorOf(layer, "value", head, key)[place])}`;
+  const product = (key: number) => `${numberText(weights[key])} · ${inSum(vectorOf(layer, "value", head, key)[dimension])}`;
   return sumText(keys.length, (i) => product(keys[i]));
 }
 
 /** A table of the output of the query: the concatenated contexts of all heads, times W_o. */
-export function Output({ now }: { now: ShownStages }) {
+export function Output({ shown }: { shown: ShownStages }) {
   const say = words();
-  const sums = outputOf(now.layer, now.query);
+  const sums = outputOf(shown.layer, shown.query);
   return (
     <Dimensions
-      title={queryLabels.value[now.query]}
+      title={queryLabels.value[shown.query]}
       columns={[{ name: say.stepOutput, numbers: Float64Array.from(sums, (sum) => sum.number), text: (i) => sums[i].text }]}
     />
   );
@@ -96,7 +97,7 @@ export function Output({ now }: { now: ShownStages }) {
 /** A table of vectors: each is a column, and its numbers also have bars. `summed`: add a last row with the sum of the last column. */
 export function Dimensions({ title, columns, summed = false }: { title: string; columns: VectorColumn[]; summed?: boolean }) {
   const say = words();
-  const largest = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12));
+  const largest = columns.map(({ numbers }) => numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12)); // never 0, since numbers are divided by it
   const height = Math.max(...columns.map(({ numbers }) => numbers.length));
   const last = columns[columns.length - 1].numbers;
   return (

@@ -30,16 +30,20 @@ export const exampleHasOutput = () => Boolean(given.value.W_o);
 /** The query, key or value of a token in a head: x (or, for keys and values of cross-attention, `memory`) · W + b. Each number has the sum that gives it, as text. */
 export function projected(layer: Decoded, vector: "query" | "key" | "value", head: number, token: number): Sum[] {
   const letter = vector[0];
-  const source = vector !== "query" && given.value.memory ? "memory" : "x";
-  const [x, matrix, bias] = [given.value[source], given.value[`W_${letter}`], given.value[`b_${letter}`]];
-  const row = x.numbers.subarray(token * x.shape[1], (token + 1) * x.shape[1]);
+  const inputName = vector !== "query" && given.value.memory ? "memory" : "x";
+  const [input, matrix, bias] = [given.value[inputName], given.value[`W_${letter}`], given.value[`b_${letter}`]];
+  const row = input.numbers.subarray(token * input.shape[1], (token + 1) * input.shape[1]);
   const width = layer[vector]!.width;
-  return Array.from({ length: width }, (_, i) => sumOf(row, matrix, head * width + i, bias?.numbers[head * width + i]));
+  return Array.from({ length: width }, (_, i) => {
+    const column = head * width + i; // the columns of W hold one head after another
+    return sumOf(row, matrix, column, bias?.numbers[column]);
+  });
 }
 
 /** The output for a query: the concatenated contexts of all heads, times W_o. Each number has the sum that gives it, as text. */
 export function outputOf(layer: Decoded, query: number): Sum[] {
-  const context = Float64Array.from(Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]).flat());
+  const contexts = Array.from({ length: layer.heads }, (_, head) => [...contextOf(layer, head, query)]);
+  const context = Float64Array.from(contexts.flat());
   const matrix = given.value.W_o;
   return Array.from({ length: matrix.shape[1] }, (_, i) => sumOf(context, matrix, i));
 }
@@ -48,8 +52,8 @@ const sumOf = (row: Float64Array, matrix: DecodedArray, column: number, bias?: n
   productSum(row, (i) => matrix.numbers[i * matrix.shape[1] + column], bias);
 
 /** The dot product of a row and a column, plus the bias: its value, and its terms as text. `column` returns the column's number at an index. */
-export function productSum(row: Float64Array, column: (place: number) => number, bias?: number): Sum {
-  const number = row.reduce((total, one, i) => total + one * column(i), bias ?? 0);
+export function productSum(row: Float64Array, column: (i: number) => number, bias?: number): Sum {
+  const number = row.reduce((total, factor, i) => total + factor * column(i), bias ?? 0);
   const products = sumText(row.length, (i) => `${brief(row[i])} · ${brief(column(i))}`);
   return { number, text: bias === undefined ? products : `${products} + ${brief(bias)}` };
 }
