@@ -18,11 +18,11 @@ from regard.tracing.merged_pattern import Identity
 class GivenWeights(Score):
     """A score whose values are given weights; the normaliser `Identity` returns these values as weights.
 
-    `kept` is the mask of the weights, True = may attend; None = True everywhere.
+    `may_attend` is the mask of the weights; None = True everywhere.
     """
 
     numbers: Float[Tensor, "batch heads queries keys"]
-    kept: Bool[Tensor, "batch heads queries keys"] | None = None
+    may_attend: Bool[Tensor, "batch heads queries keys"] | None = None
 
     def __call__(
         self, query: Float[Tensor, "batch heads queries 1"], key: Float[Tensor, "batch heads keys 1"], tile: Tile
@@ -30,18 +30,19 @@ class GivenWeights(Score):
         return tile.select(self.numbers)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        return None if self.kept is None else tile.select(self.kept)
+        return None if self.may_attend is None else tile.select(self.may_attend)
 
     def __repr__(self) -> str:
         return "GivenWeights()"
 
 
 def pattern_of_weights(
-    weights: Float[Tensor, "batch heads queries keys"], kept: Bool[Tensor, "batch heads queries keys"] | None = None
+    weights: Float[Tensor, "batch heads queries keys"],
+    may_attend: Bool[Tensor, "batch heads queries keys"] | None = None,
 ) -> Pattern:
-    """Return a pattern of given weights; `kept` is their mask, True = may attend."""
+    """Return a pattern of given weights; `may_attend` is their mask, None = True everywhere."""
     query, key = (weights.new_zeros(*weights.shape[:2], n, 1) for n in weights.shape[2:])
-    return Pattern(Call.of(query, key, key, GivenWeights(weights, kept), None, Identity()))
+    return Pattern(Call.of(query, key, key, GivenWeights(weights, may_attend), None, Identity()))
 
 
 def pattern_of_item(weights: object, batch: int) -> Pattern:
