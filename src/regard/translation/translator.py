@@ -149,8 +149,7 @@ class Translator:
         for request in requests:
             if split and (request.left_out or len(request.ids) - 1 > longest):
                 text_prefix, line = prefixes[request.index], first + request.index
-                joined = self._translate_sentences(request.source, text_prefix, search, batch_tokens, line)
-                if joined is not None:
+                if joined := self._translate_sentences(request.source, text_prefix, search, batch_tokens, line):
                     translations[request.index] = joined
             elif request.empty:
                 translations[request.index] = self._translation(request, [EMPTY_TEXT])
@@ -202,10 +201,8 @@ class Translator:
         ]
         log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
         totals = [float(of_tokens.sum()) for of_tokens in log_probabilities]
-        return Translations(
-            replace(translation, score=total, log_probability=total)
-            for translation, total in zip(translations, totals, strict=True)
-        )
+        scored = zip(translations, totals, strict=True)
+        return Translations(replace(translation, score=total, log_probability=total) for translation, total in scored)
 
     def piece_log_probabilities(
         self, translations: Sequence[Translation], batch_tokens: int = BATCH_TOKENS
@@ -247,10 +244,8 @@ class Translator:
         of_parts = iter([word_alignment(part, rows, end) for part, rows in zip(parts, weights, strict=True)])
         alignments = list[Alignment]()
         for translation in translations:
-            if translation.parts:
-                alignments.append(join_alignments(translation.source, [next(of_parts) for _ in translation.parts]))
-            else:
-                alignments.append(next(of_parts))
+            own = [next(of_parts) for _ in translation.parts or [translation]]
+            alignments.append(join_alignments(translation.source, own) if translation.parts else own[0])
         return alignments
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":
