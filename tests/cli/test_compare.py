@@ -45,8 +45,8 @@ def test_two_models_differ_and_the_status_says_so(tmp_path, minilm):
 
 def test_the_grid_rounds_as_the_list_does():
     for share, percent in ((1.0, " 100 "), (0.996, " 100 "), (0.994, "  99 "), (0.0, "   0 ")):
-        assert percent_cell(share, in_brackets=False).plain == percent
-    assert percent_cell(1.0, in_brackets=True).plain == "[100]"
+        assert percent_cell(share, has_brackets=False).plain == percent
+    assert percent_cell(1.0, has_brackets=True).plain == "[100]"
 
 
 def test_what_cannot_be_compared_is_refused():

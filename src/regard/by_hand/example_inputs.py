@@ -6,6 +6,7 @@ Q, K and V may also be given directly. In cross-attention, K and V come from `me
 b_k, b_v and the output parameters W_o may be left out.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -124,8 +125,8 @@ class ExampleInputs:
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
         if causal:
-            causal_keep = replace(self, mask="causal").keep
-            new_mask = "causal" if self.keep is None else self.keep & causal_keep
+            causal_mask = replace(self, mask="causal").keep
+            new_mask = "causal" if self.keep is None else self.keep & causal_mask
         return replace(self, temperature=new_temperature, mask=new_mask)
 
 
@@ -148,12 +149,11 @@ def check_names(given: Collection[str]) -> None:
     direct = [name for name in DIRECT if name in given]
     projected = [name for name in (*PROJECTED, *OPTIONAL) if name in given]
     if direct and projected:
-        both = (
-            f"{joined_names(direct)} {is_or_are(direct)} given and so {is_or_are(projected)} {joined_names(projected)}"
-        )
+        direct_names, projected_names = joined_names(direct), joined_names(projected)
+        both = f"{direct_names} {is_or_are(direct)} given and so {is_or_are(projected)} {projected_names}"
         raise InputError(f"{both}; {ADVICE}, not both.")
-    wanted = DIRECT if direct else PROJECTED
-    if missing := [name for name in wanted if name not in given]:
+    required = DIRECT if direct else PROJECTED
+    if missing := [name for name in required if name not in given]:
         raise InputError(f"{joined_names(missing)} {is_or_are(missing)} missing; {ADVICE}.")
 
 
@@ -175,8 +175,9 @@ def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
         check_size(size, "V", "K", rows=size["K"][0], why="one for each key")
         d_value = size["V"][1]
     if "W_o" in size:
-        context = {"W_o": size["W_o"], "the context": (size["x" if "x" in size else "Q"][0], d_value)}
-        check_size(context, "W_o", "the context", rows=d_value, why="one for each number of a context")
+        n_queries = size["x" if "x" in size else "Q"][0]
+        size["the context"] = (n_queries, d_value)
+        check_size(size, "W_o", "the context", rows=d_value, why="one for each number of a context")
 
 
 def check_size(
@@ -200,9 +201,10 @@ def check_size(
 
 
 def check_heads(matrices: Mapping[str, np.ndarray], n_heads: int) -> None:
-    names = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
-    widths = {name[-1].upper(): matrices[name].shape[1] for name in names}
-    possible = [count for count in range(1, max(widths.values()) + 1) if not any(w % count for w in widths.values())]
+    query, value = ("W_q", "W_v") if "x" in matrices else ("Q", "V")
+    widths = {"Q": matrices[query].shape[1], "V": matrices[value].shape[1]}
+    largest = math.gcd(*widths.values())
+    possible = [count for count in range(1, largest + 1) if largest % count == 0]
     if n_heads not in possible:
         columns = " and ".join(f"{name}'s {counted(width, 'column')}" for name, width in widths.items())
         raise InputError(
@@ -227,11 +229,11 @@ def check_tokens(inputs: ExampleInputs) -> None:
 
 
 def check_mask(inputs: ExampleInputs) -> None:
-    wanted = (inputs.n_queries, inputs.n_keys)
-    if isinstance(inputs.mask, np.ndarray) and inputs.mask.shape != wanted:
+    required = (inputs.n_queries, inputs.n_keys)
+    if isinstance(inputs.mask, np.ndarray) and inputs.mask.shape != required:
         raise InputError(
-            f"mask is {size_text(inputs.mask.shape)}, but there are {counted(wanted[0], 'query')} and "
-            f"{counted(wanted[1], 'key')}: it must be {size_text(wanted)}, one row for each query."
+            f"mask is {size_text(inputs.mask.shape)}, but there are {counted(inputs.n_queries, 'query')} and "
+            f"{counted(inputs.n_keys, 'key')}: it must be {size_text(required)}, one row for each query."
         )
     if isinstance(inputs.mask, str) and inputs.is_cross_attention:
         raise InputError(
@@ -241,11 +243,11 @@ def check_mask(inputs: ExampleInputs) -> None:
 
 
 def check_n_weights(inputs: ExampleInputs) -> None:
-    weights = inputs.n_heads * inputs.n_queries * inputs.n_keys
-    if weights > MOST_WEIGHTS:
+    n_weights = inputs.n_heads * inputs.n_queries * inputs.n_keys
+    if n_weights > MOST_WEIGHTS:
         raise InputError(
             f"{counted(inputs.n_queries, 'query')} and {counted(inputs.n_keys, 'key')} in "
-            f"{counted(inputs.n_heads, 'head')} give {weights:,} scores; a worked example has at most "
+            f"{counted(inputs.n_heads, 'head')} give {n_weights:,} scores; a worked example has at most "
             f"{MOST_WEIGHTS:,} (4,096 x 4,096); give fewer tokens."
         )
 

@@ -115,15 +115,18 @@ def read_cells(name: str, rows: Any, read: Callable[[Any, str], Any]) -> list[li
     """
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise InputError(f"{name} must be a matrix, a list of rows of the same length, like [[1, 0], [0, 1]].")
-    for number_of_row, row in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         if not row:
-            raise InputError(f"{name}, row {number_of_row} is empty; every row must have at least one number.")
+            raise InputError(f"{name}, row {number} is empty; every row must have at least one number.")
         if len(row) != len(rows[0]):
             raise InputError(
-                f"{name}, row {number_of_row} has {counted(len(row), 'number')} and row 1 has {len(rows[0])}; "
+                f"{name}, row {number} has {counted(len(row), 'number')} and row 1 has {len(rows[0])}; "
                 "all rows must have the same number of entries."
             )
-    return [[read(cell, f"{name}, row {i}, column {j}") for j, cell in enumerate(r, 1)] for i, r in enumerate(rows, 1)]
+    return [
+        [read(cell, f"{name}, row {number}, column {column}") for column, cell in enumerate(row, 1)]
+        for number, row in enumerate(rows, 1)
+    ]
 
 
 def read_number(cell: Any, place: str) -> float:

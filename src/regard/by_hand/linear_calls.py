@@ -49,17 +49,17 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[LinearCall]) -> Projection | None:
     """Return how a linear layer computed `part`, the queries, keys or values of a head; None if no layer did."""
     n_tokens, d_head = part.shape
-    for candidate in calls:
-        source = candidate.source.reshape(-1, candidate.source.shape[-1])
-        output = candidate.output.reshape(-1, candidate.output.shape[-1])
+    for call in calls:
+        source = call.source.reshape(-1, call.source.shape[-1])
+        output = call.output.reshape(-1, call.output.shape[-1])
         if not len(source) == len(output) == n_tokens:
             continue
         for start in range(0, output.shape[1] - d_head + 1, d_head):
             columns = slice(start, start + d_head)
             if torch.allclose(output[:, columns].to(part), part):
-                found = float64_projection(candidate.layer, source, columns)
-                if found is not None and reproduces(found, part, candidate.output.dtype):
-                    return found
+                projection = float64_projection(call.layer, source, columns)
+                if projection is not None and reproduces(projection, part, call.output.dtype):
+                    return projection
     return None
 
 
@@ -72,16 +72,16 @@ def find_output_parameters(
     """
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)
-    for candidate in calls:
-        source = candidate.source.reshape(-1, candidate.source.shape[-1])
-        output = candidate.output.reshape(-1, candidate.output.shape[-1])
+    for call in calls:
+        source = call.source.reshape(-1, call.source.shape[-1])
+        output = call.output.reshape(-1, call.output.shape[-1])
         if len(source) != n_tokens or source.shape[1] < rows.stop:
             continue
         tolerance = 64 * torch.finfo(source.dtype).eps * float(context.abs().max())
         if torch.allclose(source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
-            found = float64_projection(candidate.layer, source, slice(None))
-            if found is not None and reproduces(found, output, output.dtype):
-                return found.parameters[rows]
+            projection = float64_projection(call.layer, source, columns=slice(None))
+            if projection is not None and reproduces(projection, output, output.dtype):
+                return projection.parameters[rows]
     return None
 
 
@@ -104,10 +104,10 @@ def float64_projection(layer: nn.Module, source: Tensor, columns: slice) -> Proj
     )
 
 
-def reproduces(projection: Projection, part: Float[Tensor, "tokens d_head"], dtype: torch.dtype) -> bool:
-    """Return whether a projection gives `part` (queries, keys or values), except for rounding in `dtype`."""
+def reproduces(projection: Projection, output: Float[Tensor, "tokens columns"], dtype: torch.dtype) -> bool:
+    """Return whether a projection gives these columns of a layer's output, except for rounding in `dtype`."""
     bias = torch.zeros(()) if projection.bias is None else projection.bias
     # Rounding errors grow with the sum of the absolute values of all terms.
     magnitude = projection.source.abs() @ projection.parameters.abs() + bias.abs()
-    error = (projection.source @ projection.parameters + bias - part.cpu().double()).abs()
+    error = (projection.source @ projection.parameters + bias - output.cpu().double()).abs()
     return bool((error <= 16 * torch.finfo(dtype).eps * magnitude).all())

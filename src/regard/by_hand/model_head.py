@@ -122,7 +122,7 @@ def projected_matrices(projections: dict[str, Projection | None]) -> dict[str, M
 
     None if no linear layer was found for Q, K or V, or if the inputs of K and V differ.
     """
-    query, key, value = (projections[name] for name in "QKV")
+    query, key, value = projections["Q"], projections["K"], projections["V"]
     if query is None or key is None or value is None or not torch.equal(key.source, value.source):
         return None
     matrices = {"x": as_matrix(query.source)}
@@ -139,8 +139,8 @@ def direct_note(projections: dict[str, Projection | None]) -> str:
     not_found = [name for name, projection in projections.items() if projection is None]
     reason = "K and V come from different inputs here"
     if not_found:
-        are = "is not a plain product" if len(not_found) == 1 else "are not plain products"
-        reason = f"{joined_names(not_found)} {are} x W here (positions or norms come in between)"
+        predicate = "is not a plain product" if len(not_found) == 1 else "are not plain products"
+        reason = f"{joined_names(not_found)} {predicate} x W here (positions or norms come in between)"
     return f"{reason}, so the numbers start from the Q, K and V that the attention got."
 
 
@@ -171,8 +171,8 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
     """Return the mask of a head, True = may attend; None = every query may attend to every key."""
     if head.pattern.mask is None:
         return None
-    keep = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()
-    return None if keep.all() else keep
+    mask = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()
+    return None if mask.all() else mask
 
 
 def head_softmax(head: Head) -> dict[str, Any]:

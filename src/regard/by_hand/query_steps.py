@@ -49,10 +49,10 @@ def query_steps(worked: WorkedAttention) -> QuerySteps:
     stages = {stage.name: stage for stage in worked.stages if stage.name in BEFORE_EXPONENTIAL}
     before = {name: stage.matrix[worked.query] for name, stage in stages.items()}
     inputs = worked.inputs
-    last = list(before.values())[-1]
+    exponents = list(before.values())[-1]
     sink = None if inputs.sinks is None else inputs.sinks[0] / inputs.temperature
-    largest = float(largest_of_each_row(last[None], sink)[0, 0])
-    exponentials = np.exp(last - largest)
+    largest = float(largest_of_each_row(exponents[None], sink)[0, 0])
+    exponentials = np.exp(exponents - largest)
     sink_exponential = None if sink is None else float(np.exp(sink - largest))
     return QuerySteps(
         before=before,

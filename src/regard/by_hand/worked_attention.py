@@ -42,6 +42,10 @@ class Stage:
     head: int | None = None
 
     @property
+    def is_weights(self) -> bool:
+        return self.name.partition("_")[0] == "weights"  # "weights", or "weights_2" of the second head
+
+    @property
     def shape(self) -> str:
         """The shape of the matrix as text, such as: 3 tokens × 4."""
         n_rows, n_columns = self.matrix.shape
@@ -71,12 +75,12 @@ class WorkedAttention:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes to print with the matrices, one line each."""
-        # for each head, the matrix from which the weights are computed
-        before = [stage for stage, following in pairwise(self.stages) if following.name.split("_")[0] == "weights"]
-        masked = np.isneginf([stage.matrix for stage in before])
-        names = [self.inputs.query_texts[query] for query in np.flatnonzero(masked.all(axis=(0, 2)))]
-        all_masked = (f"{name} may attend to no key: its weights and its context are 0." for name in names)
-        return (*self.inputs.notes, *self.sink_notes, *all_masked)
+        # for each head, the matrix from which the weights are computed: heads queries keys
+        softmax_inputs = [stage.matrix for stage, following in pairwise(self.stages) if following.is_weights]
+        sees_no_key = np.isneginf(softmax_inputs).all(axis=(0, 2))
+        names = [self.inputs.query_texts[query] for query in np.flatnonzero(sees_no_key)]
+        no_key_notes = (f"{name} may attend to no key: its weights and its context are 0." for name in names)
+        return (*self.inputs.notes, *self.sink_notes, *no_key_notes)
 
     @property
     def sink_notes(self) -> list[str]:
@@ -90,7 +94,7 @@ class WorkedAttention:
 
     @property
     def weights(self) -> Float[np.ndarray, "heads queries keys"]:
-        return np.stack([stage.matrix for stage in self.stages if stage.name.split("_")[0] == "weights"])
+        return np.stack([stage.matrix for stage in self.stages if stage.is_weights])
 
     @property
     def strongest(self) -> tuple[int, ...]:

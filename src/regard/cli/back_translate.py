@@ -71,8 +71,9 @@ def back_translate(
 
 def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, Any]) -> None:
     """Raise InputError if the options choose more than one search; in `sampling_options`, None = not given."""
-    given_sampling = [option_name(name) for name, value in sampling_options.items() if value is not None]
-    given = ["--greedy"] * greedy + ["--beam"] * (beam is not None) + given_sampling
+    is_given = {"--greedy": greedy, "--beam": beam is not None}
+    is_given |= {option_name(name): value is not None for name, value in sampling_options.items()}
+    given = [option for option, given_by_user in is_given.items() if given_by_user]
     if len(given) > 1 and (greedy or beam is not None):
         raise InputError(f"got {' and '.join(given)}; a search is --greedy, or --beam, or sampling with its options.")
 

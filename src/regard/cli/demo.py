@@ -111,16 +111,19 @@ def train_number_translator(out: Path, console: "Console") -> Path:
     with Terminal() as watcher:
         train(numbers / "train.en", numbers / "train.ko", out / "translator", config, device="cpu", watcher=watcher)
     translations = Translator.load(out / "translator").translate([source for source, _ in splits["test"]])
-    right = sum(found.text == expected for found, (_, expected) in zip(translations, splits["test"], strict=True))
-    console.print(f"\nnumbers it has never seen: {right} of {len(translations)} exactly right\n")
-    longest = max(translations, key=lambda found: len(found.source_pieces))
+    references = [target for _, target in splits["test"]]
+    n_right = sum(
+        translation.text == reference for translation, reference in zip(translations, references, strict=True)
+    )
+    console.print(f"\nnumbers it has never seen: {n_right} of {len(translations)} exactly right\n")
+    longest = max(translations, key=lambda translation: len(translation.source_pieces))
     alignment = longest.alignment
-    labels = piece_labels(alignment.source_pieces), piece_labels(alignment.target_pieces)
-    console.print(alignment_table(*labels, alignment.piece_weights))
+    source, target = piece_labels(alignment.source_pieces), piece_labels(alignment.target_pieces)
+    console.print(alignment_table(source, target, alignment.piece_weights))
     console.print(f"\n{longest.source} → {longest.text}")
-    remark_on_fonts("".join([*labels[0], *labels[1], longest.text]))
-    rule = longest.translator.alignment_rule.caption
-    return write_alignment(out / "alignment.png", *labels, alignment.piece_weights, title=longest.text, rule=rule)
+    remark_on_fonts("".join([*source, *target, longest.text]))
+    rule, picture = longest.translator.alignment_rule.caption, out / "alignment.png"
+    return write_alignment(picture, source, target, alignment.piece_weights, title=longest.text, rule=rule)
 
 
 def piece_labels(pieces: tuple[str, ...]) -> list[str]:

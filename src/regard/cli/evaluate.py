@@ -77,11 +77,11 @@ def evaluate(
         hypothesis, translator, source, {"--truncate": truncate, "--int8": int8, "--device": device is not None}
     )
     references = [reference, *(more or [])]
-    given = [path for path in (*references, source, hypothesis, against) if path is not None]
-    outputs = checked_outputs([*given, translator, comet], html=html, json=json)
-    if given.count(Path("-")) > 1:
+    text_files = [path for path in (*references, source, hypothesis, against) if path is not None]
+    outputs = checked_outputs([*text_files, translator, comet], html=html, json=json)
+    if text_files.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
-    lines = {path: read_file_lines(path) for path in given}
+    lines = {path: read_file_lines(path) for path in text_files}
     check_lines({"standard input" if path == Path("-") else str(path): text for path, text in lines.items()})
     if hypothesis is not None:
         hypotheses = lines[hypothesis]
@@ -143,11 +143,11 @@ def translate_lines(folder: Path, lines: list[str], truncate: bool, int8: bool, 
         from regard.translation.translator import Translator
 
         translator = Translator.load(folder, device, int8=int8)
-        found = translator.translate(lines, truncate=truncate, split=not truncate)
-    for number, one in enumerate(found, 1):
-        if one.untranslated:
+        translations = translator.translate(lines, truncate=truncate, split=not truncate)
+    for number, translation in enumerate(translations, 1):
+        if translation.untranslated:
             print_remark(f"line {number}: {NOT_TRANSLATED}")
-    return [one.text for one in found]
+    return [translation.text for translation in translations]
 
 
 def page_title(hypothesis: Path | None, translator: Path | None) -> str:

@@ -93,13 +93,15 @@ def explain(
         from regard.by_hand.inputs_file import built_in_inputs, named_mask, read_inputs
         from regard.by_hand.work_out import work_out
 
-        causal = mask is not None and named_mask(mask) == "causal"  # any other name raises InputError
+        is_causal = mask is not None and named_mask(mask) == "causal"  # any other name raises InputError
         query: str | int | None = token
         if text is not None:
             inputs, query = inputs_from_model(model, text, head=head, token=token, target=target, truncate=truncate)
+        elif file is not None:
+            inputs = read_inputs(file)
         else:
-            inputs = built_in_inputs(example or "self-attention") if file is None else read_inputs(file)
-        worked = work_out(inputs.changed(temperature=temperature, causal=causal), query)
+            inputs = built_in_inputs(example or "self-attention")
+        worked = work_out(inputs.changed(temperature=temperature, causal=is_causal), query)
     if html is not None:
         from regard.views.page.worked import write_worked_page
 

@@ -39,27 +39,27 @@ def explore(
     """
     if translator is not None and model is not None:
         raise InputError("--model and --translator cannot be given together; give one of them.")
-    needed, extra = ["uvicorn", "starlette", "safetensors"], "explore,huggingface"
+    packages, extra = ["uvicorn", "starlette", "safetensors"], "explore,huggingface"
     if translator is not None:
-        needed, extra = [*needed, "sentencepiece"], "explore,translation"
+        packages, extra = [*packages, "sentencepiece"], "explore,translation"
     elif model is not None or trace is None:
-        needed += ["transformers"]
-    require_packages(needed, extra)
+        packages += ["transformers"]
+    require_packages(packages, extra)
     from regard.cli.progress import spinner
     from regard.explore.server import application
     from regard.explore.session import FIRST_TEXT, Session
     from regard.tracing.trace import Trace
 
-    shown = None if trace is None else Trace.load(trace)
+    saved_trace = None if trace is None else Trace.load(trace)
     if translator is not None:
         from regard.translation.translator_folder import holds_translator
 
         if not holds_translator(translator):
             raise InputError(f"{translator} holds no translator; regard train makes one.")
     name = str(translator) if translator else model
-    if name is None and shown is None:
+    if name is None and saved_trace is None:
         name = "MiniLM"
-    session = Session(name, shown, FIRST_TEXT if text is None else text)
+    session = Session(name, saved_trace, FIRST_TEXT if text is None else text)
     listening = listen(host, port)
     with listening.socket:
         if name is not None:

@@ -36,13 +36,13 @@ def export(
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_file_lines
 
-    checked = None if lines is None else read_file_lines(lines)
+    sentences = None if lines is None else read_file_lines(lines)
     with spinner(f"exporting to {to}"):
         from regard.export import export as write
         from regard.export import format_of_name
 
-        chosen = format_of_name(to)
-        parity = write(folder, to, out, checked)
+        export_format = format_of_name(to)
+        parity = write(folder, to, out, sentences)
     print(f"checked {parity}")
     print(f"wrote   {escape_controls(out)}")
-    print(f"\nnow     {chosen.usage.format(out=escape_controls(out))}")
+    print(f"\nnow     {export_format.usage.format(out=escape_controls(out))}")

@@ -61,7 +61,8 @@ def learn(
 def checked_language(language: str | None) -> "Language":
     """Return the given language of the lessons, or else Korean in a Korean locale, or else English."""
     if language is None:
-        locale = next(filter(None, (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
+        locales = [os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG")]
+        locale = next(filter(None, locales), "")
         return "ko" if locale.startswith("ko") else "en"
     if language not in ("en", "ko"):
         raise InputError(f"--language {language}: the lessons are in English and Korean; give en or ko.")
@@ -69,9 +70,9 @@ def checked_language(language: str | None) -> "Language":
 
 
 def list_lessons(lessons: "list[Lesson]", language: str) -> None:
-    longest = max(len(one.name) for one in lessons)
-    for number, one in enumerate(lessons, 1):
-        print(f"{number:>3}  {one.name:<{longest}}  {one.texts[language].title}")
+    longest = max(len(lesson.name) for lesson in lessons)
+    for number, lesson in enumerate(lessons, 1):
+        print(f"{number:>3}  {lesson.name:<{longest}}  {lesson.texts[language].title}")
     print("\nregard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.")
 
 

@@ -47,9 +47,10 @@ def listen(host: str, port: int) -> ListeningSocket:
     port = opened.getsockname()[1]
     address = f"http://{host_in_url(host)}:{port}/"
     if host in LOOPBACK:
-        return ListeningSocket(opened, address, tuple(f"{host_in_url(one)}:{port}" for one in LOOPBACK), None)
+        hosts = tuple(f"{host_in_url(loopback)}:{port}" for loopback in LOOPBACK)
+        return ListeningSocket(opened, address, hosts, token=None)
     token = secrets.token_urlsafe(24)
-    return ListeningSocket(opened, f"{address}?token={token}", (), token)
+    return ListeningSocket(opened, f"{address}?token={token}", hosts=(), token=token)
 
 
 def host_in_url(host: str) -> str:

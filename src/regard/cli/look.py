@@ -151,9 +151,9 @@ def look(
                 traced.html(html, token=query, head=name, padding=padding)
             else:
                 translation.html(html, token=query, head=name)
-        one_head = token or head or layer is not None
+        has_chosen_head = token or head or layer is not None
         for picture in pictures:
-            if translation is not None and translation.alignment.pairs and not one_head:
+            if translation is not None and translation.alignment.pairs and not has_chosen_head:
                 translation.figure(picture)
             else:
                 traced.figure(picture, token=query, head=name, padding=padding)
@@ -162,8 +162,9 @@ def look(
         if json:
             from regard.views.json_text import trace_json
 
-            chosen = [focus.head] if head else [h for h in traced.heads(focus.head.kind) if layer in (None, h.layer)]
-            write_json(json, trace_json(traced, focus, chosen))
+            all_heads = traced.heads(focus.head.kind)
+            json_heads = [focus.head] if head else [h for h in all_heads if layer in (None, h.layer)]
+            write_json(json, trace_json(traced, focus, json_heads))
     if pictures or heads:
         remark_on_fonts(letters_of(traced))
     if json != STDOUT:  # printed last: a reader of the output, such as head, may end this command

@@ -42,8 +42,8 @@ def frames_per_second(path: Path) -> float | None:
         for number in range(picture.n_frames):
             picture.seek(number)
             durations.add(picture.info.get("duration", 0))
-    milliseconds = durations.pop()
-    return 1000 / milliseconds if milliseconds and not durations else None
+    milliseconds, *other_durations = durations
+    return 1000 / milliseconds if milliseconds and not other_durations else None
 
 
 def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:

@@ -19,8 +19,8 @@ def spinner(task: str) -> Iterator[None]:
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with report_to(None), shown as progress:  # no second bar for a slow computation
+    spinner_and_time = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with report_to(None), spinner_and_time as progress:  # no second bar for a slow computation
         progress.add_task(task, total=None)
         yield
 
@@ -55,11 +55,11 @@ def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> I
         status = os.fstat(stream.fileno())
         n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe has no size
         bar = progress.add_task(task, total=n_bytes, lines=0)
-        done = 0
+        n_read = 0
 
         def count(n: int) -> None:
-            nonlocal done
-            done += n
-            progress.update(bar, lines=done, completed=stream.tell() if stream.seekable() else None)
+            nonlocal n_read
+            n_read += n
+            progress.update(bar, lines=n_read, completed=stream.tell() if stream.seekable() else None)
 
         yield (lambda remark: console.print(remark, markup=False, highlight=False, soft_wrap=True)), count

@@ -35,24 +35,23 @@ def remark_on_texts(*traces: "Trace") -> None:
         print_remark(remark)
 
 
-def remark_on_layers_not_shown(full_trace: "Trace", shown: "Trace") -> None:
+def remark_on_layers_not_shown(full_trace: "Trace", shown_trace: "Trace") -> None:
     """Print a remark if some layers are not shown; they divide the picture into other patches than the shown layers."""
     from regard.tracing.patterns_by_layer import layers_label
 
-    if not_shown := [layer for layer in full_trace.encoder if layer not in shown.encoder]:
+    if not_shown := [layer for layer in full_trace.encoder if layer not in shown_trace.encoder]:
         print_remark(
-            f"{layers_label(list(shown.encoder))} of {len(full_trace.encoder)} are shown: the others divide the "
+            f"{layers_label(list(shown_trace.encoder))} of {len(full_trace.encoder)} are shown: the others divide the "
             f"picture into other patches; see them with --layer {not_shown[0]}."
         )
 
 
-def remark_on_silence(full_trace: "Trace", shown: "Trace") -> None:
+def remark_on_silence(full_trace: "Trace", shown_trace: "Trace") -> None:
     """Print a remark if the silence after a recording is shown as one token; the model reads the silence, too."""
     from regard.tracing.tokens.places import Frame
 
-    frames, recorded_frames = (
-        [token.place for token in trace.source if isinstance(token.place, Frame)] for trace in (full_trace, shown)
-    )
+    frames = [token.place for token in full_trace.source if isinstance(token.place, Frame)]
+    recorded_frames = [token.place for token in shown_trace.source if isinstance(token.place, Frame)]
     if len(recorded_frames) < len(frames):  # the token of the silence is no frame
         print_remark(
             f"the model reads {frames[-1].end_seconds:.2f} s; the silence after the recording, from "

@@ -97,19 +97,20 @@ def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
 
             loaded = load(model)
         lines = chain.from_iterable(read_lines(stream, path))
-        result = (None if progress is None else Scan.load(progress, loaded.name)) or Scan(loaded.name)
+        unfinished = None if progress is None else Scan.load(progress, loaded.name)
+        result = unfinished or Scan(loaded.name)
         result.skip(lines)
         if result.n_lines:
             print_remark(f"continuing after line {result.n_lines:,}")
         _, count = stack.enter_context(line_progress(stream, "scanning", None))
         count(result.n_lines)
-        saved = monotonic()
+        last_save = monotonic()
         try:
             for _ in result.read(loaded, lines):
                 count(1)
-                if progress and monotonic() - saved > SAVE_SECONDS:
+                if progress and monotonic() - last_save > SAVE_SECONDS:
                     result.save(progress)
-                    saved = monotonic()
+                    last_save = monotonic()
         except (KeyboardInterrupt, InputError):
             if progress:
                 result.save(progress)

@@ -68,22 +68,24 @@ def score(
 
             translator = Translator.load(folder, device)
         _, count = stack.enter_context(line_progress(streams[0], "scoring", sys.stdout))
-        sources, targets = map(chain.from_iterable, map(read_lines, streams, (source, target)))
-        pairs_of_lines = checked_pairs(sources, targets, source, target)
+        source_lines = chain.from_iterable(read_lines(streams[0], source))
+        target_lines = chain.from_iterable(read_lines(streams[1], target))
+        pairs_of_lines = checked_pairs(source_lines, target_lines, source, target)
         first = 1  # the number of the batch's first line
         while batch := list(islice(pairs_of_lines, PAIRS_PER_CALL)):
-            scored = translator.score(*zip(*batch, strict=True), truncate=truncate, first=first)
-            for line in json_lines(translator, scored) if as_json else text_lines(scored, pairs):
-                sys.stdout.write(f"{line}\n")
+            sources, targets = zip(*batch, strict=True)
+            scored = translator.score(sources, targets, truncate=truncate, first=first)
+            lines = json_lines(translator, scored) if as_json else text_lines(scored, pairs)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
             first += len(batch)
             count(len(batch))
 
 
 def checked_pairs(
-    sources: Iterator[str], targets: Iterator[str], source: Path, target: Path
+    source_lines: Iterator[str], target_lines: Iterator[str], source: Path, target: Path
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of lines of two texts; then raise InputError if one has more lines than the other."""
-    for number, (source_line, target_line) in enumerate(zip_longest(sources, targets)):
+    for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines)):
         if source_line is None or target_line is None:
             short, long = (source, target) if source_line is None else (target, source)
             raise InputError(
@@ -95,24 +97,26 @@ def checked_pairs(
 
 def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
     """Yield a line with the score of each translation, and with `pairs` also source and translation, after tabs."""
-    for one in scored:
-        number = f"{one.mean_log_probability:.{DIGITS}f}"
-        yield "\t".join([number, *(text.translate(SPACES) for text in (one.source, one.text))]) if pairs else number
+    for translation in scored:
+        fields = [f"{translation.mean_log_probability:.{DIGITS}f}"]
+        if pairs:
+            fields += [translation.source.translate(SPACES), translation.text.translate(SPACES)]
+        yield "\t".join(fields)
 
 
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
     from regard.text.vocabulary import EOS
 
     end = translator.target_vocabulary.pieces([EOS])
-    for one, piece_scores in zip(scored, translator.piece_log_probabilities(scored), strict=True):
+    for translation, piece_scores in zip(scored, translator.piece_log_probabilities(scored), strict=True):
         record: dict[str, Any] = {
-            "source": one.source,
-            "target": one.text,
-            "score": round(one.mean_log_probability, DIGITS),
-            "log_probability": round(one.log_probability, DIGITS),
+            "source": translation.source,
+            "target": translation.text,
+            "score": round(translation.mean_log_probability, DIGITS),
+            "log_probability": round(translation.log_probability, DIGITS),
             "pieces": [
-                [piece, round(number, DIGITS)]
-                for piece, number in zip([*one.target_pieces, *end], piece_scores, strict=True)
+                [piece, round(log_probability, DIGITS)]
+                for piece, log_probability in zip([*translation.target_pieces, *end], piece_scores, strict=True)
             ],
         }
         yield json.dumps(record, ensure_ascii=False)

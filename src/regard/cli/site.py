@@ -70,8 +70,8 @@ def site(
 
         first = FIRST_TEXT if text is None else text
         written = write_site(folder, model, runtime, translator=translator, text=first, course=course, int8=int8)
-    shown = escape_controls(folder)
+    folder_name = escape_controls(folder)
     for exported in written.models:
         print(f"checked {escape_controls(exported.name)} in ONNX Runtime: {exported.report}")
-    print(f"wrote   {shown} ({written.n_bytes / 1e6:.0f} MB)")
-    print(f"\nnow     python -m http.server --bind 127.0.0.1 --directory {shown}")
+    print(f"wrote   {folder_name} ({written.n_bytes / 1e6:.0f} MB)")
+    print(f"\nnow     python -m http.server --bind 127.0.0.1 --directory {folder_name}")

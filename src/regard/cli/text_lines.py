@@ -69,7 +69,9 @@ def read_lines(
                 except InputError:
                     yield texts
                     raise
-                texts.append((text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\r"))
+                if number == 1:
+                    text = text.removeprefix("\ufeff")
+                texts.append(text.removesuffix("\r"))
             yield texts
             prompt()
     except (OSError, EOFError, zlib.error) as error:

@@ -26,6 +26,7 @@ from regard.cli.shared_options import Device, Int8, Truncate
 from regard.errors import InputError
 
 if TYPE_CHECKING:
+    from regard.translation.alignment import Alignment
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
 
@@ -147,7 +148,7 @@ def translate(
         for lines in read_lines(stream, file, prompt_for(stream, translator.name)):
             for start in range(0, len(lines), LINES_PER_CALL):
                 texts = lines[start : start + LINES_PER_CALL]
-                found = translator.translate(
+                translations = translator.translate(
                     texts,
                     search=search,
                     prefix=prefixes.for_lines(first, len(texts)),
@@ -156,12 +157,13 @@ def translate(
                     batch_tokens=batch_tokens or BATCH_TOKENS,
                     first=first,
                 )
-                output.write(translator, found, first)
-                for number, one in enumerate(found, first):
-                    unlike = one.unlike_source if sample else one.unlike  # a drawn translation may be improbable
-                    if remarks := [*remarks_on_translation(one), *unlike]:
+                output.write(translator, translations, first)
+                for number, translation in enumerate(translations, first):
+                    # a drawn translation may be improbable
+                    unlike = translation.unlike_source if sample else translation.unlike
+                    if remarks := [*remarks_on_translation(translation), *unlike]:
                         print_remark(f"line {number}: {'; '.join(remarks)}")
-                    n_untranslated += one.untranslated
+                    n_untranslated += translation.untranslated
                 first += len(texts)
                 count(len(texts))
         prefixes.check_number_of_lines(first - 1)
@@ -234,20 +236,24 @@ class OutputFormat:
         sys.stdout.buffer.flush()
 
     def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        for one, alignment in zip(translations, translator.align(translations), strict=True):
-            yield json.dumps(one.record(alignment), ensure_ascii=False)
+        for translation, alignment in zip(translations, translator.align(translations), strict=True):
+            yield json.dumps(translation.record(alignment), ensure_ascii=False)
 
     def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        numbered = [
+        numbered_candidates = [
             (number, candidate)
             for number, best in enumerate(translations, first - 1)
             for candidate in (best.candidates if self.n_best else [best])
         ]
-        pairs = translator.align([one for _, one in numbered]) if self.alignments else [None] * len(numbered)
-        for (number, one), alignment in zip(numbered, pairs, strict=True):
-            text = " ".join(one.text.splitlines())  # a translation may have line ends if pieces are bytes
-            fields = [str(number), text, f"{one.score:.6f}"] if self.n_best else [text]
+        alignments: Sequence[Alignment | None] = [None] * len(numbered_candidates)
+        if self.alignments:
+            alignments = translator.align([candidate for _, candidate in numbered_candidates])
+        for (number, candidate), alignment in zip(numbered_candidates, alignments, strict=True):
+            text = " ".join(candidate.text.splitlines())  # a translation may have line ends if pieces are bytes
+            fields = [str(number), text, f"{candidate.score:.6f}"] if self.n_best else [text]
             if self.scores:
-                expected = one.expected_chrf
-                fields += [f"{one.mean_log_probability:.6f}", "-" if expected is None else f"{expected:.1f}"]
-            yield " ||| ".join(fields if alignment is None else [*fields, alignment.pharaoh])
+                chrf = candidate.expected_chrf
+                fields += [f"{candidate.mean_log_probability:.6f}", "-" if chrf is None else f"{chrf:.1f}"]
+            if alignment is not None:
+                fields.append(alignment.pharaoh)
+            yield " ||| ".join(fields)

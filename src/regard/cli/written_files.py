@@ -38,10 +38,10 @@ def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] =
     """
     from regard.views.output_file import check_writable
 
-    read = [Path(path) for path in inputs if path is not None and Path(path).exists()]
+    existing_inputs = [Path(path) for path in inputs if path is not None and Path(path).exists()]
     for position, output in enumerate(outputs):
         check_writable(output)
-        if output.exists() and any(is_part_of(output, path) for path in read):
+        if output.exists() and any(is_part_of(output, path) for path in existing_inputs):
             raise InputError(f"cannot write {output}: it is an input of this command; name another file.")
         is_file = output.is_file() or not output.exists()  # a device such as /dev/null may be named twice
         if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
@@ -58,8 +58,8 @@ def is_part_of(output: Path, source: Path) -> bool:
     if output.suffix.lower() in NEVER_READ:
         return False
     # In Hugging Face's cache, a model's folder links to files elsewhere, so `output` is compared with each linked file.
-    linked = any(output.samefile(path) for path in source.iterdir() if path.exists())
-    return linked or output.resolve().is_relative_to(source.resolve())
+    is_linked = any(output.samefile(path) for path in source.iterdir() if path.exists())
+    return is_linked or output.resolve().is_relative_to(source.resolve())
 
 
 def write_json(path: Path, document: str) -> None:

@@ -36,12 +36,13 @@ def course_data(
 ) -> dict[str, Any]:
     """Return the JSON data of the page, which `Course` in front/src/state/course.ts describes; `model` is MiniLM."""
     lessons = [lesson(name) for name in NAMES]
-    attention_keys = list(dict.fromkeys(key for one in lessons if (key := attention_key(one)) is not None))
+    lesson_by_attention: dict[Any, Lesson] = {}
+    for each in lessons:
+        if (key := attention_key(each)) is not None:
+            lesson_by_attention.setdefault(key, each)
     return {
-        "lessons": [lesson_record(one, attention_keys) for one in lessons],
-        "traces": [
-            trace_data(next(one for one in lessons if attention_key(one) == key), model) for key in attention_keys
-        ],
+        "lessons": [lesson_record(each, list(lesson_by_attention)) for each in lessons],
+        "traces": [trace_data(each, model) for each in lesson_by_attention.values()],
         "first": NAMES.index(first.name) if first else 0,
         "language": language,
         "site": site,

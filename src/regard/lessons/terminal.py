@@ -105,14 +105,15 @@ def show_cut(traced: "Trace", lesson: Lesson, key: int, console: Console) -> Non
 
     assert lesson.head is not None
     assert lesson.token is not None
-    to = traced.tokens[key].text
-    changed = trace("MiniLM", lesson.sentence, changes=[Cut(lesson.token, to, heads=[lesson.head])])
+    key_text = traced.tokens[key].text
+    changed = trace("MiniLM", lesson.sentence, changes=[Cut(lesson.token, key_text, heads=[lesson.head])])
     table = Table.grid(padding=(0, 0, 0, 3))
     table.add_column()
     for _ in range(2):
         table.add_column(justify="right")
-    table.add_row(f"{lesson.token} looks, in {lesson.head}, at", "before", f"without {lesson.token} → {to}")
-    rows = (one[lesson.head][lesson.token].tolist() for one in (traced, changed))
-    for label, before, after in zip(traced.tokens, *rows, strict=True):
-        table.add_row(f"  {label.text}", f"{before:.3f}", "cut" if label.text == to else f"{after:.3f}")
+    table.add_row(f"{lesson.token} looks, in {lesson.head}, at", "before", f"without {lesson.token} → {key_text}")
+    weights_before = traced[lesson.head][lesson.token].tolist()
+    weights_after = changed[lesson.head][lesson.token].tolist()
+    for token, before, after in zip(traced.tokens, weights_before, weights_after, strict=True):
+        table.add_row(f"  {token.text}", f"{before:.3f}", "cut" if token.text == key_text else f"{after:.3f}")
     console.print(table)

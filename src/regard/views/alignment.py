@@ -59,15 +59,15 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     """
     captions = [CAPTION, *([rule] if rule else [])]
     fonts = fonts_for(title + "".join([*source, *target]))
-    target_width, source_width = (
-        max(fonts.width(word, LARGEST_FONT_SIZE) for word in words) for words in (target, source)
-    )
+    target_width = max(fonts.width(word, LARGEST_FONT_SIZE) for word in target)
+    source_width = max(fonts.width(word, LARGEST_FONT_SIZE) for word in source)
     left = MARGIN + target_width + GAP
     cell = min(LARGEST_CELL, (WIDTH - left - MARGIN) / len(source))
     words_height = source_width * ROTATED_HEIGHT + GAP
     top = MARGIN + words_height + (2 * TITLE_SIZE / 72 if title else 0.0)
-    texts = [fonts.width(title, TITLE_SIZE, bold=True), *(fonts.width(line, CAPTION_SIZE) for line in captions)]
-    right = max(left + cell * len(source) + words_height, MARGIN + max(texts)) + MARGIN
+    caption_width = max(fonts.width(line, CAPTION_SIZE) for line in captions)
+    texts_width = max(fonts.width(title, TITLE_SIZE, bold=True), caption_width)
+    right = max(left + cell * len(source) + words_height, MARGIN + texts_width) + MARGIN
     bottom = top + cell * len(target)
     page = blank_page(bottom + CAPTION_LINE * (len(captions) + 0.5) + MARGIN, fonts)
     page.figure.set_figwidth(min(WIDTH, right))

@@ -60,15 +60,16 @@ def comparison_json(comparison: Comparison) -> str:
     of |difference of the two weights|. For each head, "heads" has the largest total variation of all queries, "tokens"
     has the query with this total variation, and "weights" has the largest |difference|; null = no such head. "output"
     is the largest difference of the outputs (null = unknown). "first" is from the first layer with a total variation
-    above "at_most": the head and the query with the largest one (null = there is no such layer).
+    above "at_most": its head and query with the largest total variation (null = there is no such layer).
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):
-        variations, weights = (
-            [None if math.isnan(number) else number for number in numbers[row].tolist()]
-            for numbers in (comparison.heads, comparison.weights)
-        )
-        tokens = [None if found is None else comparison.head_and_query(row, i)[1] for i, found in enumerate(variations)]
+        variations = [None if math.isnan(number) else number for number in comparison.heads[row].tolist()]
+        weights = [None if math.isnan(number) else number for number in comparison.weights[row].tolist()]
+        tokens: list[str | None] = [None] * len(variations)
+        for head, variation in enumerate(variations):
+            if variation is not None:
+                _, tokens[head] = comparison.head_and_query(row, head)
         layers.append({"kind": kind, "layer": layer, "heads": variations, "tokens": tokens, "weights": weights})
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
     document = {

@@ -28,6 +28,6 @@ def check_writable(path: Path) -> Path:
     must_be_writable = [path] if path.exists() else []
     if path.is_file() or not path.exists():  # write_output replaces the file, so the folder must be writable
         must_be_writable.append(Path(os.path.realpath(path)).parent)
-    if not all(os.access(one, os.W_OK) for one in must_be_writable):
+    if not all(os.access(file_or_folder, os.W_OK) for file_or_folder in must_be_writable):
         raise InputError(f"cannot write {path}: writing there is not permitted; name another file.")
     return path

@@ -86,10 +86,10 @@ def document(
     """
     style, script = read_source("built/page.css"), read_source("built/page.js")
     images = "img-src data:"  # allows images that are stored in the page
-    loaded = f"{images}; {sources}" if sources else images
-    allowed = f"script-src {digest(script)}{scripts and f' {scripts}'}; style-src {digest(style)}"
+    loadable = f"{images}; {sources}" if sources else images
+    runnable = f"script-src {' '.join(filter(None, (digest(script), scripts)))}; style-src {digest(style)}"
     return Template(read_source("page.html")).substitute(
-        policy=f"default-src 'none'; {loaded}; {allowed}; base-uri 'none'; form-action 'none'",
+        policy=f"default-src 'none'; {loadable}; {runnable}; base-uri 'none'; form-action 'none'",
         title=html.escape(page_title(text)),
         style=style,
         trace=safe_json(data),

@@ -179,33 +179,33 @@ def encode_layers(
     """
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
     check_size(trace)
-    most_values = MAX_VALUES if max_values is None else max_values
-    with_values = sum(pattern.value.numel() for pattern in patterns.values()) <= most_values
-    states = [state for of_kind in (trace.states or {}).values() for state in of_kind.values()]
+    n_values = sum(pattern.value.numel() for pattern in patterns.values())
+    has_values = n_values <= (MAX_VALUES if max_values is None else max_values)
+    states = [state for by_layer in (trace.states or {}).values() for state in by_layer.values()]
     n_columns = sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
-    with_outputs = with_values and n_columns <= MAX_COLUMNS
+    has_outputs = has_values and n_columns <= MAX_COLUMNS
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
-    stored: dict[str, Pattern] = {}
+    not_computable: dict[str, Pattern] = {}
     for (kind, number), pattern in patterns.items():
         name = f"{kind} layer {number}"
         layer = {"layer": number, "heads": pattern.n_heads} | embed_mask(pattern, blocks)
         layers[kind].append(layer)
-        computed = vectors_of(pattern)
-        if computed is None:
-            stored[name] = pattern
+        vectors = vectors_of(pattern)
+        if vectors is None:
+            not_computable[name] = pattern
             layer["weights"] = name
             continue
-        record, layer_blocks = computed
-        if with_values:
-            record["value"], layer_blocks["value"] = values_of(pattern)
-        if with_outputs and trace.states is not None:
+        record, vector_blocks = vectors
+        if has_values:
+            record["value"], vector_blocks["value"] = values_of(pattern)
+        if has_outputs and trace.states is not None:
             layer["output"] = output_record(name, trace.attended[kind][number], trace.states[kind][number], blocks)
-        for part, text in layer_blocks.items():
+        for part, text in vector_blocks.items():
             blocks[f"{name} {part}"] = text
             record[part]["block"] = f"{name} {part}"
         layer |= record
-    small_step, weights = encode_finest(stored)
-    blocks |= weights
+    small_step, weight_blocks = encode_finest(not_computable)
+    blocks |= weight_blocks
     return layers, small_step
 
 
@@ -225,27 +225,28 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
-    keep = pattern.mask.keep(pattern.grid.whole(), pattern.device)[0].cpu().numpy()
-    keep = np.broadcast_to(keep, (keep.shape[0], *pattern.shape[2:]))
-    if keep.all():
+    masks = pattern.mask.keep(pattern.grid.whole(), pattern.device)[0].cpu().numpy()
+    masks = np.broadcast_to(masks, (masks.shape[0], *pattern.shape[2:]))
+    if masks.all():
         return {"mask": None, "masks": 0}
-    text = encode_bits(keep)
-    name = next((name for name, block in blocks.items() if block == text), f"mask {len(blocks)}")
+    text = encode_bits(masks)
+    equal_blocks = (name for name, block in blocks.items() if block == text)
+    name = next(equal_blocks, f"mask {len(blocks)}")
     blocks[name] = text
-    return {"mask": name, "masks": keep.shape[0]}
+    return {"mask": name, "masks": masks.shape[0]}
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
     """Return a JSON record for each token: the text, the piece if this is not the text, the place, and true flags."""
-    words = is_word(tokens).tolist()
-    return [token_record(token, word) for token, word in zip(tokens, words, strict=True)]
+    are_words = is_word(tokens).tolist()
+    return [token_record(token, is_word) for token, is_word in zip(tokens, are_words, strict=True)]
 
 
-def token_record(token: Token, word: bool) -> dict[str, Any]:
+def token_record(token: Token, is_word: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": escape_controls(token.text)}
     if token.piece != token.text:
         fields["piece"] = escape_controls(token.piece)
-    flags = {"special": token.special, "joined": token.joined, "word": word}
+    flags = {"special": token.special, "joined": token.joined, "word": is_word}
     place = token.place
     if isinstance(place, Patch):
         fields["place"] = {name: getattr(place, name) for name in ("image", "n_images", "thumbnail")}
@@ -254,7 +255,7 @@ def token_record(token: Token, word: bool) -> dict[str, Any]:
             fields["place"]["seconds"] = [place.start_seconds, place.end_seconds]
     elif place is not None:
         fields["place"] = {"start": place.start_seconds, "end": place.end_seconds}
-    return fields | {name: True for name, value in flags.items() if value}
+    return fields | {name: True for name, is_set in flags.items() if is_set}
 
 
 def with_visible_controls(content: Any) -> Any:
@@ -263,7 +264,9 @@ def with_visible_controls(content: Any) -> Any:
         return escape_controls(content)
     if isinstance(content, dict):
         return {name: with_visible_controls(value) for name, value in content.items()}
-    return [with_visible_controls(value) for value in content] if isinstance(content, list) else content
+    if isinstance(content, list):
+        return [with_visible_controls(value) for value in content]
+    return content
 
 
 def medium_record(name: str, medium: Tensor | None, axes: tuple[str, str], blocks: Blocks) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """The web page of indirect effects: a clean and a corrupted text, and the effect of each head on the model's output."""
 
+import math
 from pathlib import Path
 
 from regard.tracing.focus import focus_on
@@ -26,11 +27,10 @@ def write_page(
 def effects_page(effects: IndirectEffects, token: TokenReference | None = None, head: str | None = None) -> str:
     clean, corrupted = effects.traces
     focus = focus_on(clean, token=token, head=head or effects.largest(1)[0][0])
-    names = "model", "kinds", "blocks", "text", "source", "target"
-    found = (~effects.heads.isnan()).nonzero().tolist()
-    records = [
-        dict(zip(("kind", "layer"), effects.layers[row], strict=True))
-        | {"head": head, "effect": float(effects.heads[row, head])}
-        for row, head in found
-    ]
-    return document(data_of_two(clean, corrupted, focus, names) | {"effects": records}, clean.text)
+    records = []
+    for (kind, layer), row in zip(effects.layers, effects.heads.tolist(), strict=True):
+        for number, effect in enumerate(row):
+            if not math.isnan(effect):
+                records.append({"kind": kind, "layer": layer, "head": number, "effect": effect})
+    fields = "model", "kinds", "blocks", "text", "source", "target"
+    return document(data_of_two(clean, corrupted, focus, fields) | {"effects": records}, clean.text)

@@ -33,15 +33,17 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
     if trace.states is None:
         return None
     n_moves = sum(len(state.before) for kind in kinds for state in trace.states[kind].values())
-    return {kind: movement_record(trace, kind, blocks) for kind in kinds} if n_moves <= MAX_MOVES else None
+    if n_moves > MAX_MOVES:
+        return None
+    return {kind: movement_record(trace, kind, blocks) for kind in kinds}
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
     """Return how each layer of the encoder or decoder moves tokens: a `Movement`, see front/src/trace/data.ts."""
     assert trace.states is not None
     states = trace.states[kind]
-    first, *_ = states.values()
-    vectors = [first.before, *(state.after for state in states.values())]
+    first_layer, *_ = states.values()
+    vectors = [first_layer.before, *(state.after for state in states.values())]
     plane = Plane.through(torch.cat(vectors).float())
     layers = [
         layer_arrows(trace.attended[kind][number].pattern, state, plane, MOST_ARROWS)
@@ -70,11 +72,12 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     n_arrows = max(arrows.indices.shape[1] for arrows in groups)
-    padded = [(arrows, (0, n_arrows - arrows.indices.shape[1])) for arrows in groups]
+    paddings = [(0, n_arrows - arrows.indices.shape[1]) for arrows in groups]  # on each side of the axis of arrows
+    layers_and_paddings = list(zip(groups, paddings, strict=True))
     return {
-        "places": torch.stack([F.pad(arrows.places, (0, 0, *space)) for arrows, space in padded]),
-        "angles": torch.stack([F.pad(arrows.angles, space) for arrows, space in padded]),
-        "names": torch.stack([F.pad(arrows.indices, space, value=-2) for arrows, space in padded]),
+        "places": torch.stack([F.pad(arrows.places, (0, 0, *padding)) for arrows, padding in layers_and_paddings]),
+        "angles": torch.stack([F.pad(arrows.angles, padding) for arrows, padding in layers_and_paddings]),
+        "names": torch.stack([F.pad(arrows.indices, padding, value=-2) for arrows, padding in layers_and_paddings]),
     }
 
 

@@ -35,8 +35,8 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
     if len(state.attention) != pattern.shape[2]:
         return None
     weight = projection.weight
-    group = pattern.n_heads // pattern.value.shape[1]  # how many query heads share one value head
-    values = pattern.value[0].repeat_interleave(group, dim=0).to(weight)
+    queries_per_value = pattern.n_heads // pattern.value.shape[1]  # how many query heads share one value head
+    values = pattern.value[0].repeat_interleave(queries_per_value, dim=0).to(weight)
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
         "output": state.attention[:, :N_SHOWN],

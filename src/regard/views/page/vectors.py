@@ -88,11 +88,11 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
     """
     bits = FEWEST_BITS
     while bits <= MOST_BITS:
-        steps = step_of(query, bits), step_of(key, bits)
-        rounded = ((vectors / step).round() * step for vectors, step in zip((query, key), steps, strict=True))
-        error = largest_error(pattern, formula, *rounded)
+        query_step, key_step = step_of(query, bits), step_of(key, bits)
+        rounded_query, rounded_key = (query / query_step).round() * query_step, (key / key_step).round() * key_step
+        error = largest_error(pattern, formula, rounded_query, rounded_key)
         if error <= PRECISION:
-            return steps
+            return query_step, key_step
         # A further bit of queries and keys halves the error of a weight. Add at least one, so that the loop ends.
         bits += max(1, math.ceil(math.log2(error / PRECISION))) if math.isfinite(error) else 1
     return None
@@ -132,8 +132,8 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] |
     # But if keys < queries - 1, the distance -1 is missing.
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
         return None
-    ends = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
-    numbers = numbers_of_bias(bias, ends, torch.device("cpu"))[0].float()
+    two_queries = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
+    numbers = numbers_of_bias(bias, two_queries, torch.device("cpu"))[0].float()
     # Both queries have the distances 0 to keys - queries, so the bias at these distances is left out of `first`.
     first, last = numbers[:, 0], numbers[:, 1]
     overlap = grid.keys - grid.queries + 1

@@ -33,15 +33,16 @@ def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]
     Returns:
         The rounding step of weights below 0.01, in units of 1/10,000; and the encoded weights by layer name.
     """
-    for step in SMALL_STEPS:
+    for step in SMALL_STEPS[:-1]:
         blocks: dict[str, str] = {}
         for name, pattern in patterns.items():
             blocks[name] = encode_units(quantised(pattern, step, name))
-            if step != SMALL_STEPS[-1] and sum(map(len, blocks.values())) > PAGE_BYTES:
+            if sum(map(len, blocks.values())) > PAGE_BYTES:
                 break
-        else:
-            break
-    return step, blocks
+        else:  # all layers fit
+            return step, blocks
+    step = SMALL_STEPS[-1]
+    return step, {name: encode_units(quantised(pattern, step, name)) for name, pattern in patterns.items()}
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:

@@ -32,31 +32,31 @@ function render({ model, el }) {
   frame.sandbox = "allow-scripts";
   frame.style.cssText = "width: 100%; height: 860px; border: 0; background: white";
   frame.srcdoc = model.get("document");
-  let known = model.get("address"); // the head and token that the frame shows, as a URL fragment
+  let frameAddress = model.get("address"); // the head and token that the frame shows, as a URL fragment
   let timer;
-  const hear = ({ source, data }) => {
+  const receive = ({ source, data }) => {
     if (source !== frame.contentWindow || typeof data?.regard !== "string") return;
     clearTimeout(timer);
     timer = setTimeout(() => {
-      known = data.regard;
-      model.set("address", known);
+      frameAddress = data.regard;
+      model.set("address", frameAddress);
       model.save_changes();
     }, PAUSE_MILLISECONDS);
   };
-  const tell = () => {
+  const send = () => {
     const address = model.get("address");
-    if (address === known) return;
-    known = address;
+    if (address === frameAddress) return;
+    frameAddress = address;
     frame.contentWindow.postMessage({ regard: address }, "*");
   };
-  addEventListener("message", hear);
+  addEventListener("message", receive);
   frame.addEventListener("load", () => frame.contentWindow.postMessage({ regard: model.get("address") }, "*"));
-  model.on("change:address", tell);
+  model.on("change:address", send);
   el.append(frame);
   return () => {
     clearTimeout(timer);
-    removeEventListener("message", hear);
-    model.off("change:address", tell);
+    removeEventListener("message", receive);
+    model.off("change:address", send);
   };
 }
 
@@ -93,9 +93,10 @@ class TraceWidget(anywidget.AnyWidget):
     @property
     def head(self) -> Head:
         """The head that the page shows; the mean over all heads of a layer if the reader has chosen the average."""
-        shown = parse_qs(self.address)
-        (kind,) = shown.get("kind", self.trace.kinds[-1:])
-        return self.trace[f"{kind} {shown['head'][0]}"]
+        parameters = parse_qs(self.address)
+        (kind,) = parameters.get("kind", self.trace.kinds[-1:])
+        (name,) = parameters["head"]
+        return self.trace[f"{kind} {name}"]
 
     @property
     def token(self) -> Token | None:
@@ -129,9 +130,9 @@ class TraceWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the widget, with a picture of its head and token for programs that cannot show widgets."""
-        shown = super()._repr_mimebundle_(**options)
-        assert shown is not None  # anywidget may return None, but not for a widget with a script
-        data, metadata = shown
+        bundle = super()._repr_mimebundle_(**options)
+        assert bundle is not None  # anywidget may return None, but not for a widget with a script
+        data, metadata = bundle
         picture = rendered(figure(self.trace, self._focus(self._query)))
         return data | {"text/plain": repr(self.trace), "image/png": picture}, metadata
 

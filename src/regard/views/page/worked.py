@@ -49,14 +49,14 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
     layer = layer_record(inputs, blocks)
     kind = "cross" if inputs.is_cross_attention else "encoder"
     queries, keys = token_records(inputs.queries), token_records(inputs.keys)
-    sides = ("target", "source") if inputs.is_cross_attention else ("source", "source")
+    query_side = "target" if inputs.is_cross_attention else "source"
     return {
         "model": "",
         "text": escape_controls(inputs.title),
         "target_text": "",
         "source": keys,
         "target": queries if inputs.is_cross_attention else [],
-        "kinds": {kind: {"queries": sides[0], "keys": sides[1], "note": "", "layers": [layer]}},
+        "kinds": {kind: {"queries": query_side, "keys": "source", "note": "", "layers": [layer]}},
         "units": UNITS,
         "small": {"below": SMALL_BELOW, "step": 1},
         "focus": {"kind": kind, "layer": 0, "head": 0, "query": worked.query or 0},
@@ -77,23 +77,25 @@ def worked_data(worked: WorkedAttention) -> dict[str, Any]:
 
 def texts_of(worked: WorkedAttention, language: str) -> dict[str, Any]:
     """Return the title, the source and the notes of a worked example in a language, "en" or "ko"."""
-    said = korean if language == "ko" else str
-    title, source, *notes = (
-        escape_controls(said(text)) for text in (worked.title, worked.inputs.source, *worked.notes)
-    )
-    return {"title": title, "source": source, "notes": notes}
+
+    def translated(text: str) -> str:
+        return escape_controls(korean(text) if language == "ko" else text)
+
+    notes = [translated(note) for note in worked.notes]
+    return {"title": translated(worked.title), "source": translated(worked.inputs.source), "notes": notes}
 
 
 def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any]:
     """Return the JSON record of the attention layer; add the encoded Q, K, V and mask to `blocks`."""
     projected = projections(inputs)
     d_key = projected["Q"].shape[1] // inputs.n_heads
-    keep, bias = inputs.keep, None
+    mask, bias = inputs.keep, None
     if inputs.bias is not None:  # None replaces -∞, because JSON has no infinity
-        flat = inputs.bias.reshape(len(inputs.bias), -1).tolist()
-        bias = {"numbers": [[None if number == -np.inf else number for number in head] for head in flat], "full": True}
-    if keep is not None:
-        blocks["mask"] = encode_bits(np.broadcast_to(keep, (1, inputs.n_queries, inputs.n_keys)))
+        heads = inputs.bias.reshape(len(inputs.bias), -1).tolist()
+        numbers = [[None if number == -np.inf else number for number in head] for head in heads]
+        bias = {"numbers": numbers, "full": True}
+    if mask is not None:
+        blocks["mask"] = encode_bits(np.broadcast_to(mask, (1, inputs.n_queries, inputs.n_keys)))
     return {
         "layer": 0,
         "heads": inputs.n_heads,
@@ -105,8 +107,8 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
         "temperature": inputs.temperature,
         "sinks": None if inputs.sinks is None else list(inputs.sinks),
         "bias": bias,
-        "mask": None if keep is None else "mask",
-        "masks": 0 if keep is None else 1,
+        "mask": None if mask is None else "mask",
+        "masks": 0 if mask is None else 1,
     }
 
 

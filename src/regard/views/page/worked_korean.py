@@ -84,7 +84,7 @@ def korean(text: str) -> str:
     >>> korean("x2 may attend to no key: its weights and its context are 0.")
     '“x2” 토큰은 볼 수 있는 키가 없어 가중치와 컨텍스트가 0입니다.'
     """
-    for pattern, translated in PATTERNS.items():
-        if found := re.fullmatch(pattern, text):
-            return translated.format(*found.groups())
+    for pattern, translation in PATTERNS.items():
+        if match := re.fullmatch(pattern, text):
+            return translation.format(*match.groups())
     return KOREAN.get(text, text)

@@ -4,12 +4,14 @@ The difference at a query is the share of its attention, from 0 to 1, that is on
 the first. The cell of a head shows the largest difference of all queries.
 """
 
+from itertools import product
 from pathlib import Path
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.tracing.comparison import Comparison
+from regard.tracing.patterns_by_layer import head_name
 from regard.views.picture.canvas import INK, check_picture_path, outline, save_figure
 from regard.views.picture.every_head import every_head_figure
 from regard.views.picture.fonts import quoted
@@ -23,28 +25,27 @@ def write_figure(comparison: Comparison, path: Path) -> Path:
 
 def comparison_figure(comparison: Comparison) -> Figure:
     """Return a figure of how far each head differs between two traces, with a frame around the first difference."""
-    (n_layers, n_heads), first = comparison.heads.shape, comparison.first
-    first_head, _ = first or (None, None)
+    first_head = None if comparison.first is None else comparison.first[0]
     largest = comparison.largest(N_LISTED)
-    rows = [(head, token, share, head == first_head) for head, token, share in largest if share > 0]
+    rows = [(head, query, share, head == first_head) for head, query, share in largest if share > 0]
     listed = "heads that differ most, and the query", rows
     label = "share of a query's attention"
     figure, axes = every_head_figure(comparison.heads, comparison.layers, title(comparison), listed, label)
-    if first is not None:
-        names = [[comparison.head_and_query(row, head)[0] for head in range(n_heads)] for row in range(n_layers)]
-        row = next(row for row in range(n_layers) if first[0] in names[row])
-        axes.add_patch(Rectangle((names[row].index(first[0]), row), 1, 1, **outline(INK, 1.6), gid="first-head"))
+    n_layers, n_heads = comparison.heads.shape
+    for row, head in product(range(n_layers), range(n_heads)):
+        if head_name(comparison.layers, row, head) == first_head:
+            axes.add_patch(Rectangle((head, row), 1, 1, **outline(INK, 1.6), gid="first-head"))
     return figure
 
 
 def title(comparison: Comparison) -> list[str]:
     models = " and ".join(quoted(model) for model in comparison.models)
     lines = [f"{models}. Each cell: the largest share of its attention that a query moves to other keys."]
-    first = comparison.first
-    if first is None:
+    if comparison.first is None:
         lines.append(f"No difference: no share is above {comparison.at_most:g}.")
     else:
-        lines.append(f"The first difference is in {first[0]}, for the query {quoted(first[1])}.")
+        head, query = comparison.first
+        lines.append(f"The first difference is in {head}, for the query {quoted(query)}.")
     if comparison.output is not None:
         lines[-1] += f" The outputs differ by at most {comparison.output:.3g}."
     return lines

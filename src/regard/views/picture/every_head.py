@@ -35,19 +35,22 @@ def every_head_figure(
         signed: True = the scale goes from -largest to largest; False = from 0 to largest.
     """
     n_layers, n_heads = numbers.shape
+    list_title, list_rows = listed
     side = min(LARGEST_CELL, (INNER_WIDTH - NUMBERS_WIDTH - LIST_WIDTH) / n_heads, TALLEST_GRID / n_layers)
     if len({kind for kind, _ in layers}) > 1:
         texts = [*texts, "Rows, from the top: " + ", ".join(f"{kind} L{layer}" for kind, layer in layers) + "."]
     fonts = fonts_for("".join(texts))
     lines = [line for text in texts for line in fonts.lines(text, 8.5, INNER_WIDTH)]
-    above = LINE_HEIGHT * len(lines) + 0.5
-    page = blank_page(2 * MARGIN + above + max(side * n_layers + 0.5, LINE_HEIGHT * (1 + len(listed[1]))), fonts)
-    page.write_lines(page.area(MARGIN, MARGIN, INNER_WIDTH, above), lines, LINE_HEIGHT)
-    left, top, largest = MARGIN + NUMBERS_WIDTH, MARGIN + above, numbers.abs().nan_to_num(0.0).max().item() or 1.0
+    texts_height = LINE_HEIGHT * len(lines) + 0.5
+    grid_height, list_height = side * n_layers + 0.5, LINE_HEIGHT * (1 + len(list_rows))
+    page = blank_page(2 * MARGIN + texts_height + max(grid_height, list_height), fonts)
+    page.write_lines(page.area(MARGIN, MARGIN, INNER_WIDTH, texts_height), lines, LINE_HEIGHT)
+    left, top = MARGIN + NUMBERS_WIDTH, MARGIN + texts_height
+    largest = numbers.abs().nan_to_num(0.0).max().item() or 1.0  # 1 if all numbers are 0: a scale needs a length
     smallest = -largest if signed else 0.0
     axes = draw_grid(page, left, top, numbers.numpy(), [n for _, n in layers], side, "heads", largest, smallest)
-    if listed[1]:
-        beside = left + side * n_heads + 0.5
-        draw_list(page, beside, top, WIDTH - MARGIN - beside, *listed)
+    if list_rows:
+        list_left = left + side * n_heads + 0.5
+        draw_list(page, list_left, top, WIDTH - MARGIN - list_left, list_title, list_rows)
     draw_scale(page, left, top + side * n_layers + 0.16, label, largest, smallest)
     return page.figure, axes

@@ -63,8 +63,8 @@ class Fonts:
         >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀​=snake")
         '□=snake'
         """
-        marks = FIRST_STRONG_ISOLATE + POP_ISOLATE
-        letters = (letter for letter in escape_controls(text, keep=marks) if letter in marks or has_glyph(letter))
+        isolates = FIRST_STRONG_ISOLATE + POP_ISOLATE
+        letters = (c for c in escape_controls(text, keep=isolates) if c in isolates or has_glyph(c))
         return "".join(MISSING if letter in self.missing else letter for letter in letters)
 
     @property
@@ -90,8 +90,12 @@ class Fonts:
         """Return a text whose end is replaced by … if the text is wider than `width`."""
         if self.width(text, size, bold) <= width:
             return text
-        n_letters = bisect(range(1, len(text)), width, key=lambda length: self.width(f"{text[:length]}…", size, bold))
-        return f"{text[: max(1, n_letters)]}…"
+
+        def width_of_first(n_letters: int) -> float:
+            return self.width(f"{text[:n_letters]}…", size, bold)
+
+        n_that_fit = bisect(range(1, len(text)), width, key=width_of_first)
+        return f"{text[: max(1, n_that_fit)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
         """Return a text as lines of at most `width`, broken between words; a wider word is a line of its own."""
@@ -108,21 +112,23 @@ class Fonts:
 def fonts_for(text: str) -> Fonts:
     """Return matplotlib's own font, and fonts for those letters of a text that matplotlib's font lacks."""
     text = escape_controls(text)
-    missing = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
-    if not missing:
+    foreign_letters = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
+    if not foreign_letters:
         return Fonts((BASE,))
     add_own_font()
-    fonts = fonts_with(missing)
-    return fonts_with(missing) if fonts.missing and add_fonts_installed_since() else fonts
+    fonts = fonts_with(foreign_letters)
+    if fonts.missing and add_fonts_installed_since():
+        fonts = fonts_with(foreign_letters)
+    return fonts
 
 
 def fonts_with(letters: set[str]) -> Fonts:
     """Return matplotlib's own font, and other fonts that together have these letters as far as possible."""
     family, missing = [BASE], set(letters)
     for entry in candidate_fonts(letters):
-        if found := letters_in_file(entry.fname, missing):
+        if letters_of_font := letters_in_file(entry.fname, missing):
             family.append(entry.name)
-            missing -= found
+            missing -= letters_of_font
         if not missing:
             break
     return Fonts(tuple(family), frozenset(missing))
@@ -141,11 +147,11 @@ def add_own_font() -> None:
 def add_fonts_installed_since() -> bool:
     """Add to matplotlib's list the fonts installed after the list was made; return whether there are such fonts."""
     listed = {Path(entry.fname) for entry in fontManager.ttflist}
-    new = [path for path in map(Path, findSystemFonts()) if path not in listed]
-    for path in new:
+    unlisted = [path for path in map(Path, findSystemFonts()) if path not in listed]
+    for path in unlisted:
         with suppress(OSError, RuntimeError):  # the file is not a readable font
             fontManager.addfont(path)
-    return bool(new)
+    return bool(unlisted)
 
 
 def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
@@ -157,18 +163,18 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
     preferred = [name for script, names in SCRIPTS.items() if script in scripts for name in names]
     rank = {name: number for number, name in enumerate(dict.fromkeys([*preferred, OWN_FONT]))}
     upright = [e for e in fontManager.ttflist if e.style == "normal" and e.weight in ("normal", "regular", 400, 500)]
-    others = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
-    seen: set[str] = set()
-    for entry in sorted(others, key=lambda e: (rank.get(e.name, len(rank)), e.name, e.fname)):
-        if entry.name not in seen:
-            seen.add(entry.name)
+    # "cm" and "STIX" are matplotlib's fonts for formulas; Last Resort draws a placeholder for every letter
+    usable = [e for e in upright if e.name != BASE and not e.name.startswith(("Last Resort", "cm", "STIX"))]
+    yielded_names: set[str] = set()
+    for entry in sorted(usable, key=lambda e: (rank.get(e.name, len(rank)), e.name, e.fname)):
+        if entry.name not in yielded_names:
+            yielded_names.add(entry.name)
             yield entry
 
 
 def letters_in_font(name: str, text: str) -> set[str]:
-    return set().union(
-        *(letters_in_file(entry.fname, set(text)) for entry in fontManager.ttflist if entry.name == name)
-    )
+    paths = [entry.fname for entry in fontManager.ttflist if entry.name == name]
+    return {letter for path in paths for letter in letters_in_file(path, set(text))}
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:

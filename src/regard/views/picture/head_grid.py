@@ -56,10 +56,10 @@ class HeadGrid:
     @property
     def title(self) -> list[str]:
         name = self.fonts.shortened(token_label(self.focus.query, self.focus.head.queries), 8.5, GRID_WIDTH / 2)
-        shown = f"{quoted(name)} looks at no other word"
+        content = f"{quoted(name)} looks at no other word"
         if self.strongest:
-            shown = f"the largest weight that {quoted(name)} gives to another word"
-        return self.fonts.lines(f"Every head: {shown}", 8.5, GRID_WIDTH)
+            content = f"the largest weight that {quoted(name)} gives to another word"
+        return self.fonts.lines(f"Every head: {content}", 8.5, GRID_WIDTH)
 
     @property
     def above(self) -> float:
@@ -75,18 +75,19 @@ class HeadGrid:
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         axes = draw_grid(page, left + NUMBERS_WIDTH, top + self.above, image, layers, side, "heads")
-        is_average = self.focus.head.head is None  # of a layer: the whole row is outlined
-        first, width = (0, n_heads) if is_average else (self.focus.head.number, 1)
-        corner = first, layers.index(self.focus.head.layer)
-        axes.add_patch(Rectangle(corner, width, 1, **outline(INK, 1.6), gid="chosen-head"))
+        is_layer_average = self.focus.head.head is None
+        outlined_heads = range(n_heads) if is_layer_average else [self.focus.head.number]
+        corner = outlined_heads[0], layers.index(self.focus.head.layer)
+        axes.add_patch(Rectangle(corner, len(outlined_heads), 1, **outline(INK, 1.6), gid="chosen-head"))
         below = top + self.above + len(layers) * side
         draw_scale(page, left + NUMBERS_WIDTH, below + 0.16)
-        listed = [
+        list_rows = [
             (head.name, token_label(key, head.keys), weight, head.name == self.focus.head.name)
             for head, key, weight in self.strongest[:N_LISTED]
         ]
-        if listed:
-            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, GRID_WIDTH - NUMBERS_WIDTH, "largest weights", listed)
+        if list_rows:
+            list_width = GRID_WIDTH - NUMBERS_WIDTH
+            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, list_width, "largest weights", list_rows)
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts) -> HeadGrid:
@@ -151,11 +152,11 @@ def draw_scale(
     page: Page, left: float, top: float, label: str = "weight", largest: float = 1.0, smallest: float = 0.0
 ) -> None:
     """Draw the colour scale for numbers from `smallest` to `largest`; `label`, beside it, says what the numbers are."""
-    axes = page.area(left, top, 1.2, 0.1)
+    width, height = 1.2, 0.1
+    axes = page.area(left, top, width, height)
     draw_cells(axes, np.linspace(smallest, largest, 121)[None], Normalize(smallest, largest), "scale")
-    axes.add_patch(Rectangle((0, 0), 1.2, 0.1, **outline(EDGE, 0.5)))
-    for part in (0.0, 0.5, 1.0):
-        page.write(
-            axes, 1.2 * part, 0.24, f"{smallest + (largest - smallest) * part:.3g}", 7.0, color=FAINT, ha="center"
-        )
-    page.write(axes, 1.32, 0.09, label, 7.0, color=FAINT)
+    axes.add_patch(Rectangle((0, 0), width, height, **outline(EDGE, 0.5)))
+    for share in (0.0, 0.5, 1.0):
+        number = smallest + (largest - smallest) * share
+        page.write(axes, width * share, 0.24, f"{number:.3g}", 7.0, color=FAINT, ha="center")
+    page.write(axes, width + 0.12, 0.09, label, 7.0, color=FAINT)

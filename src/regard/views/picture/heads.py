@@ -90,7 +90,9 @@ class Mosaic:
 
     def side(self, width: float) -> float:
         """Return the side of a cell in inches: the image is at most `width` wide, and a pattern at most `width` / 3."""
-        return whole_pixels(width / max(self.image_size[1], self.pattern_size[1] * 3))
+        _, image_width = self.image_size
+        _, pattern_width = self.pattern_size
+        return whole_pixels(width / max(image_width, 3 * pattern_width))
 
     def corner(self, place: tuple[int, int]) -> tuple[int, int]:
         """Return (row, column) of a pattern's top left cell; `place` (1, 2) = third pattern in the second row."""
@@ -99,12 +101,13 @@ class Mosaic:
 
     def image(self) -> Float[np.ndarray, "rows columns 3"]:
         """Return RGB colours from 0 to 1: blue for weights, grey for masked cells, white between the patterns."""
-        (rows, columns), image, colours = self.pattern_size, np.ones((*self.image_size, 3)), weight_colours()
-        panels = [panel for layer in self.cells for panel in zip(layer.weights, layer.allowed, strict=True)]
-        for place, (weights, allowed) in zip(self.places, panels, strict=True):
+        (rows, columns), colours = self.pattern_size, weight_colours()
+        image = np.ones((*self.image_size, 3))
+        patterns = [pattern for layer in self.cells for pattern in zip(layer.weights, layer.allowed, strict=True)]
+        for place, (weights, allowed) in zip(self.places, patterns, strict=True):
             top, left = self.corner(place)
-            masked = np.ma.masked_array(weights.numpy(), ~allowed.numpy())
-            image[top : top + rows, left : left + columns] = colours(SQUARE_ROOT(masked))[..., :3]
+            darkness = SQUARE_ROOT(np.ma.masked_array(weights.numpy(), ~allowed.numpy()))
+            image[top : top + rows, left : left + columns] = colours(darkness)[..., :3]  # without opacity
         return image
 
 
@@ -124,9 +127,9 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     heads = select_heads(trace, layer, kind)
     queries, keys = heads[0].queries, heads[0].keys
     fonts = fonts_for(trace.model + trace.text + "".join(token.text for token in (*queries, *keys)))
-    name_all = layer is not None and max(len(queries), len(keys)) <= MOST_NAMED
+    has_token_labels = layer is not None and max(len(queries), len(keys)) <= MOST_NAMED
     left, above = 0.4, 0.35
-    if name_all:
+    if has_token_labels:
         left, above = token_margin(queries, fonts), token_margin(keys, fonts)
     mosaic = mosaic_of(heads, one_layer=layer is not None)
     side = mosaic.side(INNER_WIDTH - left)
@@ -138,11 +141,11 @@ def heads_figure(trace: Trace, layer: int | None = None, kind: str | None = None
     write_title(page, trace, heads, layer)
     axes = draw_mosaic(page, MARGIN + left, MARGIN + TITLE_HEIGHT + above, mosaic, side)
     if layer is None:
-        number_grid(page, axes, mosaic, side)
+        write_layer_and_head_numbers(page, axes, mosaic, side)
     else:
-        name_panels(page, axes, mosaic, side, [head.name for head in heads])
-    if name_all:
-        name_tokens(page, axes, mosaic, side)
+        write_head_names(page, axes, mosaic, side, [head.name for head in heads])
+    if has_token_labels:
+        write_tokens(page, axes, mosaic, side)
     page.write_caption(bottom, caption)
     return page.figure
 
@@ -169,29 +172,30 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     layers = group_by_layer(heads)
     columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
-        places = [divmod(place, columns) for place in range(len(heads))]
+        places = [divmod(index, columns) for index in range(len(heads))]
     else:
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
     max_cells = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], max_cells) for layer in layers]
-    rows, width = cells[0].weights.shape[1:]
-    between, below = max(1, round(width * 0.08)), max(1, round(rows * 0.08))
-    if one_layer:  # room for the names of the heads: 0.3 inches, in cells; all cells of a row have INNER_WIDTH inches
-        below = math.ceil(0.3 * columns * (width + between) / INNER_WIDTH)
+    pattern_height, pattern_width = cells[0].weights.shape[1:]
+    between, below = max(1, round(0.08 * pattern_width)), max(1, round(0.08 * pattern_height))
+    if one_layer:  # 0.3 inches for the names of the heads
+        cells_per_inch = columns * (pattern_width + between) / INNER_WIDTH
+        below = math.ceil(0.3 * cells_per_inch)
     return Mosaic(heads, cells, places, between, below)
 
 
 def notes(mosaic: Mosaic) -> list[str]:
     n_queries, n_keys = len(mosaic.heads[0].queries), len(mosaic.heads[0].keys)
     rows, columns = mosaic.cells[0].weights.shape[1:]
-    texts = ["Each panel is a head: rows are queries, columns are keys, the first token top left."]
+    sentences = ["Each panel is a head: rows are queries, columns are keys, the first token top left."]
     if (rows, columns) != (n_queries, n_keys):
-        pooled = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-        texts.append(f"In each, {pooled}.")
-    texts.append("Darkness grows with the square root of the weight.")
+        pooling = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
+        sentences.append(f"In each, {pooling}.")
+    sentences.append("Darkness grows with the square root of the weight.")
     if not all(bool(layer.allowed.all()) for layer in mosaic.cells):
-        texts.append("Grey: hidden by the mask.")
-    return texts
+        sentences.append("Grey: hidden by the mask.")
+    return sentences
 
 
 def write_title(page: Page, trace: Trace, heads: Sequence[Head], layer: int | None) -> None:
@@ -212,30 +216,31 @@ def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float
     draw_cells(axes, mosaic.image(), SQUARE_ROOT, "patterns")
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
-    thin = min(0.5, 0.5 * columns * side)
-    axes.add_collection(
-        PolyCollection(frames, facecolors="none", edgecolors=EDGE, linewidths=thin, clip_on=False), autolim=False
-    )
+    points = min(0.5, 0.5 * columns * side)
+    lines = PolyCollection(frames, facecolors="none", edgecolors=EDGE, linewidths=points, clip_on=False)
+    axes.add_collection(lines, autolim=False)
     return axes
 
 
-def number_grid(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
+def write_layer_and_head_numbers(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the numbers of layers left of the patterns, and of heads above them; only some if space is short."""
     rows, columns = mosaic.pattern_size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
-    layers, (n_rows, n_columns) = [layer[0].layer for layer in group_by_layer(mosaic.heads)], mosaic.layout
+    layers = [heads[0].layer for heads in group_by_layer(mosaic.heads)]
+    n_rows, n_columns = mosaic.layout
     for head in range(0, n_columns, step):
-        x = mosaic.corner((0, head))[1] + columns / 2
-        page.write(axes, x, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")
+        _, left = mosaic.corner((0, head))
+        page.write(axes, left + columns / 2, -0.07 / side, str(head), 7.5, color=FAINT, ha="center")
     for row in range(0, n_rows, step):
-        y = mosaic.corner((row, 0))[0] + rows / 2 + half_capital(7.5) / side
+        top, _ = mosaic.corner((row, 0))
+        y = top + rows / 2 + half_capital(7.5) / side
         page.write(axes, -0.07 / side, y, str(layers[row]), 7.5, color=FAINT, ha="right")
-    x, y = -0.3 / side, mosaic.image_size[0] / 2
-    page.write(axes, mosaic.image_size[1] / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
-    page.write(axes, x, y, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
+    height, width = mosaic.image_size
+    page.write(axes, width / 2, -0.24 / side, "head", 8.0, color=FAINT, ha="center")
+    page.write(axes, -0.3 / side, height / 2, "layer", 8.0, color=FAINT, ha="center", va="center", rotation=90)
 
 
-def name_panels(page: Page, axes: Axes, mosaic: Mosaic, side: float, names: Sequence[str]) -> None:
+def write_head_names(page: Page, axes: Axes, mosaic: Mosaic, side: float, names: Sequence[str]) -> None:
     rows, columns = mosaic.pattern_size
     for place, name in zip(mosaic.places, names, strict=True):
         top, left = mosaic.corner(place)
@@ -247,7 +252,7 @@ def token_margin(tokens: Sequence[Token], fonts: Fonts) -> float:
     return max(fonts.width(label_text(token, 8.0, fonts), 8.0) for token in tokens) + 0.1
 
 
-def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
+def write_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the query tokens left of every row of patterns, and the key tokens above each pattern of the first row."""
     size = min(8.0, side * 72 * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
@@ -258,5 +263,6 @@ def name_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
                 page.write(axes, -0.06 / side, y, label_text(token, size, page.fonts), size, ha="right")
         if top == 0:
             for column, token in enumerate(head.keys):
-                x, text = left + column + 0.5 + half_capital(size) / side, label_text(token, size, page.fonts)
+                x = left + column + 0.5 + half_capital(size) / side
+                text = label_text(token, size, page.fonts)
                 page.write(axes, x, -0.06 / side, text, size, rotation=90, rotation_mode="anchor", ha="left")

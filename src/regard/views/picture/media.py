@@ -105,45 +105,48 @@ def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     """Return the cells of the figure: each picture alone, then again under the weights of each of its panels."""
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
-    per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1  # the number of pictures in a row of the figure
-    n_columns = per_row * n_drawings
+    pictures_per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1
+    n_columns = pictures_per_row * n_drawings
     width = (INNER_WIDTH - GAP * (n_columns - 1)) / n_columns
     cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
-    for start in range(0, len(pictures), per_row):
-        heights, column = [0.0], 0
+    for start in range(0, len(pictures), pictures_per_row):
+        row_height, column = 0.0, 0
         top += NAME_HEIGHT if len(panels) > 1 else 0.0
-        for picture in pictures[start : start + per_row]:
-            _, pixels_high, pixels_wide = trace.images[picture[0].first_patch.image].shape
-            heights.append(width * pixels_high / pixels_wide)
-            for panel, has_weights in ((picture[0], False), *((panel, True) for panel in picture)):
-                cells.append(Cell(panel, has_weights, MARGIN + column * (width + GAP), top, width, heights[-1]))
+        for panels_of_picture in pictures[start : start + pictures_per_row]:
+            first_panel, *_ = panels_of_picture
+            _, pixels_high, pixels_wide = trace.images[first_panel.first_patch.image].shape
+            height = width * pixels_high / pixels_wide
+            row_height = max(row_height, height)
+            for panel, has_weights in ((first_panel, False), *((panel, True) for panel in panels_of_picture)):
+                cells.append(Cell(panel, has_weights, MARGIN + column * (width + GAP), top, width, height))
                 column += 1
-        top += max(heights) + GAP / 2
+        top += row_height + GAP / 2
     return cells
 
 
 def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: WeightScale) -> None:
     first = cell.panel.first_patch
     _, height, width = trace.images[first.image].shape
-    shown = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
+    pixels = trace.images[first.image].permute(1, 2, 0).cpu().numpy()
     pixel_width, pixel_height = cell.width / width, cell.height / height  # in inches
     if cell.has_weights:
-        pale_grey = 0.5 + 0.5 * np.repeat(shown.mean(axis=2, keepdims=True), 3, axis=2)
+        pale_grey = 0.5 + 0.5 * np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
         draw_cells(axes, pale_grey, Normalize(0, 1), "image")
         rows, columns, grid = cell.panel.rows, cell.panel.columns, cell.panel.grid()
         # the rectangle of all patches of the panel, in pixels
-        top, left, row_height, column_width = first.cell
-        top, left = top + (rows.start - first.row) * row_height, left + (columns.start - first.column) * column_width
+        first_top, first_left, row_height, column_width = first.cell
+        top = first_top + (rows.start - first.row) * row_height
+        left = first_left + (columns.start - first.column) * column_width
         right, bottom = left + len(columns) * column_width, top + len(rows) * row_height
         shares = np.where(grid > 0, np.vectorize(scale.share)(grid), np.nan)
         extent = left * pixel_width, right * pixel_width, bottom * pixel_height, top * pixel_height
         draw_weights(axes, shares, extent, "weights")
         axes.set(xlim=(0.0, cell.width), ylim=(cell.height, 0.0))
     else:
-        draw_cells(axes, shown, Normalize(0, 1), "image")
+        draw_cells(axes, pixels, Normalize(0, 1), "image")
     query = focus.token.place
-    in_panel = not cell.has_weights or (isinstance(query, Patch) and query.thumbnail == first.thumbnail)
-    if isinstance(query, Patch) and query.image == first.image and in_panel:
+    is_in_other_panel = cell.has_weights and isinstance(query, Patch) and query.thumbnail != first.thumbnail
+    if isinstance(query, Patch) and query.image == first.image and not is_in_other_panel:
         corner = (query.left * pixel_width, query.top * pixel_height)
         size = (query.width * pixel_width, query.height * pixel_height)
         axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
@@ -161,6 +164,7 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     page = blank_page(bottom + 1.0 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     width, seconds, top = INNER_WIDTH, weights[-1][0].end_seconds, MARGIN + TITLE_HEIGHT
+    inches_per_second = width / seconds
     if spectrogram is not None:
         axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
         bands = spectrogram.cpu().numpy()[::-1]  # reversed, so that low frequencies are at the bottom
@@ -170,16 +174,18 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
     axes = page.area(MARGIN, top, width, SOUND_HEIGHT)
     numbers = np.array([weight for _, weight in weights])
     largest = max(float(numbers.max()), 1e-9)
-    edges = np.array([frame.start_seconds for frame, _ in weights] + [seconds]) * width / seconds
+    edges = np.array([frame.start_seconds for frame, _ in weights] + [seconds]) * inches_per_second
     tops = SOUND_HEIGHT * (1 - numbers / largest)
     axes.stairs(tops, edges, baseline=SOUND_HEIGHT, fill=True, color="#2b7bba", gid="weights")
     if isinstance(focus.token.place, Frame):
-        axes.axvline(focus.token.place.start_seconds * width / seconds, color="#d62728", linewidth=1.5, gid="query")
+        x = focus.token.place.start_seconds * inches_per_second
+        axes.axvline(x, color="#d62728", linewidth=1.5, gid="query")
     axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
     below = page.area(MARGIN, top + SOUND_HEIGHT, width, 0.75 + LINE_HEIGHT * len(listed))
-    step = next(step / 10 for step in STEPS if step / 10 * width / seconds >= 0.5)
+    step = next(step / 10 for step in STEPS if step / 10 * inches_per_second >= 0.5)
     for number in range(int(seconds / step) + 1):
-        page.write(below, number * step * width / seconds, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
+        x = number * step * inches_per_second
+        page.write(below, x, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
     text = f"the top is a weight of {largest:.3f}; the whole recording {numbers.sum():.3f}"
     page.write(below, 0.0, 0.4, text, 8.5, color=FAINT)
     listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.5, width, 0.5 + LINE_HEIGHT * len(listed))
@@ -197,9 +203,9 @@ def other_keys(focus: Focus) -> list[tuple[str, float]]:
     return sorted(keys, key=lambda key: -key[1])[:N_LISTED]
 
 
-def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], shown: str) -> None:
-    """List keys that are not drawn, with a caption and a caution; `shown` names the drawn keys, such as "patches"."""
-    caption = f"the largest weights on tokens that are no {shown}" if listed else f"all weights are on {shown}"
+def write_other_keys(page: Page, axes: Axes, listed: list[tuple[str, float]], drawn: str) -> None:
+    """List keys that are not drawn, with a caption and a caution; `drawn` names the drawn keys, such as "patches"."""
+    caption = f"the largest weights on tokens that are no {drawn}" if listed else f"all weights are on {drawn}"
     page.write(axes, 0.0, 0.12, caption, 8.5, color=FAINT)
     for line, (name, weight) in enumerate(listed, start=1):
         page.write(axes, 0.0, 0.12 + LINE_HEIGHT * line, page.fonts.shortened(name, 8.5, 2.5), 8.5)

@@ -56,8 +56,9 @@ class PatternCells:
 
 def pattern_cells(pattern: Pattern, heads: Sequence[int], max_cells: int = MOST_CELLS) -> PatternCells:
     """Return the weights of some heads as a grid of cells, with at most `max_cells` rows and columns."""
-    rows, columns = (min(max_cells, tokens) for tokens in pattern.shape[2:])
-    if (rows, columns) == pattern.shape[2:]:  # each weight has its own cell
+    n_queries, n_keys = pattern.shape[2:]
+    rows, columns = min(max_cells, n_queries), min(max_cells, n_keys)
+    if (rows, columns) == (n_queries, n_keys):  # each weight has its own cell
         weights = pattern[0, list(heads)].detach()
     else:
         weights = pattern.pooled(rows, columns, "max")[0, list(heads)]
@@ -70,20 +71,21 @@ def allowed_cells(
     """Return, for each cell of a grid, whether the mask allows at least one of the weights that the cell stands for."""
     n_queries, n_keys = pattern.shape[2:]
     selected_heads = pattern.grid.whole().part(range(1), torch.tensor(heads))
-    # number i of n belongs to cell i · cells // n, so cell c begins at c · n / cells, rounded up
-    first_queries = [-(-row * n_queries // rows) for row in range(rows + 1)]
+    # query i belongs to row i · rows // n_queries, so a row begins at query row · n_queries / rows, rounded up
+    first_queries = [-(-row * n_queries // rows) for row in range(rows + 1)]  # of the end, too
     first_keys = [-(-column * n_keys // columns) for column in range(columns)]
     allowed = np.ones((len(heads), rows, columns), dtype=bool)
-    for block in spans(rows, max(1, BLOCK_WEIGHTS * rows // (len(heads) * n_queries * n_keys))):
+    rows_per_block = max(1, BLOCK_WEIGHTS * rows // (len(heads) * n_queries * n_keys))
+    for block in spans(rows, rows_per_block):
         queries = range(first_queries[block.start], first_queries[block.stop])
-        keep = pattern.keep(selected_heads.part(queries=queries))
-        if keep is None:
+        mask = pattern.keep(selected_heads.part(queries=queries))
+        if mask is None:
             continue
-        keep = keep.reshape(*[1] * (4 - keep.ndim), *keep.shape)[0]  # the axis of heads has size 1 if they share a mask
-        of_queries = keep.expand(-1, len(queries), n_keys).cpu().numpy()
-        of_cells = np.logical_or.reduceat(of_queries, first_keys, axis=2)
+        mask_of_item = mask.reshape(*[1] * (4 - mask.ndim), *mask.shape)[0]  # heads (or 1) × queries × keys
+        by_query_and_key = mask_of_item.expand(-1, len(queries), n_keys).cpu().numpy()
+        by_query_and_column = np.logical_or.reduceat(by_query_and_key, first_keys, axis=2)
         first_of_row = [first_queries[row] - queries.start for row in block]
-        allowed[:, block.start : block.stop] = np.logical_or.reduceat(of_cells, first_of_row, axis=1)
+        allowed[:, block.start : block.stop] = np.logical_or.reduceat(by_query_and_column, first_of_row, axis=1)
     return torch.from_numpy(allowed)
 
 
@@ -122,14 +124,16 @@ class Drawing:
     def notes(self) -> list[str]:
         n_queries, n_keys = len(self.focus.head.queries), len(self.focus.head.keys)
         rows, columns = self.weights.shape
-        marks = "Pattern: darkness grows with the square root of the weight"
+        encoding = "Pattern: darkness grows with the square root of the weight"
         if (rows, columns) != (n_queries, n_keys):
-            cells = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
-            marks = f"Pattern: {cells}; darkness grows with the square root of the weight"
+            pooling = f"{n_queries} × {n_keys} weights pooled to {rows} × {columns} cells, each showing its largest"
+            encoding = f"Pattern: {pooling}; darkness grows with the square root of the weight"
         elif fits_circles(self.weights):
-            marks = "Circles: area = weight"
-        grey = ["Grey: hidden by the mask."] * (not bool(self.allowed.all()))
-        return [f"{marks}; rows are queries, columns are keys.", *grey]
+            encoding = "Circles: area = weight"
+        sentences = [f"{encoding}; rows are queries, columns are keys."]
+        if not self.allowed.all():
+            sentences.append("Grey: hidden by the mask.")
+        return sentences
 
     def draw(self, page: Page, left: float, top: float) -> None:
         rows, columns = self.weights.shape
@@ -139,22 +143,28 @@ class Drawing:
             draw_circles(axes, self.weights, self.allowed)
         else:
             draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SQUARE_ROOT, "weights")
-        row = self.focus.query * rows // len(self.focus.head.queries)
-        dx, dy = 1.3 / 72 / self.cell_width, 1.3 / 72 / self.cell_height  # the outline's width, in cells
-        corner, size = (-dx / 2, row - dy / 2), (columns + dx, 1 + dy)
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         if self.is_outlined:
-            axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
-        (self._label_queries if is_named(self.focus.head.queries) else self._label_chosen_query)(page, axes)
-        (self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys)(page, axes)
+            self._outline_chosen_row(axes)
+        label_queries = self._label_queries if is_named(self.focus.head.queries) else self._label_chosen_query
+        label_keys = self._label_keys if is_named(self.focus.head.keys) else self._label_strongest_keys
+        label_queries(page, axes)
+        label_keys(page, axes)
+
+    def _outline_chosen_row(self, axes: Axes) -> None:
+        rows, columns = self.weights.shape
+        row = self.focus.query * rows // len(self.focus.head.queries)
+        dx, dy = 1.3 / 72 / self.cell_width, 1.3 / 72 / self.cell_height  # the line is 1.3 points wide; here in cells
+        corner, size = (-dx / 2, row - dy / 2), (columns + dx, 1 + dy)
+        axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.3), gid="chosen-row"))
 
     def _label_queries(self, page: Page, axes: Axes) -> None:
         size, x = label_size(self.cell_height), -0.08 / self.cell_width
         below_middle = half_capital(size) / self.cell_height
         for row, token in enumerate(self.focus.head.queries):
-            chosen = self.is_outlined and row == self.focus.query
+            is_bold = self.is_outlined and row == self.focus.query
             text = label_text(token, size, page.fonts)
-            page.write(axes, x, row + 0.5 + below_middle, text, size, bold=chosen, ha="right")
+            page.write(axes, x, row + 0.5 + below_middle, text, size, bold=is_bold, ha="right")
 
     def _label_chosen_query(self, page: Page, axes: Axes) -> None:
         """Write the token of the query in `focus` left of its row, and some query positions right of the rows."""
@@ -176,10 +186,10 @@ class Drawing:
         (rows, columns), n_keys = self.weights.shape, len(self.focus.head.keys)
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         centres = [(key + 0.5) * columns / n_keys for key in strongest]
-        apart = spread(centres, 0.15 / self.cell_width, float(columns))
-        for key, centre, x in zip(strongest, centres, apart, strict=True):
-            leader = [0, -0.06 / self.cell_height, -0.22 / self.cell_height]
-            axes.plot([centre, centre, x], leader, color=FAINT, linewidth=0.6, clip_on=False)
+        label_positions = spread(centres, 0.15 / self.cell_width, float(columns))
+        line_y = [0, -0.06 / self.cell_height, -0.22 / self.cell_height]
+        for key, centre, x in zip(strongest, centres, label_positions, strict=True):
+            axes.plot([centre, centre, x], line_y, color=FAINT, linewidth=0.6, clip_on=False)
             self._write_slanted(page, axes, (x, -0.25 / self.cell_height), self.focus.head.keys[key], 8.0)
         for position in axis_positions(n_keys):
             x = (position + 0.5) * columns / n_keys
@@ -207,8 +217,8 @@ def lay_out_pattern(focus: Focus, fonts: Fonts, width: float) -> Drawing:
         cell_width = cell_height = min(LARGEST_CELL, cell_width, cell_height)
     else:
         cell_width, cell_height = min(LARGEST_FLAT_CELL, cell_width), min(LARGEST_FLAT_CELL, cell_height)
-    space = margins(focus, fonts, cell_width, cell_height)
-    return Drawing(focus, cells.weights[0], cells.allowed[0], cell_width, cell_height, *space)
+    left_top_right_bottom = margins(focus, fonts, cell_width, cell_height)
+    return Drawing(focus, cells.weights[0], cells.allowed[0], cell_width, cell_height, *left_top_right_bottom)
 
 
 def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -> tuple[float, float, float, float]:
@@ -223,30 +233,32 @@ def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -
         longest = max((fonts.width(label_text(token, 8.0, fonts), 8.0) for token in strongest), default=0.0)
         return left + 0.12, longest * 0.71 + 0.4, right, 0.22
     size = label_size(cell_width)
-    above = [fonts.width(label_text(token, size, fonts), size) for token in keys]
+    label_widths = [fonts.width(label_text(token, size, fonts), size) for token in keys]
     if label_angle(keys) == 90:
-        return left + 0.12, max(above) + 0.12, right, 0.0
-    # A label at 45 degrees (sin 45° = 0.71) can end right of the pattern; `beyond` is the space that it needs there.
-    beyond = [(column - len(above) + 0.5) * cell_width + 0.71 * (width + 0.15) for column, width in enumerate(above)]
-    return left + 0.12, 0.71 * (max(above) + 0.2), max(right, *beyond), 0.0
+        return left + 0.12, max(label_widths) + 0.12, right, 0.0
+    # A label at 45 degrees (sin 45° = 0.71) can end right of the pattern.
+    for column, width in enumerate(label_widths):
+        from_middle_to_end = (len(keys) - column - 0.5) * cell_width
+        right = max(right, 0.71 * (width + 0.15) - from_middle_to_end)
+    return left + 0.12, 0.71 * (max(label_widths) + 0.2), right, 0.0
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
     """Draw each weight as a circle whose area is proportional to the weight; a cell that the mask hides is grey."""
     rows, columns = weights.shape
-    masked = [[(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)] for y, x in (~allowed).nonzero().tolist()]
-    grey = PolyCollection(masked, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
-    axes.add_collection(grey, autolim=False)
+    squares = [[(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)] for y, x in (~allowed).nonzero().tolist()]
+    masked_cells = PolyCollection(squares, facecolors=MASKED, edgecolors="none", gid="masked", zorder=0)
+    axes.add_collection(masked_cells, autolim=False)
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors=RULE, linewidths=0.6, zorder=1), autolim=False)
-    cells = (weights >= SMALLEST_DRAWN).nonzero()
-    diameters = LARGEST_CIRCLE * weights[weights >= SMALLEST_DRAWN].sqrt().numpy()
+    is_drawn = weights >= SMALLEST_DRAWN
+    diameters = LARGEST_CIRCLE * weights[is_drawn].sqrt().numpy()
     circles = EllipseCollection(
         diameters,
         diameters,
-        np.zeros(len(diameters)),
+        angles=np.zeros(len(diameters)),
         units="xy",
-        offsets=cells.flip(1).numpy() + 0.5,
+        offsets=is_drawn.nonzero().flip(1).numpy() + 0.5,  # (column, row) to (x, y) of the middle
         offset_transform=axes.transData,
         facecolors=BLUE,
         edgecolors="none",
@@ -293,8 +305,10 @@ def spread(positions: Sequence[float], distance: float, end: float) -> list[floa
     moved: list[float] = []
     for position in positions:
         moved.append(max(position, moved[-1] + distance) if moved else position)
+    limit = end
     for i in reversed(range(len(moved))):
-        moved[i] = min(moved[i], end if i == len(moved) - 1 else moved[i + 1] - distance)
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - distance
     return moved
 
 
@@ -304,4 +318,5 @@ def axis_positions(n_tokens: int) -> range:
     >>> list(axis_positions(100)), list(axis_positions(1300))[:3]
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [0, 200, 400])
     """
-    return range(0, n_tokens, next(step for step in STEPS if n_tokens <= 10 * step))
+    step = next(step for step in STEPS if n_tokens <= 10 * step)
+    return range(0, n_tokens, step)

@@ -4,6 +4,7 @@ It has several grids of layers × heads: one for each kind of key to which some 
 and one for the entropy.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -41,29 +42,26 @@ def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
 def roles_figure(roles: Roles, title: str) -> Figure:
     layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
     n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
-    grids = {}
-    for role in ROLES:
-        if not roles.top(role, 1):
-            continue
-        means = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
-        rows = [[means.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers]
-        grids[role] = np.array(rows)  # NaN: the layer has fewer heads than others
+    drawn_roles = [role for role in ROLES if roles.top(role, 1)]
     width = (INNER_WIDTH - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)
     fonts = fonts_for(title)
     lines = fonts.lines(title, 8.5, INNER_WIDTH)
     height = 0.62 + side * len(layers) + 0.15
-    n_rows = -(-len(grids) // COLUMNS)
+    n_rows = math.ceil(len(drawn_roles) / COLUMNS)
     top = MARGIN + LINE_HEIGHT * len(lines) + 0.15
     page = blank_page(top + height * n_rows + 0.5 + MARGIN, fonts)
     page.write_lines(page.area(MARGIN, MARGIN, INNER_WIDTH, top), lines, LINE_HEIGHT)
-    for number, (role, grid) in enumerate(grids.items()):
-        left, above = MARGIN + (number % COLUMNS) * (width + GAP), top + (number // COLUMNS) * height
-        ((best, largest),) = roles.top(role, 1)
-        name = f"{TITLES[role]}: {best} {largest:.2f}"
-        page.write(page.area(left + NUMBERS_WIDTH, above, width - NUMBERS_WIDTH, 0.2), 0.0, 0.12, name, 8.5, bold=True)
-        is_share = role in KEY_ROLES
-        draw_grid(page, left + NUMBERS_WIDTH, above + 0.58, grid, layers, side, role, 1.0 if is_share else largest)
-    scale = "mean share of attention; distance and entropy: from 0 to the number above the grid"
-    draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, scale)
+    for number, role in enumerate(drawn_roles):
+        means = {head: float(mean) for head, mean in zip(roles.heads, roles[role], strict=True)}
+        # NaN: the layer has fewer heads than others
+        grid = np.array([[means.get(f"L{layer}H{head}", np.nan) for head in range(n_heads)] for layer in layers])
+        row, column = divmod(number, COLUMNS)
+        left, above = MARGIN + column * (width + GAP) + NUMBERS_WIDTH, top + row * height
+        top_head, largest = roles.top(role, 1)[0]
+        grid_title = f"{TITLES[role]}: {top_head} {largest:.2f}"
+        page.write(page.area(left, above, width - NUMBERS_WIDTH, 0.2), 0.0, 0.12, grid_title, 8.5, bold=True)
+        draw_grid(page, left, above + 0.58, grid, layers, side, role, largest=1.0 if role in KEY_ROLES else largest)
+    scale_label = "mean share of attention; distance and entropy: from 0 to the number above the grid"
+    draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, scale_label)
     return page.figure

@@ -6,11 +6,11 @@ If there are too many lines, only the tokens near the query and near its stronge
 other tokens.
 """
 
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
@@ -23,6 +23,7 @@ from regard.tracing.head import KeyWeight
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.canvas import BLUE, FAINT, INK, INNER_WIDTH, MASKED, Page, text_colour, weight_colours
 from regard.views.picture.fonts import Fonts, quoted
+from regard.views.picture.pattern import half_capital
 from regard.views.shared_text import token_label
 
 PAD, WORD_GAP, TOKEN_GAP = 0.04, 0.06, 0.01
@@ -64,6 +65,10 @@ class Box:
     def middle(self) -> float:
         return self.left + self.width / 2
 
+    @property
+    def is_gap(self) -> bool:
+        return self.position < 0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
@@ -99,54 +104,55 @@ class Sentence:
         texts = [("read", self.keys, self.focus.head.keys)]
         if self.queries:
             texts.append(("written", self.queries, self.focus.head.queries))
-        counts = [(verb, sum(box.position >= 0 for box in boxes), len(tokens)) for verb, boxes, tokens in texts]
-        return [f"Tint and arcs: where {quoted(name)} looks."] + [
-            f"Of the {total} tokens {verb}, {shown} are shown: those near {quoted(name)} and near its strongest keys."
-            for verb, shown, total in counts
-            if shown < total
-        ]
+        sentences = [f"Tint and arcs: where {quoted(name)} looks."]
+        for verb, boxes, tokens in texts:
+            n_shown = sum(not box.is_gap for box in boxes)
+            if n_shown < len(tokens):
+                nearby = f"those near {quoted(name)} and near its strongest keys"
+                sentences.append(f"Of the {len(tokens)} tokens {verb}, {n_shown} are shown: {nearby}.")
+        return sentences
 
     def draw(self, page: Page, axes: Axes) -> None:
         """Draw the text into `axes`; the coordinates of the axes must be in inches, (0, 0) = top left."""
-        weights = self.focus.weights
         steps = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
-        allowed = (steps.masked > -float("inf")).tolist()
-        self._draw_arcs(axes, weights)
-        for box in self.keys:
-            self._draw_box(page, axes, box, weights[box.position] if box.position >= 0 else 0.0, allowed[box.position])
-        for box in self.queries:
-            self._draw_box(page, axes, box, 0.0, True)
+        is_allowed = (steps.masked > -float("inf")).tolist()
+        self._draw_arcs(axes, self.focus.weights)
+        for box in (*self.keys, *self.queries):
+            if box.is_gap:
+                self._write_text(page, axes, box, FAINT)
+            elif box in self.queries:
+                self._draw_box(page, axes, box, 0.0, is_allowed=True)
+            else:
+                self._draw_box(page, axes, box, self.focus.weights[box.position], is_allowed[box.position])
         boxes = {box.position: box for box in self.keys}
         for key in self.written:
             box = boxes[key.position]
-            page.write(
-                axes, box.middle, self._top(box) + BOX_HEIGHT + 0.14, f"{key.weight:.3f}", 8.0, color=BLUE, ha="center"
-            )
+            y = self._top(box) + BOX_HEIGHT + 0.14
+            page.write(axes, box.middle, y, f"{key.weight:.3f}", 8.0, color=BLUE, ha="center")
 
-    def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, allowed: bool) -> None:
-        is_query = box.position == self.focus.query and (box in self.queries or not self.queries)
-        if box.position >= 0:
-            face = weight_colours()(weight) if allowed else MASKED
-            edge = INK if is_query else "none"
-            shape = f"round,pad=0,rounding_size={PAD}"
-            patch = FancyBboxPatch((box.left, self._top(box)), box.width, BOX_HEIGHT, boxstyle=shape, facecolor=face)
-            patch.set(edgecolor=edge, linewidth=1.6, clip_on=False, zorder=0.4)
-            patch.set_gid(f"{'query' if box in self.queries else 'key'}-{box.position}")
-            axes.add_patch(patch)
-        ink = text_colour(weight) if allowed and box.position >= 0 else FAINT
-        baseline = self._top(box) + BOX_HEIGHT / 2 + self.size * 0.36 / 72
-        page.write(axes, box.middle, baseline, box.text, self.size, color=ink, ha="center")
+    def _draw_box(self, page: Page, axes: Axes, box: Box, weight: float, is_allowed: bool) -> None:
+        face = weight_colours()(weight) if is_allowed else MASKED
+        shape = f"round,pad=0,rounding_size={PAD}"
+        patch = FancyBboxPatch((box.left, self._top(box)), box.width, BOX_HEIGHT, boxstyle=shape, facecolor=face)
+        patch.set(edgecolor=INK if box is self._start else "none", linewidth=1.6, clip_on=False, zorder=0.4)
+        patch.set_gid(f"{'query' if box in self.queries else 'key'}-{box.position}")
+        axes.add_patch(patch)
+        self._write_text(page, axes, box, text_colour(weight) if is_allowed else FAINT)
+
+    def _write_text(self, page: Page, axes: Axes, box: Box, colour: str) -> None:
+        baseline = self._top(box) + BOX_HEIGHT / 2 + half_capital(self.size)
+        page.write(axes, box.middle, baseline, box.text, self.size, color=colour, ha="center")
 
     def _draw_arcs(self, axes: Axes, weights: Sequence[float]) -> None:
         start = self._start
-        ends = [box for box in self.keys if box.position >= 0 and weights[box.position] > 0]
-        shown = [weights[box.position] for box in ends]
+        ends = [box for box in self.keys if not box.is_gap and weights[box.position] > 0]
+        end_weights = [weights[box.position] for box in ends]
         thickest, palest = (9.0, 0.5) if self.n_lines < 3 else (6.0, 0.3)  # arcs must not hide lines of text
         arcs = PathCollection(
             [self._arc(start, end) for end in ends],
             facecolors="none",
-            edgecolors=[to_rgba(BLUE, palest + 0.4 * weight) for weight in shown],
-            linewidths=[thickest * weight for weight in shown],
+            edgecolors=[to_rgba(BLUE, palest + 0.4 * weight) for weight in end_weights],
+            linewidths=[thickest * weight for weight in end_weights],
             zorder=0.5,
             clip_on=False,
         )
@@ -156,20 +162,24 @@ class Sentence:
     def _arc(self, start: Box, end: Box) -> Curve:
         """Return an arc over two boxes of one line, or from the bottom of the upper box to the top of the lower box."""
         if start.line == end.line:
-            ends = [(start.middle, self._top(start)), (end.middle, self._top(end))]
-            rise = 4 / 3 * min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
+            start_y = end_y = self._top(start)
+            arc_height = min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
+            control_y = start_y - 4 / 3 * arc_height  # a Bézier curve rises to 3/4 of the height of its control points
             aside = 0.4 if start is end else 0.0  # an arc from a token to itself is a loop
-            controls = [(ends[0][0] - aside, ends[0][1] - rise), (ends[1][0] + aside, ends[1][1] - rise)]
+            controls = [(start.middle - aside, control_y), (end.middle + aside, control_y)]
         else:
-            ends = [(start.middle, self._edge(start, end)), (end.middle, self._edge(end, start))]
-            half = (ends[1][1] - ends[0][1]) / 2
-            controls = [(ends[0][0], ends[0][1] + half), (ends[1][0], ends[1][1] - half)]
-        return Curve([ends[0], *controls, ends[1]], [Curve.MOVETO, *3 * [Curve.CURVE4]])
+            start_y, end_y = self._edge(start, end), self._edge(end, start)
+            halfway = (start_y + end_y) / 2
+            controls = [(start.middle, halfway), (end.middle, halfway)]
+        points = [(start.middle, start_y), *controls, (end.middle, end_y)]
+        return Curve(points, [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
 
     def _edge(self, box: Box, other: Box) -> float:
         """Return the y of the edge of `box` that faces `other`: its top, or the bottom of the box and its weight."""
-        below = LABEL_HEIGHT if box in self.keys and any(key.position == box.position for key in self.written) else 0.0
-        return self._top(box) + (BOX_HEIGHT + below if other.line > box.line else 0.0)
+        if other.line < box.line:
+            return self._top(box)
+        has_weight = box in self.keys and any(key.position == box.position for key in self.written)
+        return self._top(box) + BOX_HEIGHT + (LABEL_HEIGHT if has_weight else 0.0)
 
     def _room_above(self, line: int) -> float:
         """Return the height of the space for arcs above a line of text."""
@@ -196,24 +206,25 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
     head = focus.head
     written = [key for key in head.top(focus.query, N_WRITTEN) if key.weight >= 0.0005]
     strongest = {key.position for key in written}
-    is_cross = head.kind == "cross"
-    all_positions = (list(range(len(head.keys))), list(range(len(head.queries))) if is_cross else [])
     around_keys, around_query = dict.fromkeys(strongest, AROUND_KEY), {focus.query: AROUND_QUERY}
-    if is_cross:
-        excerpts = (excerpt(around_keys or {0: AROUND_KEY}, len(head.keys)), excerpt(around_query, len(head.queries)))
+    all_keys, all_queries = list(range(len(head.keys))), list[int]()
+    if head.kind == "cross":
+        all_queries = list(range(len(head.queries)))
+        some_keys = excerpt(around_keys or {0: AROUND_KEY}, len(head.keys))
+        some_queries = excerpt(around_query, len(head.queries))
     else:
-        excerpts = (excerpt(around_keys | around_query, len(head.keys)), [])
-    # Layouts, the first that fits is used: (font size, largest number of lines, (key positions, query positions))
-    one_line = [(size, 1, all_positions) for size in FONT_SIZES]
-    for size, most_lines, (keys, queries) in (
-        *one_line,
-        (WRAPPED_FONT_SIZE, MOST_LINES, all_positions),
-        (WRAPPED_FONT_SIZE, 99, excerpts),
-    ):
+        some_keys, some_queries = excerpt(around_keys | around_query, len(head.keys)), []
+    layouts = [
+        *((size, 1, all_keys, all_queries) for size in FONT_SIZES),
+        (WRAPPED_FONT_SIZE, MOST_LINES, all_keys, all_queries),
+        (WRAPPED_FONT_SIZE, math.inf, some_keys, some_queries),
+    ]
+    for size, most_lines, keys, queries in layouts:
         query_boxes = place_boxes(head.queries, queries, fonts, size, 0, set())
-        first_line = query_boxes[-1].line + 1 if query_boxes else 0
-        key_boxes = place_boxes(head.keys, keys, fonts, size, first_line, strongest)
-        if all(len({box.line for box in boxes}) <= most_lines for boxes in (key_boxes, query_boxes)):
+        first_key_line = query_boxes[-1].line + 1 if query_boxes else 0
+        key_boxes = place_boxes(head.keys, keys, fonts, size, first_key_line, strongest)
+        n_lines_of_keys = 1 + key_boxes[-1].line - first_key_line
+        if max(n_lines_of_keys, first_key_line) <= most_lines:
             break
     return Sentence(focus, fonts, size, tuple(key_boxes), tuple(query_boxes), tuple(written))
 
@@ -226,12 +237,14 @@ def excerpt(reaches: dict[int, int], n_tokens: int) -> list[int]:
     >>> excerpt({3: 1, 7: 2}, 12)
     [-1, 2, 3, 4, 5, 6, 7, 8, 9, -1]
     """
-    near = {p for centre, reach in reaches.items() for p in range(centre - reach, centre + reach + 1)}
-    shown = sorted(near & set(range(n_tokens)))
-    positions = [shown[0]] if shown[0] == 0 else [-1, shown[0]]
-    for before, position in pairwise(shown):
-        positions += [position] if position == before + 1 else [-1, position]
-    return positions if shown[-1] == n_tokens - 1 else [*positions, -1]
+    shown = set[int]()
+    for centre, reach in reaches.items():
+        shown.update(range(max(0, centre - reach), min(n_tokens, centre + reach + 1)))
+    positions, next_position = list[int](), 0
+    for position in sorted(shown):
+        positions += [position] if position == next_position else [-1, position]
+        next_position = position + 1
+    return positions if next_position == n_tokens else [*positions, -1]
 
 
 def place_boxes(
@@ -245,25 +258,25 @@ def place_boxes(
         first_line: the number of the first line.
         written: the positions of tokens with a weight written below; their boxes are wide enough for it.
     """
-    placed: list[Box] = []
+    boxes: list[Box] = []
     right, line = 0.0, first_line
     for position in positions:
         text = tokens[position].text if position >= 0 else "…"
         text = fonts.shortened(text, size, INNER_WIDTH - 2 * PAD)
-        widths = [fonts.width(text, size), fonts.width("0.000", 8.0) if position in written else 0.0]
-        width = max(widths) + 2 * PAD
-        joined = position > 0 and tokens[position].joined and placed and placed[-1].position == position - 1
+        width_of_weight = fonts.width("0.000", 8.0) if position in written else 0.0
+        width = max(fonts.width(text, size), width_of_weight) + 2 * PAD
         left = right
-        if placed:
-            left += TOKEN_GAP if joined else WORD_GAP
-        if left + width > INNER_WIDTH and right > 0:
+        if boxes:
+            is_same_word = position > 0 and tokens[position].joined and boxes[-1].position == position - 1
+            left += TOKEN_GAP if is_same_word else WORD_GAP
+        if boxes and left + width > INNER_WIDTH:
             left, line = 0.0, line + 1
-        placed.append(Box(position, text, left, width, line))
+        boxes.append(Box(position, text, left, width, line))
         right = left + width
     if not reads_from_right(token.text for token in tokens):
-        return placed
-    widest = max((box.left + box.width for box in placed), default=0.0)
-    return [replace(box, left=widest - box.left - box.width) for box in placed]
+        return boxes
+    line_width = max((box.left + box.width for box in boxes), default=0.0)
+    return [replace(box, left=line_width - box.left - box.width) for box in boxes]
 
 
 def reads_from_right(texts: Iterable[str]) -> bool:

@@ -69,8 +69,8 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
 
 def strongest_key(focus: Focus, fonts: Fonts) -> str:
     """Return a line such as "“it” looks most at “snake” (0.512)"."""
-    strongest = focus.head.top(focus.query, 1)
-    words = [token_label(focus.query, focus.head.queries)]
-    words += [token_label(key.position, focus.head.keys) for key in strongest]
-    query, *keys = (quoted(fonts.shortened(word, 10.5, 2.5)) for word in words)
-    return f"{query} looks most at {keys[0]} ({strongest[0].weight:.3f})" if strongest else f"{query} sees nothing"
+    query = quoted(fonts.shortened(token_label(focus.query, focus.head.queries), 10.5, 2.5))
+    for strongest in focus.head.top(focus.query, 1):
+        key = quoted(fonts.shortened(token_label(strongest.position, focus.head.keys), 10.5, 2.5))
+        return f"{query} looks most at {key} ({strongest.weight:.3f})"
+    return f"{query} sees nothing"

@@ -25,15 +25,16 @@ from regard.views.picture.heads import (
     MOST_NAMED,
     draw_mosaic,
     mosaic_of,
-    name_panels,
-    name_tokens,
     notes,
     token_margin,
+    write_head_names,
+    write_tokens,
 )
 from regard.views.picture.one_head import head_figure
 
-TITLE_HEIGHT, AXIS_GAP, CAPTION_GAP = 0.4, 0.2, 0.2
-"""In inches: the height of the title, the space for the names of the axes, and the space above the caption."""
+TITLE_HEIGHT, AXIS_GAP, HEAD_NAME_HEIGHT, CAPTION_GAP = 0.4, 0.2, 0.2, 0.2
+"""In inches: the height of the title, the space for the names of the axes, for the names of the heads, and above the
+caption."""
 
 Words = Sequence[str]
 
@@ -74,18 +75,19 @@ def draw(
     path = Path(path)
     check_picture_path(path)
     pattern = pattern_of_item(weights, batch)
-    for name, words, n in (("queries", queries, pattern.shape[2]), ("keys", keys, pattern.shape[3])):
+    n_queries, n_keys = pattern.shape[2:]
+    for name, words, n in (("queries", queries, n_queries), ("keys", keys, n_keys)):
         if isinstance(words, str) or (words is not None and len(words) != n):
             raise InputError(f"{name} has {len(words)} words for {n} {name}; give a list with a word for each.")
     chosen = range(pattern.n_heads) if heads is None else heads
     if not chosen or any(head not in range(pattern.n_heads) for head in chosen):
         raise InputError(f"heads={list(chosen)} of a pattern of {counted(pattern.n_heads, 'head')}, counted from 0.")
     if len(chosen) == 1 and (queries or keys):
-        tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
+        head = Head("", 0, chosen[0], pattern, tokens_of(queries, n_queries), tokens_of(keys, n_keys))
         title = "" if pattern.n_heads == 1 else f"head {chosen[0]}"
-        return save_figure(head_figure(Head("", 0, chosen[0], pattern, *tokens), title, is_outlined=False), path)
+        return save_figure(head_figure(head, title, is_outlined=False), path)
     heads_label = f"head {chosen[0]}" if len(chosen) == 1 and pattern.n_heads > 1 else counted(len(chosen), "head")
-    title = f"{heads_label} · {pattern.shape[2]} queries × {pattern.shape[3]} keys"
+    title = f"{heads_label} · {n_queries} queries × {n_keys} keys"
     return save_figure(weights_figure(pattern, title, chosen, queries, keys), path)
 
 
@@ -107,14 +109,16 @@ def weights_figure(
     chosen = range(pattern.n_heads) if heads is None else heads
     mosaic = mosaic_of([Head("", 0, head, pattern, query_tokens, key_tokens) for head in chosen], one_layer=True)
     text = repr(pattern) if title is None else title
-    are_named = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
-    fonts = fonts_for(text + "".join(token.text for token in (*query_tokens, *key_tokens) if are_named))
-    left, above = (token_margin(tokens, fonts) if are_named else 0.0 for tokens in (query_tokens, key_tokens))
+    has_token_labels = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
+    labelled_tokens = [*query_tokens, *key_tokens] if has_token_labels else []
+    fonts = fonts_for(text + "".join(token.text for token in labelled_tokens))
+    left = token_margin(query_tokens, fonts) if has_token_labels else 0.0
+    above = token_margin(key_tokens, fonts) if has_token_labels else 0.0
     side = mosaic.side(INNER_WIDTH - left - AXIS_GAP)
     batch_note = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
     caption = fonts.lines(" ".join([*batch_note, *notes(mosaic), fonts.advice]), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
-    bottom = top + mosaic.image_size[0] * side + CAPTION_GAP + (0.2 if len(chosen) > 1 else 0.0)
+    bottom = top + mosaic.image_size[0] * side + (HEAD_NAME_HEIGHT if len(chosen) > 1 else 0.0) + CAPTION_GAP
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
     title_area = page.area(MARGIN, MARGIN, INNER_WIDTH, TITLE_HEIGHT)
     page.write(title_area, 0.0, 0.16, fonts.shortened(text, 10.5, INNER_WIDTH), 10.5)
@@ -122,9 +126,9 @@ def weights_figure(
     page.write(axes, 0.0, -(0.07 + above) / side, "keys →", 8.0, color=FAINT)
     page.write(axes, -(0.1 + left) / side, 0.0, "queries →", 8.0, color=FAINT, rotation=270, va="top", ha="center")
     if len(chosen) > 1:
-        name_panels(page, axes, mosaic, side, [f"head {head}" for head in chosen])
-    if are_named:
-        name_tokens(page, axes, mosaic, side)
+        write_head_names(page, axes, mosaic, side, [f"head {head}" for head in chosen])
+    if has_token_labels:
+        write_tokens(page, axes, mosaic, side)
     page.write_caption(bottom, caption)
     return page.figure
 

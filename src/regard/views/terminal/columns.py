@@ -36,13 +36,15 @@ class Columns:
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         parts = measure_renderables(console, options, list(self.tables(options.max_width)))
-        uncut = 2 * max(cell_len(escape_controls(name)) for name in (*self.labels, *self.headers)) + self.gap
-        return Measurement(parts.minimum, min(options.max_width, max(parts.maximum, uncut)))
+        longest_name = max(cell_len(escape_controls(name)) for name in (*self.labels, *self.headers))
+        uncut_width = 2 * longest_name + self.gap  # a name is cut off if it is wider than half the table
+        return Measurement(parts.minimum, min(options.max_width, max(parts.maximum, uncut_width)))
 
     def tables(self, max_width: int) -> Iterator[Table]:
         """Yield the tables to print one below the other, each with some of the columns, at most `max_width` wide."""
         longest = (max_width - self.gap) // 2
-        labels, headers = ([truncated(name, longest) for name in names] for names in (self.labels, self.headers))
+        labels = [truncated(label, longest) for label in self.labels]
+        headers = [truncated(header, longest) for header in self.headers]
         widths = [max(cell.cell_len for cell in column) for column in zip(headers, *self.rows, strict=True)]
         label_width = max((label.cell_len for label in labels), default=0)
         for label in labels:

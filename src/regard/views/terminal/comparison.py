@@ -5,6 +5,7 @@ the first. The number of a head is the largest difference of all queries.
 """
 
 import math
+from itertools import product
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.tracing.comparison import Comparison
+from regard.tracing.patterns_by_layer import head_name
 from regard.views.terminal.columns import Columns
 from regard.views.terminal.trace import colour
 from regard.visible_text import visible_name
@@ -61,19 +63,20 @@ def head_table(comparison: Comparison) -> Table:
 
 def grid(comparison: Comparison) -> Columns:
     """Return a grid of layers × heads: how far each head differs, in percent; [ ] = the first head that differs."""
-    first_head, _ = comparison.first or (None, None)
-    several_kinds = len(comparison.tokens) > 1
-    names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in comparison.layers]
-    rows = []
-    for row, shares in enumerate(comparison.heads.tolist()):
-        heads = [comparison.head_and_query(row, head)[0] for head in range(len(shares))]
-        cells = zip(heads, shares, strict=True)
-        rows.append([Text() if math.isnan(share) else percent_cell(share, head == first_head) for head, share in cells])
-    return Columns(names, [f"H{head}".center(5) for head in range(comparison.heads.shape[1])], rows, gap=0)
+    first_head = None if comparison.first is None else comparison.first[0]
+    has_several_kinds = len(comparison.tokens) > 1
+    labels = [f"{kind} L{layer} " if has_several_kinds else f"L{layer} " for kind, layer in comparison.layers]
+    n_layers, n_heads = comparison.heads.shape
+    rows = [[Text()] * n_heads for _ in range(n_layers)]
+    for row, head in product(range(n_layers), range(n_heads)):
+        share = float(comparison.heads[row, head])
+        if not math.isnan(share):
+            rows[row][head] = percent_cell(share, head_name(comparison.layers, row, head) == first_head)
+    return Columns(labels, [f"H{head}".center(5) for head in range(n_heads)], rows, gap=0)
 
 
-def percent_cell(share: float, in_brackets: bool) -> Text:
+def percent_cell(share: float, has_brackets: bool) -> Text:
     """Return a fraction as a percentage, five terminal cells wide."""
     percent = f"{round(100 * share):3d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
-    return Text.assemble("[" if in_brackets else " ", (percent, style), "]" if in_brackets else " ")
+    return Text.assemble("[" if has_brackets else " ", (percent, style), "]" if has_brackets else " ")

@@ -46,11 +46,11 @@ def view(effects: IndirectEffects) -> RenderableType:
 
 
 def grid(effects: IndirectEffects) -> Columns:
-    several_kinds = len({kind for kind, _ in effects.layers}) > 1
-    names = [f"{kind} L{layer} " if several_kinds else f"L{layer} " for kind, layer in effects.layers]
-    largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0
+    has_several_kinds = len({kind for kind, _ in effects.layers}) > 1
+    labels = [f"{kind} L{layer} " if has_several_kinds else f"L{layer} " for kind, layer in effects.layers]
+    largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0  # 1 if all are 0: a scale needs a length
     rows = [[percent_cell(effect, largest) for effect in row] for row in effects.heads.tolist()]
-    return Columns(names, [f"H{head}".rjust(5) for head in range(effects.heads.shape[1])], rows, gap=0)
+    return Columns(labels, [f"H{head}".rjust(5) for head in range(effects.heads.shape[1])], rows, gap=0)
 
 
 def percent_cell(effect: float, largest: float) -> Text:

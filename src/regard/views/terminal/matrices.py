@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 import numpy as np
 from rich.cells import cell_len
@@ -72,9 +72,9 @@ def show(worked: WorkedAttention, console: Console | None = None, digits: int | 
         digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
     """
     console = console or standard_output()
-    plain = console.color_system is None or console.no_color
+    has_no_colours = console.color_system is None or console.no_color
     for line in lines(worked, console.width, digits):
-        if plain:
+        if has_no_colours:
             line.rstrip()
         console.print(line, soft_wrap=True, highlight=False)
 
@@ -88,18 +88,18 @@ def standard_output() -> Console:
 
 def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
     yield from title_lines(worked, width)
-    left_out = False
+    is_cut = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
         yield Text()
         rule = "─" * max(0, min(width, RULE_CELLS) - cell_len(section) - 4)
         yield Text.assemble(("── ", "dim"), (section, "bold"), (f" {rule}", "dim"))
         blocks = [format_block(worked, stage, width, digits) for stage in stages]
-        left_out = left_out or any(block.left_out for block in blocks)
+        is_cut = is_cut or any(block.is_cut for block in blocks)
         for row in side_by_side(blocks, width):
             yield Text()
             yield from joined_lines(row)
     yield from strongest_keys(worked)
-    if left_out:
+    if is_cut:
         yield Text()
         yield from wrapped(
             f"Fitted to {width} columns: some rows, columns or digits are left out. A wider window shows more, "
@@ -122,8 +122,7 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     yield Text()
     for head, weights in enumerate(worked.weights[:, worked.query], 1):
         strongest = [key for key in largest_first(weights)[:3] if weights[key] > 0]
-        keys = [(printable(worked.inputs.keys[key].text), weights[key]) for key in strongest]
-        listing = ", ".join(f"{key} {weight:.3f}" for key, weight in keys)
+        listing = ", ".join(f"{printable(worked.inputs.keys[key].text)} {weights[key]:.3f}" for key in strongest)
         within = f", in head {head}," if worked.inputs.n_heads > 1 else ""
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
 
@@ -139,53 +138,62 @@ class Block:
         heading: a line with the matrix's name and formula, and a line with its shape.
         header: the line with the names of the columns; None = the columns have no names.
         rows: a line for each row of the matrix, with the name of the row and its numbers.
-        left_out: whether rows, columns or decimals of the matrix are left out, or names are shortened.
+        is_cut: whether rows, columns or decimals of the matrix are left out, or names are shortened.
     """
 
     heading: tuple[Text, ...]
     header: Text | None
     rows: tuple[Text, ...]
-    left_out: bool
+    is_cut: bool
 
     @property
     def width(self) -> int:
-        return max(line.cell_len for line in (*self.heading, *filter(None, [self.header]), *self.rows))
+        return max(line.cell_len for line in (*self.heading, self.header or Text(), *self.rows))
 
 
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
     """Return a matrix as lines of at most `width` terminal cells, with at most `digits` decimals (None = 4)."""
     notable = worked.strongest[:N_NOTABLE]
-    n_rows, n_columns = stage.matrix.shape
-    marked_rows = () if stage.marked is None else (stage.marked,)
-    first_rows = notable if stage.keys == "rows" else marked_rows
-    max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
-    if n_rows <= MAX_ROWS:
-        max_rows = n_rows
-    rows = positions_to_show(n_rows, first_rows, lambda positions: len(positions) <= max_rows)
-    labels = [row_label(stage, row, worked.query is not None) for row in rows]
-    label_cells = max(map(cell_len, [*labels, SUM_LABEL if stage.summed else ""])) + (1 if stage.rows else 0)
+    rows = rows_to_show(stage, notable)
+    labels = [row_label(stage, row, has_mark_column=worked.query is not None) for row in rows]
+    is_marked = [row is not None and row == stage.marked for row in rows]
+    has_numbers = [row is not None for row in rows]
+    if stage.summed:
+        labels, is_marked, has_numbers = [*labels, SUM_LABEL], [*is_marked, False], [*has_numbers, True]
+    label_cells = max(map(cell_len, labels)) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
-    first_columns = notable if stage.keys == "columns" else ()
-    candidates = sorted(by_priority(n_columns, first_columns)[: max(1, width)])  # no more than `width` columns fit
+    n_columns = stage.matrix.shape[1]
+    notable_columns = notable if stage.keys == "columns" else ()
+    candidates = sorted(by_priority(n_columns, notable_columns)[: max(1, width)])  # no more than `width` columns fit
     numbers = stage.matrix[[row for row in rows if row is not None]][:, candidates].tolist()
     if stage.summed:
         numbers.append(stage.matrix.sum(axis=0)[candidates].tolist())
     names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
     layout, is_best = choose_layout(numbers, names, room, digits)
-    columns = layout.columns_to_show(candidates, n_columns, first_columns, room)
-    styles = ["bold" if row is not None and row == stage.marked else "" for row in rows]
-    has_numbers = [row is not None for row in rows]
-    if stage.summed:
-        labels, styles, has_numbers = [*labels, SUM_LABEL], [*styles, ""], [*has_numbers, True]
-    row_lines = [
-        Text.assemble(" " * INDENT, (label + " " * (label_cells - cell_len(label)), style))
-        for label, style in zip(labels, styles, strict=True)
-    ]
-    tint, number_lines = Tint.of(stage), [line for line, has in zip(row_lines, has_numbers, strict=True) if has]
-    for line, cells, values in zip(number_lines, layout.cells, numbers, strict=True):
-        line.append_text(row_text(layout, columns, cells, values, tint))
+    columns = layout.columns_to_show(candidates, n_columns, notable_columns, room)
+    tint, number_rows = Tint.of(stage), zip(layout.cells, numbers, strict=True)
+    row_lines = []
+    for label, is_bold, has_row_numbers in zip(labels, is_marked, has_numbers, strict=True):
+        padded_label = label + " " * (label_cells - cell_len(label))
+        line = Text.assemble(" " * INDENT, (padded_label, "bold" if is_bold else ""))
+        if has_row_numbers:
+            cells, values = next(number_rows)
+            line.append_text(row_text(layout, columns, cells, values, tint))
+        row_lines.append(line)
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
-    return Block(heading(stage), header, tuple(row_lines), not is_best or None in columns or None in rows)
+    is_cut = not is_best or None in columns or None in rows
+    return Block(heading(stage), header, tuple(row_lines), is_cut)
+
+
+def rows_to_show(stage: Stage, notable: Sequence[int]) -> list[int | None]:
+    """Return the numbers of the rows to show, with None for each gap; `notable` are the numbers of important keys."""
+    marked_row = () if stage.marked is None else (stage.marked,)
+    notable_rows = notable if stage.keys == "rows" else marked_row
+    n_rows = len(stage.matrix)
+    max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
+    if n_rows <= MAX_ROWS:
+        max_rows = n_rows
+    return positions_to_show(n_rows, notable_rows, lambda positions: len(positions) <= max_rows)
 
 
 def row_text(
@@ -214,15 +222,15 @@ def heading(stage: Stage) -> tuple[Text, Text]:
     )
 
 
-def row_label(stage: Stage, row: int | None, marking: bool) -> str:
+def row_label(stage: Stage, row: int | None, has_mark_column: bool) -> str:
     """Return the label of a row; None = rows are left out here, and the label is ⋮.
 
-    If `marking`, the label of the query's row begins with QUERY_MARK, and other labels with as many spaces.
+    If `has_mark_column`, the label of the query's row begins with QUERY_MARK, and other labels with as many spaces.
     """
     if not stage.rows:
         return "⋮" if row is None else ""
     mark = ""
-    if marking:
+    if has_mark_column:
         mark = QUERY_MARK if row is not None and row == stage.marked else " " * len(QUERY_MARK)
     return mark + ("⋮" if row is None else shortened(stage.rows[row], LABEL_CELLS))
 
@@ -260,7 +268,7 @@ class Tint:
     @classmethod
     def of(cls, stage: Stage) -> "Tint":
         """Return blue for attention weights, fainter colours for computed numbers and biases, no colour for inputs."""
-        if stage.name.split("_")[0] == "weights":
+        if stage.is_weights:
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
         largest = float(finite.max()) if len(finite) and (stage.formula or stage.columns) else 0.0
@@ -272,10 +280,10 @@ class Tint:
         if self.largest == 0:
             return Style()
         share = min(1.0, abs(number) / self.largest) * self.deepest
-        end = self.positive if number > 0 else self.negative
-        red, green, blue = (round(low + share * (high - low)) for low, high in zip(WHITE, end, strict=True))
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
-        return Style.parse(f"{'#ffffff' if dark else '#000000'} on #{red:02x}{green:02x}{blue:02x}")
+        tint = self.positive if number > 0 else self.negative
+        red, green, blue = (round(white + share * (full - white)) for white, full in zip(WHITE, tint, strict=True))
+        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
+        return Style.parse(f"{'#ffffff' if is_dark else '#000000'} on #{red:02x}{green:02x}{blue:02x}")
 
 
 # Several matrices side by side
@@ -285,7 +293,8 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
     """Yield rows of as many blocks as fit side by side into `width` terminal cells."""
     row: list[Block] = []
     for block in blocks:
-        if row and sum(other.width for other in row) + (BETWEEN - INDENT) * len(row) + block.width > width:
+        row_width = sum(previous.width + BETWEEN - INDENT for previous in row)  # a block begins with INDENT spaces
+        if row and row_width + block.width > width:
             yield row
             row = []
         row.append(block)
@@ -295,13 +304,15 @@ def side_by_side(blocks: Iterable[Block], width: int) -> Iterator[list[Block]]:
 
 def joined_lines(row: Sequence[Block]) -> Iterator[Text]:
     has_header = any(block.header is not None for block in row)
-    texts = [[*block.heading, *([block.header or Text()] if has_header else []), *block.rows] for block in row]
-    for height in range(max(map(len, texts))):
+    columns = []
+    for block in row:
+        header = [block.header or Text()] if has_header else []
+        columns.append([*block.heading, *header, *block.rows])
+    for parts in zip_longest(*columns, fillvalue=Text()):
         line = Text()
-        for number, (block, text) in enumerate(zip(row, texts, strict=True)):
-            part = text[height] if height < len(text) else Text()
+        for block, part in zip(row, parts, strict=True):
             line.append_text(part)
-            if number < len(row) - 1:
+            if block is not row[-1]:
                 line.append(" " * (block.width - part.cell_len + BETWEEN - INDENT))
         yield line
 

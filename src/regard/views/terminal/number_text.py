@@ -55,8 +55,8 @@ class Layout:
 
     def padded(self, text: str, column: int) -> str:
         """Return a number or a name with spaces on its left, so that it is as wide as its column."""
-        inside = self.width(column) - (1 if self.tight else 2)
-        return " " + " " * (inside - cell_len(text)) + text + ("" if self.tight else " ")
+        end = "" if self.tight else " "
+        return " " * (self.width(column) - cell_len(text + end)) + text + end
 
     def columns_to_show(
         self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
@@ -71,13 +71,14 @@ class Layout:
         Returns:
             The columns to show, numbered as in `cells`.
         """
-        index = {column: i for i, column in enumerate(candidates)}
+        index_in_cells: dict[int | None, int | None] = {column: i for i, column in enumerate(candidates)}
+        index_in_cells[None] = None
 
         def fits(columns: Sequence[int | None]) -> bool:
-            available = all(column in index for column in columns if column is not None)
-            return available and self.total_width(None if c is None else index[c] for c in columns) <= room
+            are_candidates = all(column in index_in_cells for column in columns)
+            return are_candidates and self.total_width(index_in_cells[column] for column in columns) <= room
 
-        return [None if column is None else index[column] for column in positions_to_show(count, notable, fits)]
+        return [index_in_cells[column] for column in positions_to_show(count, notable, fits)]
 
     def header(self, columns: Sequence[int | None]) -> str:
         return "".join(
@@ -160,12 +161,12 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
     >>> with_gaps({0, 1, 5}, 7)
     [0, 1, None, 5, None]
     """
-    shown: list[int | None] = []
-    before = -1
-    for position in sorted(positions):
-        shown += [None, position] if position > before + 1 else [position]
-        before = position
-    return shown if before == count - 1 else [*shown, None]
+    rows: list[int | None] = []
+    next_row = 0
+    for row in sorted(positions):
+        rows += [row] if row == next_row else [None, row]
+        next_row = row + 1
+    return rows if next_row == count else [*rows, None]
 
 
 # Numbers and names as text
@@ -181,14 +182,15 @@ def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
     scientific = bool(sizes) and (max(sizes) >= 1e9 or max(sizes) < 10.0**-digits)
     texts = [[format_number(number, digits, scientific) for number in row] for row in numbers]
     parts = [text.partition(".") for row in texts for text in row if text != MINUS_INFINITY]
-    integer = max((len(before) for before, _, _ in parts), default=0)
-    fraction = max((len(point + after) for _, point, after in parts), default=0)
-    cells = max(integer + fraction, max(len(text) for row in texts for text in row))
+    n_before_point = max((len(before) for before, _, _ in parts), default=0)
+    n_from_point = max((len(point + after) for _, point, after in parts), default=0)
+    width = max(n_before_point + n_from_point, max(len(text) for row in texts for text in row))
 
     def align(text: str) -> str:
+        if text == MINUS_INFINITY:
+            return text.rjust(width)
         before, point, after = text.partition(".")
-        aligned_text = text if text == MINUS_INFINITY else before + (point + after).ljust(fraction)
-        return aligned_text.rjust(cells)
+        return (before + (point + after).ljust(n_from_point)).rjust(width)
 
     return [[align(text) for text in row] for row in texts]
 

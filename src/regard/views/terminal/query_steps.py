@@ -64,14 +64,14 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     (an extra score in the softmax) if there is one, and a row for the sums.
     """
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
-    others = [key for key in range(len(steps.weights)) if key not in keys]
+    other_keys = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
     labels = [shortened(worked.inputs.key_texts[key], LABEL_CELLS) for key in keys]
     sums = {"exp": steps.total, "weights": float(steps.weights.sum())}
     rows = [[float(column[key]) for column in columns.values()] for key in keys]
-    if others:
-        labels.append(counted(len(others), "other key"))
-        rows.append([float(columns[name][others].sum()) if name in sums else np.nan for name in columns])
+    if other_keys:
+        labels.append(counted(len(other_keys), "other key"))
+        rows.append([float(columns[name][other_keys].sum()) if name in sums else np.nan for name in columns])
     if steps.sink is not None:
         labels.append("sink")
         rows.append([steps.sink if name == "exp" else np.nan for name in columns])
@@ -82,11 +82,11 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     label_cells = max(map(cell_len, labels))
     header = "".join(" " * GAP + name.rjust(cells) for name, cells in zip(columns, widths, strict=True))
     yield Text(" " * (2 + label_cells) + header, style="dim")
-    for place, label in enumerate(labels):
-        cells = "".join(" " * GAP + column[place].rjust(width) for column, width in zip(texts, widths, strict=True))
-        line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
-        if place < len(keys):  # the row of one key: only such a row has a bar
-            line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[place]])))
+    for row, label in enumerate(labels):
+        numbers = "".join(" " * GAP + column[row].rjust(width) for column, width in zip(texts, widths, strict=True))
+        line = Text("  " + label + " " * (label_cells - cell_len(label)) + numbers)
+        if row < len(keys):  # the row of one key: only such a row has a bar
+            line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[row]])))
         else:
             line.stylize("bold" if label == "sum" else "dim")
         line.rstrip()

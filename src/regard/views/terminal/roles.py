@@ -60,22 +60,24 @@ def table(roles: Roles) -> Table:
     Beside a head is the share of its attention on these keys; in the rows "distance" and "entropy", its mean distance
     and entropy. A role is left out if no text has such keys, or if no head attends to them.
     """
-    rows = Table.grid(padding=(0, 0, 0, 2), expand=False)
+    heads_by_role = Table.grid(padding=(0, 0, 0, 2), expand=False)
     for role in ROLES:
-        if best := roles.top(role, N_LISTED):
-            rows.add_row(Text(PHRASES[role]), *(Text(f"{head} {number:.2f}") for head, number in best))
-    return rows
+        if top_heads := roles.top(role, N_LISTED):
+            heads_by_role.add_row(Text(PHRASES[role]), *(Text(f"{head} {number:.2f}") for head, number in top_heads))
+    return heads_by_role
 
 
 def head_map(roles: Roles) -> Columns:
     """Return a grid of layers × heads: the letter of a head's main kind of key, and the attention on it in percent."""
-    layers: dict[str, list[Text]] = {}
+    cells_of_layer: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)
         share = float(roles[role][roles.heads.index(head)])
         percent = f"{round(100 * share):2d}"
         cell = Text.assemble(f" {LETTERS[role]}", (percent, colour(share)), " " * (3 - len(percent)))
-        layers.setdefault(head.partition("H")[0], []).append(cell)
-    width = max(map(len, layers.values()))
-    rows = [cells + [Text()] * (width - len(cells)) for cells in layers.values()]
-    return Columns([f"{layer} " for layer in layers], [f"H{head}".center(5) for head in range(width)], rows, gap=0)
+        layer, _, _ = head.partition("H")
+        cells_of_layer.setdefault(layer, []).append(cell)
+    labels = [f"{layer} " for layer in cells_of_layer]
+    n_heads = max(map(len, cells_of_layer.values()))
+    rows = [cells + [Text()] * (n_heads - len(cells)) for cells in cells_of_layer.values()]
+    return Columns(labels, [f"H{head}".center(5) for head in range(n_heads)], rows, gap=0)

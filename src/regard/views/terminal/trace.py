@@ -4,6 +4,7 @@ Colours repeat what numbers and block characters show, so that the output is rea
 with the environment variable NO_COLOR.
 """
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -109,14 +110,13 @@ def title(trace: Trace, focus: Focus) -> Text:
 
 def occurrence_note(focus: Focus) -> Text:
     """Return a note such as "('it' occurs twice; this is it:1)" on the query token; empty if its text occurs once."""
-    same = [i for i, token in enumerate(focus.head.queries) if token.text == focus.token.text]
-    if len(same) == 1:
+    text = focus.token.text
+    occurrences = [position for position, token in enumerate(focus.head.queries) if token.text == text]
+    if len(occurrences) == 1:
         return Text()
-    text, number = focus.token.text, same.index(focus.query) + 1
-    return Text(
-        f"   ({isolated(repr(text))} occurs {times(len(same))}; this is {visible_name(f'{text}:{number}')})",
-        style="dim",
-    )
+    reference = f"{text}:{occurrences.index(focus.query) + 1}"
+    note = f"{isolated(repr(text))} occurs {times(len(occurrences))}; this is {visible_name(reference)}"
+    return Text(f"   ({note})", style="dim")
 
 
 def sentence(focus: Focus) -> Text:
@@ -154,17 +154,19 @@ def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Tex
     if panel.name and panel.total == 0:
         return Text(f"{panel.name}: 0", style="dim")
     text = Text(f"{panel.name}: {panel.total:.3f}\n" if panel.name else "", style="dim")
-    grid, first, step = panel.grid(), panel.columns.start, -(-len(panel.columns) // MOST_BLOCKS)
-    queries = {(patch.row, (patch.column - first) // step) for patch, _ in panel.weights if patch == query}
-    for row, weights in zip(panel.rows, grid, strict=True):
+    patches_per_block = math.ceil(len(panel.columns) / MOST_BLOCKS)
+    query_patches = [(patch.row, patch.column) for patch, _ in panel.weights if patch == query]
+    for row, weights in zip(panel.rows, panel.grid(), strict=True):
         if row > panel.rows.start:
             text.append("\n")
-        for block, start in enumerate(range(0, len(weights), step)):
-            weight = float(weights[start : start + step].max())
+        for start in range(0, len(weights), patches_per_block):
+            block = range(start, min(start + patches_per_block, len(weights)))
+            weight = float(weights[block].max())
             share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0  # only a weight of 0 is a space
-            text.append("[]" if (row, block) in queries else shade(share) * 2, Style(color=colour(share)))
-    if step > 1:
-        text.append(f"\neach block: the largest weight of {step} patches side by side", "dim")
+            has_query = any((row, panel.columns[column]) in query_patches for column in block)
+            text.append("[]" if has_query else shade(share) * 2, Style(color=colour(share)))
+    if patches_per_block > 1:
+        text.append(f"\neach block: the largest weight of {patches_per_block} patches side by side", "dim")
     return text
 
 
@@ -177,14 +179,17 @@ def time_map(focus: Focus) -> Text | None:
     if not (pairs := frame_weights(focus)):
         return None
     frames, weights = zip(*pairs, strict=True)
-    step = -(-len(frames) // TIME_CELLS)
+    frames_per_block = math.ceil(len(frames) / TIME_CELLS)
+    largest = max(weights) or 1.0
     text = Text()
-    for start in range(0, len(frames), step):
-        weight = max(weights[start : start + step]) / (max(weights) or 1.0)
-        text.append(shade(weight), Style(color=colour(weight)))
+    for start in range(0, len(frames), frames_per_block):
+        share = max(weights[start : start + frames_per_block]) / largest
+        text.append(shade(share), Style(color=colour(share)))
     text.append("\n" + time_axis(frames[-1].end_seconds, len(text)), "dim")
-    silence = [weight for key, weight in zip(focus.head.keys, focus.weights, strict=True) if key.text == SILENCE]
-    return text.append(f"\n{silence[0]:.3f} on the silence after the recording", "dim") if silence else text
+    for key, weight in zip(focus.head.keys, focus.weights, strict=True):
+        if key.text == SILENCE:
+            text.append(f"\n{weight:.3f} on the silence after the recording", "dim")
+    return text
 
 
 def time_axis(seconds: float, n_cells: int) -> str:
@@ -193,11 +198,8 @@ def time_axis(seconds: float, n_cells: int) -> str:
     >>> time_axis(2.0, 40)
     '0         0.5       1         1.5       2 s'
     """
-    step = next(
-        step
-        for step in (digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
-        if step * n_cells >= 6 * seconds
-    )
+    round_numbers = (digit * 10.0**power for power in range(-3, 6) for digit in (1, 2, 5))
+    step = next(step for step in round_numbers if step * n_cells >= 6 * seconds)
     axis = ""
     for number in range(int(seconds / step + 1e-6) + 1):
         axis = axis.ljust(round(number * step * n_cells / seconds)) + f"{number * step:g}"
@@ -234,15 +236,14 @@ def head_grid(heads: Sequence[Head], strongest: Sequence[tuple[Head, int, float]
     """
     weights = {head.name: weight for head, _, weight in strongest}
     layers = group_by_layer(heads)
-    names, n_heads = [f"L{layer[0].layer} " for layer in layers], max(map(len, layers))
-    rows = []
-    for layer in layers:
-        row = [Text()] * n_heads
-        for place, head in enumerate(layer):
+    n_heads = max(map(len, layers))
+    rows = [[Text()] * n_heads for _ in layers]
+    for row, layer in zip(rows, layers, strict=True):
+        for column, head in enumerate(layer):
             left, right = ("[", "]") if head.name == focus.head.name else (" ", " ")
-            row[place] = Text.assemble(left, weight_block(weights.get(head.name, 0.0)), right)
-        rows.append(row)
-    return Columns(names, [f"H{head}".center(4) for head in range(n_heads)], rows, gap=0)
+            row[column] = Text.assemble(left, weight_block(weights.get(head.name, 0.0)), right)
+    labels = [f"L{layer[0].layer} " for layer in layers]
+    return Columns(labels, [f"H{head}".center(4) for head in range(n_heads)], rows, gap=0)
 
 
 def weight_block(weight: float) -> Text:
@@ -255,7 +256,10 @@ def shade(weight: float) -> str:
     >>> [shade(weight) for weight in (0.0, 0.01, 0.3, 1.0)]
     [' ', '·', '░', '█']
     """
-    return SHADES[min(len(SHADES) - 1, 1 + int(weight * (len(SHADES) - 1)))] if weight > 0 else SHADES[0]
+    if weight <= 0:
+        return SHADES[0]
+    fullest = len(SHADES) - 1
+    return SHADES[min(fullest, 1 + int(weight * fullest))]
 
 
 def shades_legend() -> str:
