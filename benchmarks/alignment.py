@@ -10,7 +10,7 @@ from machine import machine
 from number_alignment import reference
 from options import Out, Quick, Threads
 from picture import Picture
-from table import Row, Table, command_of, publish, with_progress
+from table import Row, Table, Value, command_of, publish, with_progress
 
 from regard.evaluation.alignment_error import ReferenceAlignment, alignment_error_rate
 from regard.text.sample import namer, random_numbers
@@ -45,15 +45,11 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
       python benchmarks/alignment.py
     """
     torch.set_num_threads(threads or torch.get_num_threads())
-    found = {
-        f"{source}-{target}": measured(source, target, QUICK if quick else SIZES)
-        for source, target in with_progress(DIRECTIONS, "alignment")
-    }
-    first = next(iter(found.values()))
-    rows: list[Row] = [
-        {"rule": rule} | {f"{name} {d}": value for d in found for name, value in found[d][rule].items()}
-        for rule in first
-    ]
+    rows: dict[str, dict[str, Value]] = {}
+    for source, target in with_progress(DIRECTIONS, "alignment"):
+        for rule, measures in measured(source, target, QUICK if quick else SIZES).items():
+            row = rows.setdefault(rule, {"rule": rule})
+            row |= {f"{name} {source}-{target}": value for name, value in measures.items()}
     table = Table(
         name="alignment",
         title="Word alignments against right ones",
@@ -69,8 +65,8 @@ def main(threads: Threads = None, quick: Quick = False, out: Out = None) -> None
         ),
         command=command_of(__file__),
         machine=machine(),
-        rows=rows,
-        picture=Picture(x="rule", y=[f"AER {direction}" for direction in found], label="AER, %"),
+        rows=list(rows.values()),
+        picture=Picture(x="rule", y=[f"AER {source}-{target}" for source, target in DIRECTIONS], label="AER, %"),
     )
     publish(table, out, quick)
 
@@ -93,12 +89,12 @@ def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
     pairs = translator.score([names[source](number) for number in dev], [names[target](number) for number in dev])
     rules = measured_rules(translator.model, pairs, translator.device)
     scored = translator.score([names[source](number) for number in test], [names[target](number) for number in test])
-    right = [right_alignment(number, source, names["en"](number), names["ko"](number)) for number in test]
+    references = [reference_alignment(number, source, names["en"](number), names["ko"](number)) for number in test]
     measures = dict[str, Row]()
     for rule in rules:
-        found = translator.align(scored, rule)
-        error = alignment_error_rate((one.pairs, true) for one, true in zip(found, right, strict=True))
-        one_each = alignment_error_rate((one_a_word(one), true) for one, true in zip(found, right, strict=True))
+        alignments = translator.align(scored, rule)
+        error = alignment_error_rate(zip([alignment.pairs for alignment in alignments], references, strict=True))
+        one_each = alignment_error_rate(zip(map(one_a_word, alignments), references, strict=True))
         head = "mean" if rule.head is None else f"H{rule.head}"
         name = "default" if rule.layer is None else f"L{rule.layer} {head} {rule.step}"
         agreement = None if rule.agreement is None else 100 * rule.agreement
@@ -106,13 +102,15 @@ def measured(source: str, target: str, sizes: Sizes) -> dict[str, Row]:
     return measures
 
 
-def right_alignment(number: int, source: str, english: str, korean: str) -> ReferenceAlignment:
+def reference_alignment(number: int, source: str, english: str, korean: str) -> ReferenceAlignment:
     """Return the reference alignment from the source words to the target words."""
-    right = reference(number, english, korean)
+    from_english = reference(number, english, korean)
     if source == "en":
-        return right
-    sure, possible = (frozenset((j, i) for i, j in pairs) for pairs in (right.sure, right.possible))
-    return ReferenceAlignment(sure=sure, possible=possible)
+        return from_english
+    return ReferenceAlignment(
+        sure=frozenset((j, i) for i, j in from_english.sure),
+        possible=frozenset((j, i) for i, j in from_english.possible),
+    )
 
 
 def one_a_word(alignment: Alignment) -> set[tuple[int, int]]:

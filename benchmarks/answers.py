@@ -4,7 +4,6 @@ MiniLM reads the text: in a site by ONNX Runtime in a worker of the browser, in 
 """
 
 import functools
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +16,9 @@ from typing import Annotated
 
 import torch
 import typer
-from machine import machine
+from machine import browser_path, machine
 from options import Length, Out, Quick, Threads
-from panning import BROWSERS, explorer
+from panning import explorer
 from picture import Picture
 from playwright.sync_api import Browser, sync_playwright
 from table import Row, Table, command_of, publish, with_progress
@@ -62,10 +61,9 @@ def main(
     torch.set_num_threads(threads or torch.get_num_threads())
     lengths = length or ([QUICK_LENGTH] if quick else LENGTHS)
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = next(filter(None, map(shutil.which, BROWSERS)), None)
         for name, int8 in SITES.items():
             write_site(Path(folder) / name, model, course=False, int8=int8)
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
         rows = [
             {"tokens": n, **measured(browser, Path(folder), model, n, QUICK_TEXTS if quick else TEXTS)}
             for n in with_progress(lengths, "answers")

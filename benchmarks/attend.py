@@ -104,9 +104,9 @@ def mask_matrix(mask: str, length: int, heads: int) -> Tensor | None:
         case "window":
             return torch.ones(length, length).bool().tril().triu(-BEFORE)
         case "ALiBi":
-            places = torch.arange(length)
-            bias = -alibi_slopes(heads).float()[:, None, None] * (places - places[:, None]).abs()
-            return bias.masked_fill_(places > places[:, None], -torch.inf)[None]
+            keys, queries = torch.arange(length), torch.arange(length)[:, None]
+            bias = -alibi_slopes(heads).float()[:, None, None] * (keys - queries).abs()
+            return bias.masked_fill_(keys > queries, -torch.inf)[None]
     return None
 
 

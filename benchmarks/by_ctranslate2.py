@@ -20,7 +20,7 @@ def load_ctranslate2(folder: str, kind: str, threads: int) -> None:
 
 def translate_by_ctranslate2(lines: Sequence[str], beam: int) -> list[str]:
     pieces = LOADED["source"].encode(list(lines), out_type=str)
-    found = LOADED["translator"].translate_batch(
+    results = LOADED["translator"].translate_batch(
         pieces, beam_size=beam, max_batch_size=len(lines), max_decoding_length=MOST_PIECES
     )
-    return [LOADED["target"].decode(one.hypotheses[0]) for one in found]
+    return [LOADED["target"].decode(result.hypotheses[0]) for result in results]

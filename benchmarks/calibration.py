@@ -29,14 +29,15 @@ def main(
     loaded = Translator.load(translator, "cpu")
     if loaded.calibration is None:
         raise InputError(f"{translator} has no calibration; finish its training with regard train.")
-    found = loaded.translate(source.read_text(encoding="utf-8").splitlines(), truncate=True)
-    chrf = np.array(sentence_chrf([one.text for one in found], reference.read_text(encoding="utf-8").splitlines()))
-    expected = np.array([loaded.calibration.expected_chrf(one.mean_log_probability) for one in found])
-    scores = np.array([one.mean_log_probability for one in found])
-    print(f"{len(found):,} lines; Spearman correlation of score and chrF {spearman(scores, chrf):.2f}")
-    for lines in np.array_split(np.argsort(scores, kind="stable"), min(GROUPS, len(found))):
-        low, high = scores[lines[0]], scores[lines[-1]]
-        means = f"expected chrF {expected[lines].mean():.1f}, chrF {chrf[lines].mean():.1f}"
+    sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (source, reference))
+    translations = loaded.translate(sources, truncate=True)
+    chrf = np.array(sentence_chrf([translation.text for translation in translations], references))
+    scores = np.array([translation.mean_log_probability for translation in translations])
+    expected = np.array([loaded.calibration.expected_chrf(score) for score in scores.tolist()])
+    print(f"{len(scores):,} lines; Spearman correlation of score and chrF {spearman(scores, chrf):.2f}")
+    for group in np.array_split(np.argsort(scores, kind="stable"), min(GROUPS, len(scores))):
+        low, high = scores[group[0]], scores[group[-1]]
+        means = f"expected chrF {expected[group].mean():.1f}, chrF {chrf[group].mean():.1f}"
         print(f"scores from {low:.2f} to {high:.2f}: {means}")
 
 

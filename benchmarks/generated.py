@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from seen_attention import Reference, attentions_of, compare_steps
-from small_inputs import padding_mask, token_ids
+from small_inputs import TOKENS, padding_mask, token_ids
 from small_models import build, first_line, sharpen
 from torch import Tensor, nn
 
@@ -24,8 +24,8 @@ def writing_class(config_class: type) -> Any:
 
     for mapping in (MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING):
         if config_class in mapping:
-            found = mapping[config_class]
-            return found[0] if isinstance(found, tuple) else found
+            model_class = mapping[config_class]
+            return model_class[0] if isinstance(model_class, tuple) else model_class
     return None
 
 
@@ -47,11 +47,11 @@ def generation(config: Any) -> dict[str, Any]:
         plain = {side: write(model, side) for side in SIDES}
     except Exception as error:
         return {"failed": first_line(error)}
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for side in SIDES:
-        for kind, one in (("default", model), ("eager", eager)):
-            found[f"{side}, {kind}"] = watched_writing(one, side, plain[side], *expected[side])
-    return found
+        differences[f"{side}, default"] = watched_writing(model, side, plain[side], *expected[side])
+        differences[f"{side}, eager"] = watched_writing(eager, side, plain[side], *expected[side])
+    return differences
 
 
 @torch.no_grad()
@@ -66,7 +66,8 @@ def write(model: Any, side: str, **options: Any) -> Any:
         "decoder_start_token_id": 0,
     }
     torch.manual_seed(0)
-    return model.generate(token_ids(40, 0, 60), attention_mask=padding_mask(side), **settings, **options)
+    ids = token_ids(TOKENS, seed=0, n_ids=60)
+    return model.generate(ids, attention_mask=padding_mask(side), **settings, **options)
 
 
 def weights_of(model: nn.Module, side: str) -> tuple[Tensor, list[Tensor]]:
@@ -86,13 +87,13 @@ def watched_writing(
     """
     with regard.watching(model) as watched:
         written = write(model, side)
-    same = torch.equal(written, sequences)
-    references = [Reference(None, one) for one in weights] if same else []
+    is_same = torch.equal(written, sequences)
+    references = [Reference(None, step_weights) for step_weights in weights] if is_same else []
     comparison = compare_steps(watched.steps, references, padding_mask(side))
     check = check_contexts([step.attended for step in watched.steps])
     return {
-        "written": torch.equal(written, plain) or same,
-        "compared": same,
+        "written": torch.equal(written, plain) or is_same,
+        "compared": is_same,
         "unseen": watched.unseen,
         "check": check.max_error / max(1.0, check.magnitude),
         **asdict(comparison),

@@ -113,27 +113,31 @@ def check_kernels() -> Iterator[tuple[str, str]]:
         reason = engine.unsupported_reason(pattern.call)
         if reason is not None:
             sys.exit(f"{name}: the GPU's kernels do not take this call: {reason}.")
-        context, found, _ = engine.read(pattern.call, ask, contexts=True)
-        again = engine.read(pattern.call, ask, contexts=True)[1]
+        context, summary, _ = engine.read(pattern.call, ask, contexts=True)
+        _, second_summary, _ = engine.read(pattern.call, ask, contexts=True)
         exact = attend(query.double(), key.double(), value.double(), **call).pattern
-        truth = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)
-        errors = {part: difference(getattr(found, part), getattr(truth, part)) for part in STATISTICS}
+        exact_summary = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)
+        errors = {part: difference(getattr(summary, part), getattr(exact_summary, part)) for part in STATISTICS}
         worst = max(errors, key=lambda part: errors[part])
-        in_context = difference(context, exact.apply(exact.value))
-        same = all(torch.equal(getattr(found, part), getattr(again, part)) for part in STATISTICS)
-        # A bias is rounded to the input's type, which the truth in float64 does not know.
-        allowed = 2e-5 if "score" not in call else 2e-5 + torch.finfo(dtype).eps
-        if errors[worst] > allowed or in_context > 2 * torch.finfo(dtype).eps + 2e-5 or not same:
-            found_wrong = f"{errors}, context {in_context:.1e}, the same twice: {same}"
-            sys.exit(f"{name}, {dtype}, width {width}: wrong: {found_wrong}.")
-        yield f"{name}, {dtype}, {width}", f"{worst} {errors[worst]:.1e}, context {in_context:.1e}, the same bits twice"
+        context_error = difference(context, exact.apply(exact.value))
+        is_same = all(torch.equal(getattr(summary, part), getattr(second_summary, part)) for part in STATISTICS)
+        eps = torch.finfo(dtype).eps
+        # A bias is rounded to the input's type, which the computation in float64 does not know.
+        tolerance = 2e-5 if "score" not in call else 2e-5 + eps
+        if errors[worst] > tolerance or context_error > 2 * eps + 2e-5 or not is_same:
+            measured_errors = f"{errors}, context {context_error:.1e}, the same twice: {is_same}"
+            sys.exit(f"{name}, {dtype}, width {width}: wrong: {measured_errors}.")
+        yield (
+            f"{name}, {dtype}, {width}",
+            f"{worst} {errors[worst]:.1e}, context {context_error:.1e}, the same bits twice",
+        )
 
 
-def difference(found: Tensor | None, truth: Tensor | None) -> float:
-    """Return the largest difference, relative to the largest number of `truth` if that is above 1."""
-    assert found is not None
-    assert truth is not None
-    return float((found.double() - truth.double()).abs().max() / truth.double().abs().max().clamp_min(1))
+def difference(computed: Tensor | None, exact: Tensor | None) -> float:
+    """Return the largest difference, relative to the largest number of `exact` if that is above 1."""
+    assert computed is not None
+    assert exact is not None
+    return float((computed.double() - exact.double()).abs().max() / exact.double().abs().max().clamp_min(1))
 
 
 def measured(length: int, width: int, causal: bool, heads: int, seconds: float) -> Row:
@@ -163,8 +167,8 @@ def kernel_of(run: Run) -> str:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
         torch.cuda.synchronize()
-    longest = max(profile.key_averages(), key=lambda event: event.device_time_total, default=None)
-    return "unknown" if longest is None else longest.key.replace("void ", "")[:32]
+    slowest = max(profile.key_averages(), key=lambda event: event.device_time_total, default=None)
+    return "unknown" if slowest is None else slowest.key.replace("void ", "")[:32]
 
 
 def trusted_kernels() -> str:
@@ -173,32 +177,32 @@ def trusted_kernels() -> str:
     return ", ".join(kernel.__name__ for kernel in KERNELS["cuda"] if trusted(kernel, *kind)) or "none"
 
 
-def long_run(tokens: int) -> dict[str, str]:
+def long_run(n_tokens: int) -> dict[str, str]:
     """Run attention and its statistics once over a long text, check some numbers, return times and memory as text."""
     heads, key_heads, width = 32, 8, 128
-    query = torch.randn(1, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
-    key, value = torch.randn(2, 1, key_heads, tokens, width, device="cuda", dtype=torch.bfloat16).unbind()
+    query = torch.randn(1, heads, n_tokens, width, device="cuda", dtype=torch.bfloat16)
+    key, value = torch.randn(2, 1, key_heads, n_tokens, width, device="cuda", dtype=torch.bfloat16).unbind()
     beginning = [part[:, :, :4096] for part in (query, key, value)]  # compiles the kernels, which serve any length
     attend(*beginning, mask=Causal()).pattern.answer(ASK)
     forward_seconds = seconds_of(lambda: attend(query, key, value, mask=Causal()))
     pattern = attend(query, key, value, mask=Causal()).pattern
     torch.cuda.reset_peak_memory_stats()
-    before, answers = torch.cuda.memory_allocated(), list[Summary]()
+    n_bytes_before, answers = torch.cuda.memory_allocated(), list[Summary]()
     answer_seconds = seconds_of(lambda: answers.append(pattern.answer(ASK)))
-    above = torch.cuda.max_memory_allocated() - before
+    n_bytes = torch.cuda.max_memory_allocated() - n_bytes_before
     answer = answers[0]
     assert answer.received is not None
     assert answer.entropy is not None
-    lost = float((answer.received.sum(dim=-1, dtype=torch.float64) / tokens - 1).abs().max())
-    rows = pattern[0, 5, [1, tokens // 2, tokens - 1]].double()
-    entropy = torch.special.entr(rows).sum(dim=-1)
-    wrong = float((answer.entropy[0, 5, [1, tokens // 2, tokens - 1]].double() - entropy).abs().max())
-    if lost > 1e-4 or wrong > 1e-4:
-        sys.exit(f"{tokens:,} tokens: {lost:.1e} of the weight is lost, entropies are {wrong:.1e} off.")
+    lost = float((answer.received.sum(dim=-1, dtype=torch.float64) / n_tokens - 1).abs().max())
+    head, queries = 5, [1, n_tokens // 2, n_tokens - 1]
+    entropy = torch.special.entr(pattern[0, head, queries].double()).sum(dim=-1)
+    entropy_error = float((answer.entropy[0, head, queries].double() - entropy).abs().max())
+    if lost > 1e-4 or entropy_error > 1e-4:
+        sys.exit(f"{n_tokens:,} tokens: {lost:.1e} of the weight is lost, entropies are {entropy_error:.1e} off.")
     return {
-        f"{tokens:,} tokens, {heads}/{key_heads} heads x {width}, causal": (
-            f"forward {forward_seconds:.1f} s, answer {answer_seconds:.1f} s, {above / 2**20:,.0f} MiB above query, "
-            f"key and value, weight lost {lost:.0e}, entropies {wrong:.0e} off"
+        f"{n_tokens:,} tokens, {heads}/{key_heads} heads x {width}, causal": (
+            f"forward {forward_seconds:.1f} s, answer {answer_seconds:.1f} s, {n_bytes / 2**20:,.0f} MiB above query, "
+            f"key and value, weight lost {lost:.0e}, entropies {entropy_error:.0e} off"
         )
     }
 

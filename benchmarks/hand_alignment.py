@@ -43,20 +43,20 @@ def main(
       python benchmarks/hand_alignment.py ko-en kor.txt --eflomal
     """
     torch.set_num_threads(1)
-    loaded, right = Translator.load(translator, "cpu"), aligned_pairs(pairs)
-    scored = loaded.score([korean for korean, _ in right], [english for _, english in right])
+    loaded, references = Translator.load(translator, "cpu"), aligned_pairs(pairs)
+    scored = loaded.score([korean for korean, _ in references], [english for _, english in references])
 
-    def print_error(name: str, found: Sequence[Pairs]) -> None:
-        print(f"AER {100 * alignment_error_rate(zip(found, right.values(), strict=True)):.1f}  {name}")
+    def print_error(name: str, alignments: Sequence[Pairs]) -> None:
+        print(f"AER {100 * alignment_error_rate(zip(alignments, references.values(), strict=True)):.1f}  {name}")
 
-    print(f"{len(right)} pairs")
+    print(f"{len(references)} pairs")
     print_error(f"the rule of the translator: {loaded.alignment_rule}", [one.pairs for one in loaded.align(scored)])
     for rule in (*measured_rules(loaded.model, scored, loaded.device), AlignmentRule(by="erasure")):
         print_error(str(rule), [one.pairs for one in loaded.align(scored, rule)])
     if eflomal:
-        others = [pair for pair in dict.fromkeys(pairs_of(pairs)) if pair not in right]
-        for name, found in eflomal_alignments(loaded, [*right, *others]).items():
-            print_error(name, found[: len(right)])
+        other_pairs = [pair for pair in dict.fromkeys(pairs_of(pairs)) if pair not in references]
+        for name, alignments in eflomal_alignments(loaded, [*references, *other_pairs]).items():
+            print_error(name, alignments[: len(references)])
 
 
 def pairs_of(path: Path) -> list[Pair]:
@@ -67,13 +67,14 @@ def pairs_of(path: Path) -> list[Pair]:
 
 def aligned_pairs(path: Path) -> dict[Pair, ReferenceAlignment]:
     """Return the reference alignments of the pairs in kor.txt, by (Korean text, English text)."""
-    texts = {hash_of(*pair): pair for pair in pairs_of(path)}
-    found = {}
+    pair_of_hash = {hash_of(*pair): pair for pair in pairs_of(path)}
+    references = {}
     for line in ALIGNMENTS.read_text(encoding="utf-8").splitlines():
-        name, sure, possible = line.split("\t")
-        if name in texts:
-            found[texts[name]] = ReferenceAlignment(sure=word_pairs(sure), possible=word_pairs(possible))
-    return found
+        digest, sure, possible = line.split("\t")
+        if digest in pair_of_hash:
+            pair = pair_of_hash[digest]
+            references[pair] = ReferenceAlignment(sure=word_pairs(sure), possible=word_pairs(possible))
+    return references
 
 
 def hash_of(korean: str, english: str) -> str:
@@ -87,7 +88,8 @@ def word_pairs(text: str) -> frozenset[tuple[int, int]]:
     >>> sorted(word_pairs("0-0 1-2"))
     [(0, 0), (1, 2)]
     """
-    return frozenset((int(source), int(target)) for source, _, target in (pair.partition("-") for pair in text.split()))
+    pairs = (pair.split("-") for pair in text.split())
+    return frozenset((int(source), int(target)) for source, target in pairs)
 
 
 # Alignments by a statistical word aligner
@@ -100,25 +102,25 @@ def eflomal_alignments(translator: Translator, pairs: Sequence[Pair]) -> dict[st
 
     Source: Östling & Tiedemann 2016, "Efficient word alignment with Markov chain Monte Carlo".
     """
-    vocabularies = translator.source_vocabulary, translator.target_vocabulary
-    sources, targets = (
-        [pieces_with_words(vocabulary, text) for text in texts]
-        for vocabulary, texts in zip(vocabularies, zip(*pairs, strict=True), strict=True)
-    )
+    sources = [pieces_with_words(translator.source_vocabulary, source) for source, _ in pairs]
+    targets = [pieces_with_words(translator.target_vocabulary, target) for _, target in pairs]
+
+    def read_word_pairs(path: Path) -> list[set[tuple[int, int]]]:
+        """Read a file with pairs of pieces; return the pairs of the words that these pieces are parts of."""
+        lines = path.read_text().splitlines()
+        return [
+            {(source[i][1], target[j][1]) for i, j in word_pairs(line)}
+            for line, source, target in zip(lines, sources, targets, strict=True)
+        ]
+
     with TemporaryDirectory() as folder:
         files = {option: Path(folder) / option for option in ("-s", "-t", "-f", "-r")}
         for option, texts in (("-s", sources), ("-t", targets)):
             lines = (" ".join(piece for piece, _ in text) for text in texts)
             files[option].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         subprocess.run(["eflomal-align", *chain(*((name, str(path)) for name, path in files.items()))], check=True)
-        forward, reverse = (
-            [
-                {(source[i][1], target[j][1]) for i, j in word_pairs(line)}
-                for line, source, target in zip(files[name].read_text().splitlines(), sources, targets, strict=True)
-            ]
-            for name in ("-f", "-r")
-        )
-    both = [one & other for one, other in zip(forward, reverse, strict=True)]
+        forward, reverse = read_word_pairs(files["-f"]), read_word_pairs(files["-r"])
+    both = [pairs & reverse_pairs for pairs, reverse_pairs in zip(forward, reverse, strict=True)]
     return {"eflomal, forward": forward, "eflomal, reverse": reverse, "eflomal, forward and reverse": both}
 
 

@@ -85,8 +85,8 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
         "before": lambda: attend(query, key, value, mask=mask, ask=ASK),
         "after": lambda: attend(query, key, value, mask=mask).pattern.answer(ASK),
     }
-    built = heads * length**2 <= MOST_BUILT
-    if built:
+    has_eager = heads * length**2 <= MOST_BUILT
+    if has_eager:
         check_statistics(attend(query, key, value, mask=mask).pattern.answer(ASK), eager(query, key, value, causal))
         runs["eager"] = lambda: eager(query, key, value, causal)
     elapsed = take_turns(runs, seconds)
@@ -97,10 +97,10 @@ def measured(length: int, width: int, causal: bool, heads: int, seconds: float) 
         "SDPA ms": median(elapsed["sdpa"]) * 1e3,
         "before ms": median(elapsed["before"]) * 1e3,
         "after ms": median(elapsed["after"]) * 1e3,
-        "eager ms": median(elapsed["eager"]) * 1e3 if built else None,
+        "eager ms": median(elapsed["eager"]) * 1e3 if has_eager else None,
         "before / SDPA": ratio(elapsed["before"], elapsed["sdpa"]),
         "after / SDPA": ratio(elapsed["after"], elapsed["sdpa"]),
-        "eager / before": ratio(elapsed["eager"], elapsed["before"]) if built else None,
+        "eager / before": ratio(elapsed["eager"], elapsed["before"]) if has_eager else None,
     }
 
 

@@ -11,7 +11,7 @@ from machine import machine
 from options import Out, Quick
 from picture import Picture
 from table import Row, Table, command_of, publish, with_progress
-from translation import BEAMS, Lines, Way, lines_of, ways_of
+from translation import BEAMS, Lines, Program, lines_of, n_same, programs_of, translations_of
 
 from regard.evaluation.evaluate import evaluate
 from regard.translation.translator import Translator
@@ -34,11 +34,11 @@ def main(
     """
     torch.set_num_threads(1)
     n_lines = QUICK_LINES if quick else None
-    texts, right = (lines_of(path, 0)[:n_lines] for path in (lines, references))
+    texts, references_of_texts = (lines_of(path, n_lines=0)[:n_lines] for path in (lines, references))
     translator = Translator.load(model, "cpu")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as processes:
-        ways = ways_of(processes, translator, Path(folder))
-        rows = [scored(ways, texts, right, beam) for beam in with_progress(BEAMS, "BLEU")]
+        programs = programs_of(processes, translator, Path(folder))
+        rows = [scored(programs, texts, references_of_texts, beam) for beam in with_progress(BEAMS, "BLEU")]
     table = Table(
         name=f"translation-int8-{translator.name}",
         title=f"Translating with 8-bit integers, {translator.name}",
@@ -51,17 +51,18 @@ def main(
         command=command_of(__file__),
         machine=machine("sacrebleu", "transformers", "ctranslate2"),
         rows=rows,
-        picture=Picture(x="search", y=list(ways), label="BLEU"),
+        picture=Picture(x="search", y=list(programs), label="BLEU"),
     )
     publish(table, out, quick)
 
 
-def scored(ways: dict[str, Way], texts: Lines, references: Lines, beam: int) -> Row:
+def scored(programs: dict[str, Program], texts: Lines, references: Lines, beam: int) -> Row:
     """Translate by every program, and return a row of the table."""
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-    found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
-    bleu = {name: evaluate(lines, references).scores[0].value for name, lines in found.items()}
-    comparison = evaluate(found["regard int8"], references, against=found["regard"]).scores[0].comparison
+    translations = {name: translations_of(program, batches, beam) for name, program in programs.items()}
+    bleu = {name: evaluate(lines, references).scores[0].value for name, lines in translations.items()}
+    in_float32, in_int8 = translations["regard"], translations["regard int8"]
+    comparison = evaluate(in_int8, references, against=in_float32).scores[0].comparison
     assert comparison is not None
     return {
         "search": f"beam {beam}" if beam > 1 else "greedy",
@@ -69,7 +70,7 @@ def scored(ways: dict[str, Way], texts: Lines, references: Lines, beam: int) -> 
         "±": comparison.other_interval,
         "regard int8 - regard": bleu["regard int8"] - bleu["regard"],
         "p": comparison.p_value,
-        "same": f"{sum(a == b for a, b in zip(found['regard'], found['regard int8'], strict=True))} of {len(texts)}",
+        "same": n_same(in_float32, in_int8),
     }
 
 

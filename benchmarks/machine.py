@@ -2,11 +2,14 @@
 
 import os
 import platform
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import torch
+
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
 
 BUSY_PERCENT = 10
 """The processor use by other programs above which measured times are unreliable."""
@@ -32,6 +35,11 @@ def version_of(library: str) -> str:
         return version(library)
     except PackageNotFoundError:
         return "not installed"
+
+
+def browser_path() -> str | None:
+    """Return the path of an installed Chromium; None = there is none, and Playwright runs its own."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def processor() -> str:

@@ -92,8 +92,8 @@ def take_turns(runs: Mapping[str, Run], seconds: float) -> dict[str, list[float]
     repeats = {name: max(1, round(LEAST_SECONDS / (seconds_of(run) or LEAST_SECONDS))) for name, run in runs.items()}
     start = time.perf_counter()
     with without_garbage_collection():
-        for done in range(MOST_ROUNDS):
-            if done >= LEAST_ROUNDS and time.perf_counter() - start > seconds:
+        for n_rounds in range(MOST_ROUNDS):
+            if n_rounds >= LEAST_ROUNDS and time.perf_counter() - start > seconds:
                 break
             gc.collect()
             for name in random.sample(list(runs), k=len(runs)):

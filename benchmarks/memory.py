@@ -72,24 +72,26 @@ def main(
 
 
 def measured(way: str, length: int, heads: int, threads: int | None) -> Row:
-    above, elapsed = in_new_process(peak_of, way, length, heads, threads or torch.get_num_threads())
-    return {"length": length, "way": way, "MiB above": above / 2**20, "seconds": elapsed}
+    n_bytes, elapsed_seconds = in_new_process(peak_of, way, length, heads, threads or torch.get_num_threads())
+    return {"length": length, "way": way, "MiB above": n_bytes / 2**20, "seconds": elapsed_seconds}
 
 
 @torch.inference_mode()
 def peak_of(way: str, length: int, heads: int, threads: int) -> tuple[int, float]:
     """Return the peak of memory of a call in bytes, without its arguments and its context, and its seconds."""
     torch.set_num_threads(threads)
-    WAYS[way](torch.randn(3, 1, heads, 1024 if way == "long" else 2 * CELLS, WIDTH).unbind())
+    short_length = 1024 if way == "long" else 2 * CELLS  # a map needs at least as many tokens as it has rows
+    WAYS[way](torch.randn(3, 1, heads, short_length, WIDTH).unbind())
     parts = torch.randn(3, 1, heads, length, WIDTH).unbind()
     start = time.perf_counter()
     peak = peak_memory(lambda: WAYS[way](parts))
-    return max(peak - parts[2].nbytes, 0), time.perf_counter() - start
+    context_bytes = parts[2].nbytes  # the context has the shape of the value
+    return max(peak - context_bytes, 0), time.perf_counter() - start
 
 
 def after(parts: Parts, ask: Ask = ASK) -> object:
-    seen = attend(*parts, mask=Causal())
-    return seen, seen.pattern.answer(ask)
+    attended = attend(*parts, mask=Causal())
+    return attended, attended.pattern.answer(ask)
 
 
 WAYS: dict[str, Callable[[Parts], object]] = {

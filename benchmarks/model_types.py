@@ -101,13 +101,13 @@ def main(
     names = sorted(CONFIG_MAPPING_NAMES) if types is None else types.split(",")
     if unknown := [name for name in names if name not in CONFIG_MAPPING_NAMES]:
         raise typer.BadParameter(f"transformers has no model type {', '.join(unknown)}.")
-    known = {trial.type: trial for trial in read(details)}
-    for trial in tried([name for name in names if name not in known], processes):
-        known[trial.type] = trial
+    trial_of = {trial.type: trial for trial in read_trials(details)}
+    for trial in try_types([name for name in names if name not in trial_of], processes):
+        trial_of[trial.type] = trial
         if details is not None:
             with details.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(trial), default=str) + "\n")
-    trials = [known[name] for name in names]
+    trials = [trial_of[name] for name in names]
     page = page_of(trials) if write is None or types is None else updated_page(write, trials)
     if write is None:
         print(page)
@@ -118,20 +118,20 @@ def main(
         raise typer.Exit(1)
 
 
-def read(details: Path | None) -> list[Trial]:
+def read_trials(details: Path | None) -> list[Trial]:
     if details is None or not details.exists():
         return []
     return [Trial(**json.loads(line)) for line in details.read_text(encoding="utf-8").splitlines()]
 
 
-def tried(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
+def try_types(names: Sequence[str], processes: int = 1) -> Iterator[Trial]:
     """Test model types, each in a new process."""
     import_once()
     console = Console(stderr=True)
     with ThreadPoolExecutor(processes) as pool:
         trials = (future.result() for future in as_completed([pool.submit(in_child, name) for name in names]))
-        shown = track(trials, "model types", len(names), console=console, transient=True)
-        yield from shown if console.is_terminal else trials
+        with_bar = track(trials, "model types", len(names), console=console, transient=True)
+        yield from with_bar if console.is_terminal else trials
 
 
 def import_once() -> None:
@@ -204,11 +204,13 @@ def updated_page(path: Path, trials: Sequence[Trial]) -> str:
     introduction, tables = path.read_text(encoding="utf-8").split(VERDICTS)
     if transformers.__version__ not in introduction:
         raise typer.BadParameter(f"{path} is of another version of transformers; try all types, without --types.")
-    lines = tables.split("|---|---|---|---|\n")[2].splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    of_page = [Trial(name, watching, install, remark) for name, watching, install, remark in cells]
-    by_type = {trial.type: trial for trial in [*of_page, *trials]}
-    return with_tables(introduction + VERDICTS, [by_type[name] for name in sorted(by_type)])
+    _, _, rows_of_types = tables.split("|---|---|---|---|\n")  # the second table has the types
+    trial_of = dict[str, Trial]()
+    for line in rows_of_types.splitlines():
+        name, watching, install, remark = (cell.strip() for cell in line.split("|")[1:-1])
+        trial_of[name] = Trial(name, watching, install, remark)
+    trial_of |= {trial.type: trial for trial in trials}
+    return with_tables(introduction + VERDICTS, [trial_of[name] for name in sorted(trial_of)])
 
 
 def packages() -> str:
@@ -231,14 +233,14 @@ def rows(trials: Sequence[Trial]) -> str:
     return "\n".join(["| type | watching | install | remark |", "|---|---|---|---|", *lines])
 
 
-def cell(text: str, most: int = 200) -> str:
-    """Return a text as a cell of a Markdown table: one line of at most `most` characters, with | and < replaced.
+def cell(text: str, max_letters: int = 200) -> str:
+    """Return a text as a cell of a Markdown table: one line of at most `max_letters` letters, with | and < replaced.
 
     >>> cell("a|b\\nc <d>")
     'a/b c &lt;d&gt;'
     """
     line = " ".join(text.split()).replace("|", "/").replace("<", "&lt;").replace(">", "&gt;")
-    return line if len(line) <= most else line[: most - 1].rsplit(" ", 1)[0] + " …"
+    return line if len(line) <= max_letters else line[: max_letters - 1].rsplit(" ", 1)[0] + " …"
 
 
 if __name__ == "__main__":

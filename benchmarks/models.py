@@ -85,12 +85,13 @@ def dense(length: int) -> Run:
     @torch.inference_mode()
     def answer() -> list[Mapping[str, np.ndarray]]:
         layers = list(llama(text, output_attentions=True).attentions)
-        return [with_numpy(layers.pop(0).numpy()) for _ in range(len(layers))]  # pop frees the weights of each layer
+        # pop frees the weights of each layer
+        return [statistics_by_numpy(layers.pop(0).numpy()) for _ in range(len(layers))]
 
     return answer
 
 
-def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
+def statistics_by_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
     batch, heads, queries, keys = weights.shape
     cells = weights.reshape(batch, heads, CELLS, queries // CELLS, CELLS, keys // CELLS)
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
@@ -101,7 +102,7 @@ def with_numpy(weights: np.ndarray) -> Mapping[str, np.ndarray]:
     }
 
 
-def seen(length: int) -> Run:
+def regarded(length: int) -> Run:
     """Return a function that runs the model with regard and computes the statistics of the patterns of all layers."""
     llama, text = regard.install(model("sdpa", length)), tokens(length)
 
@@ -113,7 +114,7 @@ def seen(length: int) -> Run:
     return answer
 
 
-WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": seen, "dense": dense}
+WAYS: Mapping[str, Callable[[int], Run]] = {"forward": forward, "regard": regarded, "dense": dense}
 
 
 def model(attention: str, length: int) -> nn.Module:
@@ -136,7 +137,7 @@ def tokens(length: int) -> Tensor:
 
 
 def check_statistics(length: int) -> None:
-    for ours, theirs in zip(seen(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
+    for ours, theirs in zip(regarded(length)(), dense(length)(), strict=True):  # type: ignore[call-overload]
         for name, answer in ours.items():
             np.testing.assert_allclose(answer, theirs[name], atol=1e-4, rtol=1e-4)
 

@@ -16,24 +16,24 @@ def reference(number: int, english: str, korean: str) -> ReferenceAlignment:
     "thousand" and "and" name no digit: a pair with "thousand" is possible if the Korean word names a digit that
     "thousand" counts, and a pair with "and" is possible with every word.
 
-    >>> found = reference(42_007, "forty-two thousand and seven", "사만 이천칠")
-    >>> sorted(found.sure), sorted(found.possible)
+    >>> alignment = reference(42_007, "forty-two thousand and seven", "사만 이천칠")
+    >>> sorted(alignment.sure), sorted(alignment.possible)
     ([(0, 0), (0, 1), (3, 1)], [(1, 0), (1, 1), (2, 0), (2, 1)])
     """
     source, target = english_digits(number, english), korean_digits(number, korean)
     sure, possible = set(), set()
-    for i, (digits, counted) in enumerate(source):
-        for j, other in enumerate(target):
-            if digits & other:
+    for i, (named, multiplied) in enumerate(source):
+        for j, korean_named in enumerate(target):
+            if named & korean_named:
                 sure.add((i, j))
-            elif counted is None or counted & other:
+            elif multiplied is None or multiplied & korean_named:
                 possible.add((i, j))
     return ReferenceAlignment(sure=frozenset(sure), possible=frozenset(possible))
 
 
-def places(number: int) -> set[int]:
+def powers_of_ten(number: int) -> set[int]:
     """Return the powers of ten of the digits that are not 0."""
-    return {place for place, digit in enumerate(reversed(str(number))) if digit != "0"}
+    return {power for power, digit in enumerate(reversed(str(number))) if digit != "0"}
 
 
 def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] | None]]:
@@ -45,19 +45,19 @@ def english_digits(number: int, english: str) -> list[tuple[set[int], set[int] |
     [({3}, set()), (set(), {3}), (set(), None), ({0, 1}, set())]
     """
     words = [word.strip(",") for word in english.split()]
-    held, found = places(number), list[tuple[set[int], set[int] | None]]()
+    digits = list[tuple[set[int], set[int] | None]]()
     for index, word in enumerate(words):
         base = ENGLISH_GROUP * next((SCALES.index(later) + 1 for later in words[index:] if later in SCALES), 0)
-        group = held & {base, base + 1, base + 2}
+        group = powers_of_ten(number) & {base, base + 1, base + 2}
         if word == "and":
-            found.append((set[int](), None))
+            digits.append((set[int](), None))
         elif word in SCALES:
-            found.append((set(), group))
+            digits.append((set(), group))
         elif word == "hundred" or words[index + 1 : index + 2] == ["hundred"]:
-            found.append((group & {base + 2}, set()))
+            digits.append((group & {base + 2}, set()))
         else:
-            found.append((group & {base, base + 1}, set()))
-    return found
+            digits.append((group & {base, base + 1}, set()))
+    return digits
 
 
 def korean_digits(number: int, korean: str) -> list[set[int]]:
@@ -66,8 +66,9 @@ def korean_digits(number: int, korean: str) -> list[set[int]]:
     >>> korean_digits(420_000, "사십이만"), korean_digits(10_005, "만 오")
     ([{4, 5}], [{4}, {0}])
     """
-    held = places(number)
-    groups = [group for base in range(0, 20, KOREAN_GROUP) if (group := held & set(range(base, base + KOREAN_GROUP)))]
+    bases = range(0, 20, KOREAN_GROUP)
+    groups = [powers_of_ten(number) & set(range(base, base + KOREAN_GROUP)) for base in bases]
+    groups = [group for group in groups if group]
     words = korean.split()
     if len(words) != len(groups):
         raise ValueError(f"{korean!r} has {len(words)} words, and {number:,} has {len(groups)} groups of four digits.")

@@ -18,20 +18,19 @@ from tempfile import TemporaryDirectory
 
 import torch
 import typer
-from machine import machine
+from machine import browser_path, machine
 from measure import in_new_process, peak_memory
 from options import Length, Out, Quick, Threads
 from picture import Picture
 from playwright.sync_api import Error, Route, sync_playwright
-from table import Row, Table, command_of, publish
+from table import Row, Table, Value, command_of, publish
 from torch import Tensor
 
 from regard import trace
 from regard.tracing.model_loading import load
 
 LENGTHS = 32, 512
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
-PATIENCE = 120_000
+TIMEOUT = 120_000
 """The most milliseconds until a page is usable."""
 
 HOVERS, QUICK_HOVERS = 40, 2
@@ -93,18 +92,18 @@ def rows_of(n_tokens: int, threads: int, quick: bool) -> list[Row]:
     with TemporaryDirectory() as folder:
         for name, tool in TOOLS.items():
             file = Path(folder) / f"{name}.html"
+            row: dict[str, Value] = {"tokens": n_tokens, "page": name}
             try:
-                made: Row = in_new_process(measured, tool.write, n_tokens, file, threads)
+                row |= in_new_process(measure_writing, tool.write, n_tokens, file, threads)
+                usable, hover = in_new_process(measure_use, file, name, QUICK_HOVERS if quick else HOVERS)
             except ImportError:
-                made = dict.fromkeys(("MB", "seconds", "peak MiB"))
-            usable, hover = (
-                in_new_process(used, file, name, QUICK_HOVERS if quick else HOVERS) if made["MB"] else (None, None)
-            )
-            rows.append({"tokens": n_tokens, "page": name, **made, "usable s": usable, "hover ms": hover})
+                row |= dict.fromkeys(("MB", "seconds", "peak MiB"))
+                usable, hover = None, None
+            rows.append(row | {"usable s": usable, "hover ms": hover})
     return rows
 
 
-def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Row:
+def measure_writing(write: Callable[[int, Path], object], n_tokens: int, file: Path, threads: int) -> Row:
     """Write a page, after a small page that is not measured; return its size, time and memory."""
     torch.set_num_threads(threads)
     write(8, file)
@@ -114,25 +113,25 @@ def measured(write: Callable[[int, Path], object], n_tokens: int, file: Path, th
     return {"MB": file.stat().st_size / 1e6, "seconds": seconds, "peak MiB": peak / 2**20}
 
 
-def used(file: Path, name: str, n_hovers: int) -> tuple[float | None, float | None]:
+def measure_use(file: Path, name: str, n_hovers: int) -> tuple[float | None, float | None]:
     """Open a tool's page; return the seconds until it shows weights, and the milliseconds that a hover takes."""
-    path, tool = next(filter(None, map(shutil.which, BROWSERS)), None), TOOLS[name]
+    tool = TOOLS[name]
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        known = scripts(Path(folder)) if name == "bertviz" else {}
-        if name == "bertviz" and not known:
+        scripts = bertviz_scripts(Path(folder)) if name == "bertviz" else {}
+        if name == "bertviz" and not scripts:
             return None, None
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
 
         def answer(route: Route) -> None:
-            end = route.request.url.rpartition("/")[2]
-            route.fulfill(body=known[end], content_type="text/javascript") if end in known else route.abort()
+            script = scripts.get(route.request.url.rpartition("/")[2])
+            route.abort() if script is None else route.fulfill(body=script, content_type="text/javascript")
 
         page.route(re.compile("^https:"), answer)
         try:
             start = time.perf_counter()
-            page.goto(file.as_uri(), timeout=PATIENCE)
-            page.locator(tool.usable).last.wait_for(state="attached", timeout=PATIENCE)
+            page.goto(file.as_uri(), timeout=TIMEOUT)
+            page.locator(tool.usable).last.wait_for(state="attached", timeout=TIMEOUT)
             usable = time.perf_counter() - start
             if tool.click:
                 page.locator(tool.click).last.click(force=True)
@@ -144,21 +143,21 @@ def used(file: Path, name: str, n_hovers: int) -> tuple[float | None, float | No
     return usable, median(times)
 
 
-def scripts(folder: Path) -> dict[str, str]:
+def bertviz_scripts(folder: Path) -> dict[str, str]:
     """Return the text of each of SCRIPTS by its name; {} if npm, which downloads them, is missing or fails."""
     if shutil.which("npm") is None:
         return {}
-    found = {}
+    scripts = {}
     for name, (package, file) in SCRIPTS.items():
         pack = ["npm", "pack", "--silent", package]
-        packed = subprocess.run(pack, cwd=folder, capture_output=True, text=True, check=False).stdout.split()
-        if not packed:
+        archives = subprocess.run(pack, cwd=folder, capture_output=True, text=True, check=False).stdout.split()
+        if not archives:
             return {}
-        with tarfile.open(folder / packed[-1]) as archive:
+        with tarfile.open(folder / archives[-1]) as archive:
             member = archive.extractfile(f"package/{file}")
             assert member is not None
-            found[name] = member.read().decode()
-    return found
+            scripts[name] = member.read().decode()
+    return scripts
 
 
 # The pages
@@ -180,8 +179,9 @@ def write_circuitsvis(n_tokens: int, file: Path) -> None:
     import circuitsvis
 
     weights, tokens = eager_weights(n_tokens)
-    shown = circuitsvis.attention.attention_patterns(tokens=tokens, attention=weights[0][0])
-    file.write_text(shown.local_src, encoding="utf-8")  # with its script in it
+    first_layer = weights[0][0]
+    page = circuitsvis.attention.attention_patterns(tokens=tokens, attention=first_layer)
+    file.write_text(page.local_src, encoding="utf-8")  # with its script in it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ The explorer's server shows a trace of one causal head with random queries and k
 same circle: the first time, its tiles are loaded; the second time is measured.
 """
 
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from statistics import median
 import torch
 import typer
 import uvicorn
-from machine import machine
+from machine import browser_path, machine
 from options import Length, Out, Quick, Threads
 from picture import Picture
 from playwright.sync_api import Page, sync_playwright
@@ -28,7 +27,6 @@ from regard.tracing.tokens.readable_tokens import Token
 
 LONG, QUICK_LONG = 131_072, 5_000
 WIDTH = 64
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
 FRAMES, QUICK_FRAMES = 240, 20
 ZOOMS, QUICK_ZOOMS = (0, 3, 6, 9, 12), (0, 12)
 """How often the cells are made twice as large, from the whole map to single weights."""
@@ -60,6 +58,7 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
     """
     torch.set_num_threads(threads or torch.get_num_threads())
     lengths = length or [QUICK_LONG if quick else LONG]
+    n_frames, zooms = (QUICK_FRAMES, QUICK_ZOOMS) if quick else (FRAMES, ZOOMS)
     table = Table(
         name="panning",
         title="The map of a long text under the pointer",
@@ -71,61 +70,59 @@ def main(length: Length = None, threads: Threads = None, quick: Quick = False, o
         ),
         command=command_of(__file__),
         machine=machine("playwright"),
-        rows=[row for n in lengths for row in rows_of(n, *((QUICK_FRAMES, QUICK_ZOOMS) if quick else (FRAMES, ZOOMS)))],
+        rows=[row for n_tokens in lengths for row in rows_of(n_tokens, n_frames, zooms)],
         picture=Picture(x="weights a cell", y=["frames a second"], each=["tokens"], label="frames a second"),
     )
     publish(table, out, quick)
 
 
-def rows_of(n_tokens: int, frames: int, zooms: Sequence[int]) -> list[Row]:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+def rows_of(n_tokens: int, n_frames: int, zooms: Sequence[int]) -> list[Row]:
     with explorer(Session(None, random_trace(n_tokens))) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.goto(address)
         page.locator("canvas[data-level]").wait_for()
         page.locator(".turns").wait_for(state="detached", timeout=600_000)  # all levels are computed
-        rows = [row_at(page, n_tokens, zoom, frames) for zoom in zooms]
+        rows = [row_at(page, n_tokens, zoom, n_frames) for zoom in zooms]
         browser.close()
-    return list({row["weights a cell"]: row for row in rows}.values())
+    return list({row["weights a cell"]: row for row in rows}.values())  # beyond the last level, zooms change nothing
 
 
-def row_at(page: Page, n_tokens: int, zoom: int, frames: int) -> Row:
+def row_at(page: Page, n_tokens: int, zoom: int, n_frames: int) -> Row:
     """Drag the map after its cells were made twice as large `zoom` times."""
     page.get_by_role("button", name="fit", exact=True).click()
     for _ in range(zoom):
         page.get_by_role("button", name="larger cells", exact=True).click()
     canvas = page.locator("canvas[data-level]")
-    canvas.evaluate(DRAG, frames)
+    canvas.evaluate(DRAG, n_frames)
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(1000)
-    times = canvas.evaluate(DRAG, frames)
-    between = [later - earlier for earlier, later in pairwise(times)]
-    side = 2 ** int(canvas.get_attribute("data-level") or 0)
+    frame_starts = canvas.evaluate(DRAG, n_frames)
+    milliseconds = [later - earlier for earlier, later in pairwise(frame_starts)]
     return {
         "tokens": n_tokens,
-        "weights a cell": side,
-        "frames a second": 1000 / median(between),
-        "slowest ms": max(between),
+        "weights a cell": 2 ** int(canvas.get_attribute("data-level") or 0),
+        "frames a second": 1000 / median(milliseconds),
+        "slowest ms": max(milliseconds),
     }
 
 
 def random_trace(n_tokens: int) -> Trace:
     generator = torch.Generator().manual_seed(0)
-    seen = attend(*torch.randn(3, 1, 1, n_tokens, WIDTH, generator=generator).unbind(), mask=Causal())
+    query, key, value = torch.randn(3, 1, 1, n_tokens, WIDTH, generator=generator).unbind()
+    attended = {"decoder": {0: attend(query, key, value, mask=Causal())}}
     tokens = tuple(Token(text=f"w{n}", piece=f"w{n}") for n in range(n_tokens))
-    attended = {"decoder": {0: seen}}
     return Trace(model="random", text="random", target_text="", source=(), target=tokens, attended=attended)
 
 
 @contextmanager
 def explorer(session: Session) -> Iterator[str]:
     """Run the explorer's server during the with-block; yield the address of its page."""
-    place = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(application(session, place.hosts), log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [place.socket]}, daemon=True)
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(application(session, listener.hosts), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener.socket]}, daemon=True)
     thread.start()
-    yield place.address
+    yield listener.address
     server.should_exit = True
     thread.join(20)
 

@@ -16,10 +16,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 LINES = "-", "--", ":"
 
-LONG = 12
+LONGEST_LEVEL_NAME = 12
 """Names of bars with more characters are slanted, so that they do not overlap."""
 
-MANY = 16
+MOST_SLANTED = 16
 """If there are more bars, their names are vertical."""
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.family": "sans-serif", "font.size": 9}
@@ -48,8 +48,8 @@ def draw(picture: Picture, title: str, rows: Sequence[Mapping[str, Any]], path: 
     with rc_context(STYLE):
         figure = Figure(figsize=(7, 3.6), layout="constrained")
         axes = figure.add_subplot(title=title, ylabel=picture.label)
-        words = isinstance(rows[0][picture.x], str)
-        (bars if words else curves)(axes, picture, rows)
+        draw_rows = bars if isinstance(rows[0][picture.x], str) else curves
+        draw_rows(axes, picture, rows)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small", handlelength=3, loc="upper left", bbox_to_anchor=(1, 1))
         if picture.log and axes.dataLim.y1 > 0:
@@ -63,15 +63,16 @@ def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> N
     Rows are grouped by the columns `picture.each`. A group has a colour and a column has a line style; if there is one
     group, columns have colours.
     """
-    kinds = list(dict.fromkeys(tuple(str(row[column]) for column in picture.each) for row in rows))
-    for (at_column, column), (at_kind, kind) in product(enumerate(picture.y), enumerate(kinds)):
-        there = [row for row in rows if tuple(str(row[each]) for each in picture.each) == kind]
-        there = [row for row in there if row[column] is not None]
-        x, spreads = [row[picture.x] for row in there], [spread(row[column]) for row in there]
-        colour = COLOURS[(at_kind if len(kinds) > 1 else at_column) % len(COLOURS)]
-        line = LINES[at_column % len(LINES)] if len(kinds) > 1 else LINES[0]
-        name = ", ".join([*([column] if len(picture.y) > 1 else []), *kind])
-        axes.plot(x, [one.median for one in spreads], line, color=colour, marker="o", markersize=3, label=name)
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row[column]) for column in picture.each), []).append(row)
+    for (column_index, column), (group_index, group) in product(enumerate(picture.y), enumerate(groups)):
+        measured = [row for row in groups[group] if row[column] is not None]
+        x, spreads = [row[picture.x] for row in measured], [spread(row[column]) for row in measured]
+        colour = COLOURS[(group_index if len(groups) > 1 else column_index) % len(COLOURS)]
+        line = LINES[column_index % len(LINES)] if len(groups) > 1 else LINES[0]
+        name = ", ".join([*([column] if len(picture.y) > 1 else []), *group])
+        axes.plot(x, [s.median for s in spreads], line, color=colour, marker="o", markersize=3, label=name)
         axes.fill_between(
             x, [s.least for s in spreads], [s.most for s in spreads], color=colour, alpha=0.15, linewidth=0
         )
@@ -84,25 +85,24 @@ def curves(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> N
 def bars(axes: Axes, picture: Picture, rows: Sequence[Mapping[str, Any]]) -> None:
     """Draw a group of bars for each row, with a bar for each column."""
     width = 0.8 / len(picture.y)
-    for place, (column, colour) in enumerate(zip(picture.y, cycle(COLOURS), strict=False)):
-        there = [(at, spread(row[column])) for at, row in enumerate(rows) if row[column] is not None]
+    for index, (column, colour) in enumerate(zip(picture.y, cycle(COLOURS), strict=False)):
+        offset = (index - (len(picture.y) - 1) / 2) * width  # from the middle of the group
+        spreads = {number: spread(row[column]) for number, row in enumerate(rows) if row[column] is not None}
         axes.bar(
-            [at + (place - (len(picture.y) - 1) / 2) * width for at, _ in there],
-            [one.median for _, one in there],
+            [number + offset for number in spreads],
+            [s.median for s in spreads.values()],
             width,
-            yerr=[[s.median - s.least for _, s in there], [s.most - s.median for _, s in there]],
+            yerr=[[s.median - s.least for s in spreads.values()], [s.most - s.median for s in spreads.values()]],
             color=colour,
             error_kw={"linewidth": 0.8},
             label=column,
         )
     names = [", ".join(str(row[column]) for column in (picture.x, *picture.each)) for row in rows]
     axes.set_xticks(range(len(rows)), names)
-    if max(map(len, names)) > LONG:
-        for name in axes.get_xticklabels():
-            upright = len(names) > MANY
-            name.set(
-                rotation=90 if upright else 30, ha="right", va="center" if upright else "top", rotation_mode="anchor"
-            )
+    if max(map(len, names)) > LONGEST_LEVEL_NAME:
+        rotation, alignment = (90, "center") if len(names) > MOST_SLANTED else (30, "top")
+        for label in axes.get_xticklabels():
+            label.set(rotation=rotation, ha="right", va=alignment, rotation_mode="anchor")
 
 
 def spread(value: Any) -> Spread:

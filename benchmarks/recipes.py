@@ -172,16 +172,16 @@ def main(
     """
     if pairs is None and not quick:
         raise SystemExit("benchmarks/recipes.py needs kor.txt of manythings.org/anki; --quick runs without it.")
-    kind = Corpus(corpus, language)
-    chosen = kind.recipes if recipe is None else with_compared(recipe)
+    named_corpus = Corpus(corpus, language)
+    names = named_corpus.recipes if recipe is None else with_compared(recipe)
     torch.set_num_threads(1)
-    read = number_pairs() if pairs is None else tabbed_pairs(pairs)[:limit]
+    all_pairs = number_pairs() if pairs is None else tabbed_pairs(pairs)[:limit]
     with TemporaryDirectory() as folder:
-        texts = split(read, work or Path(folder), QUICK if quick else SIZES, kind)
-        numbers = range(1, 2 if quick else seeds + 1)
-        cases = [(seed, name) for seed in numbers for name in chosen]
-        found = {(seed, name): measured(name, seed, texts) for seed, name in with_progress(cases, "recipes")}
-        measures = {name: [found[seed, name] for seed in numbers] for name in chosen}
+        texts = split(all_pairs, work or Path(folder), QUICK if quick else SIZES, named_corpus)
+        cases = [(seed, name) for seed in range(1, 2 if quick else seeds + 1) for name in names]
+        measures: dict[str, list[Measured]] = {name: [] for name in names}
+        for seed, name in with_progress(cases, "recipes"):
+            measures[name].append(measured(name, seed, texts))
         publish(table_of(texts, measures), out, quick)
 
 
@@ -190,7 +190,8 @@ def with_compared(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in RECIPES:
             raise SystemExit(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}.")
-    return [name for name in RECIPES if name in names or name in [RECIPES[other].against for other in names]]
+    compared = {RECIPES[name].against for name in names}
+    return [name for name in RECIPES if name in names or name in compared]
 
 
 def tabbed_pairs(path: Path) -> list[Pair]:
@@ -206,8 +207,9 @@ def number_pairs() -> list[Pair]:
 
 def split(pairs: Sequence[Pair], folder: Path, sizes: Sizes, corpus: Corpus = TATOEBA) -> Texts:
     """Take the pairs of some random sources out as test pairs; no test source and no test target is trained on."""
-    limit = largest_dev_rank((source for source, _ in pairs), sizes.test, seed=0)
-    test = list({pair[0]: pair for pair in pairs if random_rank(pair[0], 0) <= limit}.values())
+    largest_rank = largest_dev_rank((source for source, _ in pairs), sizes.test, seed=0)
+    pair_of_source = {pair[0]: pair for pair in pairs if random_rank(pair[0], seed=0) <= largest_rank}
+    test = list(pair_of_source.values())
     held_out = {text for pair in test for text in pair}
     return Texts(
         corpus=corpus,
@@ -227,10 +229,10 @@ def measured(name: str, seed: int, texts: Texts) -> Measured:
     translator = Translator.load(trained(recipe, texts, seed), "cpu")
     search = recipe.search or MinimumRisk(texts.sizes.samples, sample=Sample(seed=seed))
     sources = [source for source, _ in [*texts.test, *(pair for pair, _ in texts.items)]]
-    found = [one.text for one in translator.translate(sources, search=search, truncate=True)]
-    both = Measured(found[: len(texts.test)], found[len(texts.test) :])
-    path.write_text(json.dumps(asdict(both), ensure_ascii=False), "utf-8")
-    return both
+    translations = [one.text for one in translator.translate(sources, search=search, truncate=True)]
+    result = Measured(found=translations[: len(texts.test)], with_items=translations[len(texts.test) :])
+    path.write_text(json.dumps(asdict(result), ensure_ascii=False), "utf-8")
+    return result
 
 
 def trained(recipe: Recipe, texts: Texts, seed: int) -> Path:
@@ -271,10 +273,10 @@ def train_on(
     sources, targets = ([folder / f"{name}.{language}" for name in files] for language in languages)
     if reverse:
         sources, targets = targets, sources
-    found = train(sources, targets, folder / "translator", config, device="cpu")
-    if found.reason is None:
+    training = train(sources, targets, folder / "translator", config, device="cpu")
+    if training.reason is None:
         raise SystemExit("stopped; the same command with --work continues")
-    return found.folder
+    return training.folder
 
 
 def back_translated(texts: Texts, seed: int) -> list[Pair]:
@@ -345,16 +347,23 @@ def items_text(texts: Texts) -> str:
     )
 
 
-def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Texts) -> Row:
+def row(name: str, own: Sequence[Measured], others: Sequence[Measured], texts: Texts) -> Row:
+    """Return the row of a recipe; `others` are the translations by the recipe that it is compared with."""
     references = [english for _, english in texts.test]
-    scores = [evaluate(one.found, references, against=two.found).scores for one, two in zip(own, other, strict=True)]
-    compared = [(bleu.value, bleu.comparison, chrf.value) for bleu, chrf, *_ in scores if bleu.comparison is not None]
+    bleu, gains, intervals, chrf = list[float](), list[float](), list[float](), list[float]()
+    for measured, other in zip(own, others, strict=True):  # for each seed
+        bleu_score, chrf_score, *_ = evaluate(measured.found, references, against=other.found).scores
+        assert bleu_score.comparison is not None
+        bleu.append(bleu_score.value)
+        gains.append(bleu_score.value - bleu_score.comparison.other)
+        intervals.append(bleu_score.comparison.interval)
+        chrf.append(chrf_score.value)
     return {
         "recipe": name,
-        "BLEU": of_seeds([bleu for bleu, _, _ in compared]),
-        "±": statistics.mean(comparison.interval for _, comparison, _ in compared),
-        "gain": None if own is other else of_seeds([bleu - comparison.other for bleu, comparison, _ in compared]),
-        "chrF2": of_seeds([chrf for _, _, chrf in compared]),
+        "BLEU": of_seeds(bleu),
+        "±": statistics.mean(intervals),
+        "gain": None if own is others else of_seeds(gains),
+        "chrF2": of_seeds(chrf),
         "million tokens": of_seeds([tokens_trained(name, seed, texts) / 1e6 for seed in range(1, len(own) + 1)]),
         **(items_of(own, texts.items) if texts.items else {}),
     }
@@ -362,27 +371,28 @@ def row(name: str, own: Sequence[Measured], other: Sequence[Measured], texts: Te
 
 def tokens_trained(name: str, seed: int, texts: Texts) -> float:
     """Return how many source and target tokens the trainings of a recipe read, by their logs."""
-    data, total = RECIPES[name].data, 0.0
+    data, n_tokens = RECIPES[name].data, 0.0
     for folder in [data, "reverse"] if data in ("back-translation", "weights") else [data]:
-        log, seconds = texts.folder / f"{folder}-{seed}" / "translator" / "log.jsonl", 0.0
+        log, seconds_before = texts.folder / f"{folder}-{seed}" / "translator" / "log.jsonl", 0.0
         for entry in map(json.loads, log.read_text("utf-8").splitlines()):
             if "tokens_per_second" in entry:  # since the entry before
-                total += entry["tokens_per_second"] * (entry["elapsed_seconds"] - seconds)
-                seconds = entry["elapsed_seconds"]
-    return total
+                n_tokens += entry["tokens_per_second"] * (entry["elapsed_seconds"] - seconds_before)
+                seconds_before = entry["elapsed_seconds"]
+    return n_tokens
 
 
 def items_of(own: Sequence[Measured], items: Sequence[tuple[Pair, str]]) -> Row:
     """Return the share of items kept, by kind, and the chrF of the lines with items."""
-    columns = [*(f"{kind}s kept" for kind in KINDS), "chrF2 with items"]
-    cells = list[Spread | float]()
-    for number in range(len(KINDS)):  # the lines of a pair have the kinds in turn
-        lines = [zip(one.with_items, items, strict=True) for one in own]
-        kept = [[item in text for text, (_, item) in of_seed][number :: len(KINDS)] for of_seed in lines]
-        cells.append(of_seeds([100 * statistics.mean(of_seed) for of_seed in kept]))
+    columns = dict[str, Spread | float]()
+    for number, kind in enumerate(KINDS):  # the lines of a pair have the kinds in turn
+        percentages = []
+        for measured in own:
+            is_kept = [item in text for text, (_, item) in zip(measured.with_items, items, strict=True)]
+            percentages.append(100 * statistics.mean(is_kept[number :: len(KINDS)]))
+        columns[f"{kind}s kept"] = of_seeds(percentages)
     references = [english for (_, english), _ in items]
-    cells.append(of_seeds([evaluate(one.with_items, references).scores[1].value for one in own]))
-    return dict(zip(columns, cells, strict=True))
+    chrf = [evaluate(measured.with_items, references).scores[1].value for measured in own]
+    return columns | {"chrF2 with items": of_seeds(chrf)}
 
 
 def of_seeds(numbers: Sequence[float]) -> Spread | float:
@@ -409,13 +419,13 @@ def item(kind: str, random: Random) -> str:
 
 def with_items(pairs: Sequence[Pair], kinds: Sequence[str], seed: int) -> list[tuple[Pair, str]]:
     """Replace the name by an item of each kind, where both texts have the name once; return pairs and items."""
-    random, found = Random(seed), list[tuple[Pair, str]]()
+    random, items = Random(seed), list[tuple[Pair, str]]()
     for korean, english in pairs:
         if len(KOREAN_NAME.findall(korean)) == len(ENGLISH_NAME.findall(english)) == 1:
             for kind in kinds:
                 new = item(kind, random)
-                found.append(((KOREAN_NAME.sub(new, korean), ENGLISH_NAME.sub(new, english)), new))
-    return found
+                items.append(((KOREAN_NAME.sub(new, korean), ENGLISH_NAME.sub(new, english)), new))
+    return items
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ The reference is the same model with attn_implementation="eager" and output_atte
 and those that its attention modules return.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,7 +59,7 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
 
 def attentions_of(outputs: Any) -> list[Any]:
     """Return the attention weights or patterns in a model's outputs."""
-    found: list[Any] = []
+    attentions: list[Any] = []
 
     def visit(name: str, value: Any) -> None:
         if isinstance(value, dict):
@@ -67,10 +69,10 @@ def attentions_of(outputs: Any) -> list[Any]:
             for part in value:
                 visit(name, part)
         elif "attention" in name and (isinstance(value, regard.Pattern) or is_weights(value)):
-            found.append(value)
+            attentions.append(value)
 
     visit("", outputs)
-    return found
+    return attentions
 
 
 def is_weights(value: Any) -> bool:
@@ -84,33 +86,36 @@ def is_weights(value: Any) -> bool:
 @contextmanager
 def returned_weights(model: nn.Module) -> Iterator[list[Reference]]:
     """Collect the weights that the attention modules of a model return during the with-block."""
-    found: list[Reference] = []
+    references: list[Reference] = []
 
-    def follow(path: str, module: nn.Module) -> None:
-        def collect(module: nn.Module, args: Any, output: Any) -> None:
-            for part in output[1:] if isinstance(output, tuple) else ():
-                if is_weights(part) and not any(part is known.weights for known in found):
-                    found.append(Reference(path, part))
-
-        hooks.callback(module.register_forward_hook(collect).remove)
+    def collect(module: nn.Module, args: Any, output: Any, path: str) -> None:
+        for part in output[1:] if isinstance(output, tuple) else ():
+            if is_weights(part) and not any(part is reference.weights for reference in references):
+                references.append(Reference(path, part))
 
     with ExitStack() as hooks:
         for path, module in model.named_modules():
             if NAMED_ATTENTION.search(type(module).__name__):
-                follow(path, module)
-        yield found
+                hooks.callback(module.register_forward_hook(partial(collect, path=path)).remove)
+        yield references
 
 
 @torch.no_grad()
 def references(run: Callable[..., Any], model: nn.Module) -> list[Reference]:
     """Return all weights that a model or one of its attention modules returns."""
-    with returned_weights(model) as found:
+    with returned_weights(model) as of_modules:
         in_outputs = attentions_of(run_for_weights(run, model))
-    if len(in_outputs) <= len(found):
-        return found
-    new = [part for part in in_outputs if not any(part is reference.weights for reference in found)]
-    unequal = [p for p in new if not any(r.weights.shape == p.shape and torch.equal(r.weights, p) for r in found)]
-    return [*found, *(Reference(None, part) for part in unequal)]
+    if len(in_outputs) <= len(of_modules):
+        return of_modules
+    known = [reference.weights for reference in of_modules]
+    only_in_outputs = [
+        weights
+        for weights in in_outputs
+        if not any(
+            weights is other or (weights.shape == other.shape and torch.equal(other, weights)) for other in known
+        )
+    ]
+    return [*of_modules, *(Reference(None, weights) for weights in only_in_outputs)]
 
 
 def run_for_weights(run: Callable[..., Any], model: nn.Module) -> Any:
@@ -133,9 +138,10 @@ def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
         return None
     ours = without_sinks(ours.reshape(theirs.shape), theirs)
     distance = (ours - theirs).abs().amax(dim=-1)
-    if theirs.shape[0] == padding.shape[0] and theirs.shape[-2] == padding.shape[1]:
-        keep = padding.bool().reshape(padding.shape[0], *[1] * (theirs.ndim - 3), padding.shape[1])
-        distance = distance[keep.expand_as(distance)]
+    batch, tokens = padding.shape
+    if theirs.shape[0] == batch and theirs.shape[-2] == tokens:
+        is_token = padding.bool().reshape(batch, *[1] * (theirs.ndim - 3), tokens)
+        distance = distance[is_token.expand_as(distance)]
     elif not bool(padding.all()):  # windows and chunks: a query that sees nothing is padding
         distance = distance[ours.sum(dim=-1) != 0]
     return float(distance.max()) if distance.numel() else 0.0
@@ -151,44 +157,46 @@ def part_difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | No
         return difference(ours[..., -n_queries:, -n_keys:], theirs, padding)
     if ours.shape[:-1] != theirs.shape[:-1] or ours.shape[-1] <= n_keys:
         return difference(ours, theirs, padding)
-    both = [difference(part, theirs, padding) for part in (ours[..., :n_keys], ours[..., -n_keys:])]
-    return min(distance for distance in both if distance is not None)
+    first_keys, last_keys = ours[..., :n_keys], ours[..., -n_keys:]
+    distances = [difference(part, theirs, padding) for part in (first_keys, last_keys)]
+    return min(distance for distance in distances if distance is not None)
 
 
 def without_sinks(ours: Tensor, theirs: Tensor) -> Tensor:
     """Scale the rows of `ours` to sum 1 if they have a sink and the rows of `theirs`, without the sink, sum to 1."""
-    ours_sum, their_sum = ours.sum(dim=-1, keepdim=True), theirs.sum(dim=-1, keepdim=True)
-    has_sink = (ours_sum > 0) & (ours_sum < 1 - TOLERANCE)
-    scaled = bool((their_sum - 1).abs().max() < TOLERANCE and has_sink.any())
-    return torch.where(ours_sum > 0, ours / ours_sum, ours) if scaled else ours
+    our_sums, their_sums = ours.sum(dim=-1, keepdim=True), theirs.sum(dim=-1, keepdim=True)
+    has_sink = ((our_sums > 0) & (our_sums < 1 - TOLERANCE)).any()
+    if has_sink and (their_sums - 1).abs().max() < TOLERANCE:
+        return torch.where(our_sums > 0, ours / our_sums, ours)
+    return ours
 
 
 def compare_steps(steps: Sequence[Any], expected: Sequence[Reference], padding: Tensor) -> Comparison:
     """Compare recorded steps with the reference weights of the same module; of any module, if its path is None."""
     result = Comparison()
-    left = list(steps)
+    unmatched = list(steps)
     for reference in expected:
         # A step with more keys can hold the weights of two references side by side, as in T5Gemma 2.
         longer = [step for step in steps if step.attended.pattern.shape[-1] > reference.weights.shape[-1]]
         path = reference.path
-        candidates = [step for step in [*left, *longer] if path is None or related(step.path, path)]
+        candidates = [step for step in [*unmatched, *longer] if path is None or related(step.path, path)]
         candidates.sort(key=lambda step: step.attended.pattern.shape != reference.weights.shape)
-        best: tuple[float, Any] | None = None
+        smallest, nearest_step = math.inf, None
         for step in candidates:
             distance = part_difference(step.attended.pattern.dense(), reference.weights, padding)
-            if distance is not None and (best is None or distance < best[0]):
-                best = distance, step
+            if distance is not None and (nearest_step is None or distance < smallest):
+                smallest, nearest_step = distance, step
             if distance is not None and distance <= TOLERANCE:
                 break
         name = path or "outputs"
-        if best is None:
+        if nearest_step is None:
             result.missing.append(name)
-        elif best[0] <= TOLERANCE:
+        elif smallest <= TOLERANCE:
             result.n_equal += 1
-            result.worst = max(result.worst, best[0])
-            left = [step for step in left if step is not best[1]]
+            result.worst = max(result.worst, smallest)
+            unmatched = [step for step in unmatched if step is not nearest_step]
         else:
-            result.differing[name] = best[0]
+            result.differing[name] = smallest
     return result
 
 
@@ -225,7 +233,9 @@ class SoftmaxRecorder(torch.overrides.TorchFunctionMode):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.stack, self.found, self.called = [""], set[str](), set[str]()
+        self.running_paths = [""]
+        """The path of the module that runs, after the paths of the modules that have called it."""
+        self.softmax_paths, self.called_paths = set[str](), set[str]()
         self.model = model
 
     def __enter__(self) -> "SoftmaxRecorder":
@@ -236,11 +246,11 @@ class SoftmaxRecorder(torch.overrides.TorchFunctionMode):
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def enter(self, path: str) -> None:
-        self.stack.append(path)
-        self.called.add(path)
+        self.running_paths.append(path)
+        self.called_paths.add(path)
 
     def leave(self) -> None:
-        self.stack.pop()
+        self.running_paths.pop()
 
     def __exit__(self, *error: Any) -> None:
         for hook in self.hooks:
@@ -251,5 +261,5 @@ class SoftmaxRecorder(torch.overrides.TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         if name in ("softmax", "scaled_dot_product_attention") and result.ndim > 2 and result.shape[-1] > 1:
-            self.found.add(self.stack[-1])
+            self.softmax_paths.add(self.running_paths[-1])
         return result

@@ -90,7 +90,7 @@ def measured(one_by_one: Batching, ports: dict[str, int], texts: Sequence[str], 
         elapsed = take_turns(runs, seconds)
     return {
         "clients": n_clients,
-        **{name: Spread.of([len(texts) / one for one in times]).median for name, times in elapsed.items()},
+        **{name: Spread.of([len(texts) / run for run in run_seconds]).median for name, run_seconds in elapsed.items()},
         "regard serve / loop": ratio(elapsed["loop"], elapsed["regard serve"]),
         "regard serve / CTranslate2": ratio(elapsed["CTranslate2"], elapsed["regard serve"]),
     }
@@ -115,12 +115,12 @@ def server(translator: Path, ctranslate2: Path | None) -> Iterator[int]:
     Args:
         ctranslate2: the folder of the translator as CTranslate2 reads it; None = regard translates.
     """
-    here, there = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=serve, args=(translator, ctranslate2, there), daemon=True)
+    receiver, sender = get_context("spawn").Pipe(duplex=False)
+    process = get_context("spawn").Process(target=serve, args=(translator, ctranslate2, sender), daemon=True)
     process.start()
-    there.close()
+    sender.close()
     try:
-        yield here.recv()
+        yield receiver.recv()
     finally:
         process.terminate()
         process.join()
@@ -144,8 +144,8 @@ class CTranslate2Batching(Batching):
 
     def batch_answers(self, requests: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         texts = [text for request in requests for text in request]
-        found = iter(translate_by_ctranslate2(texts, BEAM))
-        return [{"translations": [{"text": next(found)} for _ in request]} for request in requests]
+        translations = iter(translate_by_ctranslate2(texts, BEAM))
+        return [{"translations": [{"text": next(translations)} for _ in request]} for request in requests]
 
 
 if __name__ == "__main__":

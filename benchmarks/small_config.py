@@ -11,13 +11,15 @@ Values = dict[str, Any]
 
 WIDTH, HEADS, D_HEAD, FEED_FORWARD, LAYERS, VOCABULARY = 128, 4, 32, 128, 2, 128
 
+UNCHANGED = -1
+"""In place of the largest value of a field: the field keeps its value."""
+
 RULES: tuple[tuple[str, int], ...] = (
     (r"(?:^|_)vocab_size(?:_per_layer_input)?$|^vocab_size_base$|^n_words$", VOCABULARY),
-    (r"token_id$|token_index$", 0),  # see `token_id`
-    (r"num_mel_bins|num_channels|in_channels|in_chans|sampling_rate|rope_theta|^seed$", -1),
+    (r"num_mel_bins|num_channels|in_channels|in_chans|sampling_rate|rope_theta|^seed$", UNCHANGED),
     (r"(?:num|n)_(?:key_value|kv)_heads|num_kv_heads|num_key_value|query_groups", 2),
     (r"linear_num_(?:key|value)_heads", 2),
-    (r"mamba_(?:n_heads|num_heads)|mamba_d_head|mamba_head_?dim", -1),
+    (r"mamba_(?:n_heads|num_heads)|mamba_d_head|mamba_head_?dim", UNCHANGED),
     (r"(?:attention_|^)heads(?:_per_layer)?$|(?:num|n)_heads?$|^n_head$|^nhead$", HEADS),
     (r"rope_head_dim|rotary_dim", 16),
     (r"head_dim|d_kv$|kv_channels|d_head|dim_head|attention_head_size", D_HEAD),
@@ -38,7 +40,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"^d_model$|n_embd|embed_dim|_hidden_size|hidden_dim|projection_dim|proj_dim|^dim$|^width$|fpn_hidden", WIDTH),
     (r"hidden_size|adapter_(?:in|out|input|output)_(?:dim|size)", WIDTH),
 )
-"""Pairs (pattern of field names, largest value of such a field); the first match counts; -1 = leave the value."""
+"""Pairs (pattern of field names, largest value of such a field); the first match counts."""
 
 SIZES = (WIDTH, FEED_FORWARD, HEADS, D_HEAD, 16, 32)
 LAYER_COUNTS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers", "depth")
@@ -79,16 +81,17 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
     """
     values = config.to_dict()
     n_layers = next((values[name] for name in LAYER_COUNTS if isinstance(values.get(name), int)), None)
-    wanted = [0, 1] if derive else layers_to_keep(values, n_layers)
+    layers = [0, 1] if derive else layers_to_keep(values, n_layers)
     has_stages = any(isinstance(values.get(name), list) for name in (*HEAD_COUNTS, "depths", "hidden_sizes"))
+    left_out = set(DERIVED)
+    if "lags_sequence" in values:
+        left_out.add("feature_size")
+    if not hasattr(config, "from_dict"):
+        left_out.add("model_type")
     small: Values = {}
     for name, value in values.items():
         part = part_of(config, name)
-        if (
-            name in DERIVED
-            or (name == "feature_size" and "lags_sequence" in values)
-            or (name == "model_type" and not hasattr(config, "from_dict"))
-        ):
+        if name in left_out:
             continue
         if hasattr(part, "to_dict"):
             small[name] = shrink(part, sizes=sizes, derive=derive)
@@ -97,7 +100,7 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
         elif isinstance(value, list | dict) and derive and getattr(type(config), name, 0) is None:
             continue
         elif isinstance(value, list):
-            small[name] = small_list(name, value, n_layers, wanted)
+            small[name] = small_list(name, value, n_layers, layers)
         elif isinstance(value, Mapping):
             small[name] = {key: entry for key, entry in value.items() if key != "mrope_section"}
             if isinstance(value.get("mrope_section"), list):
@@ -105,7 +108,7 @@ def shrink(config: Any, *, sizes: bool = True, derive: bool = False) -> Values:
         elif value is None:
             small[name] = MISSING.get(name)
         elif isinstance(value, int) and not isinstance(value, bool):
-            small[name] = small_number(name, value, values, sizes and not has_stages, len(wanted))
+            small[name] = small_number(name, value, values, sizes and not has_stages, len(layers))
         else:
             small[name] = value
     if sizes:
@@ -120,8 +123,9 @@ def small_backbone(small: Values, config: Any) -> Values:
     if small.get("model_type") == "timm_backbone":
         return dict(RESNET)
     features = getattr(config, "out_features", None) or []
+    n_maps = len(features)
     if isinstance(small.get("num_hidden_layers"), int) and "depths" not in small:
-        return {**small, "num_hidden_layers": len(features) + 1, "out_indices": list(range(1, len(features) + 1))}
+        return {**small, "num_hidden_layers": n_maps + 1, "out_indices": list(range(1, n_maps + 1))}
     return {**small, "out_features": list(features)}
 
 
@@ -146,30 +150,35 @@ RESNET = {
 
 def layers_to_keep(values: Mapping[str, Any], n_layers: int | None) -> list[int]:
     """Return the indices of the first layer of each kind, and of at least two layers."""
-    kinds = [str(k) for k in zip(*kind_lists(values, n_layers), strict=True)]
-    first = sorted({kinds.index(kind) for kind in kinds})
-    rest = [layer for layer in range(n_layers or LAYERS) if layer not in first]
-    return sorted([*first, *rest[: max(0, LAYERS - len(first))]])
+    kinds = [str(kinds_of_layer) for kinds_of_layer in zip(*kind_lists(values, n_layers), strict=True)]
+    first_of_kind = sorted({kinds.index(kind) for kind in kinds})
+    others = [layer for layer in range(n_layers or LAYERS) if layer not in first_of_kind]
+    return sorted([*first_of_kind, *others[: max(0, LAYERS - len(first_of_kind))]])
 
 
 def kind_lists(values: Mapping[str, Any], n_layers: int | None) -> list[list[str]]:
+    """Return the lists in a configuration that name a kind for each layer; none if there are at most two layers."""
+    if n_layers is None or n_layers <= 2:
+        return []
     lists = [value for value in values.values() if isinstance(value, list) and len(value) == n_layers]
-    return [value for value in lists if all(isinstance(kind, str) for kind in value) and n_layers and n_layers > 2]
+    return [value for value in lists if all(isinstance(kind, str) for kind in value)]
 
 
-def small_list(name: str, value: list[Any], n_layers: int | None, wanted: list[int]) -> list[Any]:
-    if n_layers is not None and len(value) == n_layers and n_layers > len(wanted):
-        if sorted(value, key=str) == sorted(range(n_layers), key=str):
-            return list(range(len(wanted)))
-        return [value[layer] for layer in wanted]
+def small_list(name: str, value: list[Any], n_layers: int | None, layers: list[int]) -> list[Any]:
+    """Return a list without the entries of layers that are left out; `layers` are the indices of the layers kept."""
+    if n_layers is not None and len(value) == n_layers and n_layers > len(layers):
+        if sorted(value, key=str) == sorted(range(n_layers), key=str):  # the indices of all layers
+            return list(range(len(layers)))
+        return [value[layer] for layer in layers]
     if name == "depths" or name.endswith("num_blocks"):
         return [min(depth, 2) for depth in value]
-    if re.search(r"indic|index|_layers$|_layer$|layer_ids$|idxs$", name) and all(isinstance(v, int) for v in value):
-        return sorted({min(v, len(wanted) - 1) for v in value})
+    if re.search(r"indic|index|_layers$|_layer$|layer_ids$|idxs$", name) and all(isinstance(i, int) for i in value):
+        return sorted({min(i, len(layers) - 1) for i in value})
     return value
 
 
-def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, n_wanted: int) -> int:
+def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, n_layers: int) -> int:
+    """Return a number within the limit of `RULES`; `n_layers` is the number of layers kept."""
     if re.search(r"token_(?:id|index)$|_id$", name):
         return token_id(name, value)
     if re.search(r"max_(?:text_)?position_embeddings|n_positions", name):
@@ -178,14 +187,15 @@ def small_number(name: str, value: int, values: Mapping[str, Any], sizes: bool, 
         patch = values.get("patch_size", 16)
         patch = max(patch) if isinstance(patch, list) else patch or 16
         return min(value, 4 * patch if patch > 7 else 16 * patch)
-    most = next((most for pattern, most in RULES if re.search(pattern, name)), -1)
-    if most == -1 or (not sizes and most in SIZES and most != 2):
+    limit = next((limit for pattern, limit in RULES if re.search(pattern, name)), UNCHANGED)
+    if limit == UNCHANGED or (not sizes and limit in SIZES):
         return value
-    if most == LAYERS and name in LAYER_COUNTS:
-        return min(value, n_wanted)
-    if most == 2 and "heads" in name and value == values.get(name.replace("key_value", "attention")):
+    if limit == LAYERS and name in LAYER_COUNTS:
+        return min(value, n_layers)
+    is_heads = limit == 2 and "heads" in name
+    if is_heads and value == values.get(name.replace("key_value", "attention")):  # each head has its own key and value
         return HEADS if sizes else value
-    return min(value, most) if most > 2 or value > 2 else value
+    return min(value, limit) if limit > 2 or value > 2 else value
 
 
 def token_id(name: str, value: int) -> int:
@@ -199,11 +209,11 @@ def repair(small: Values, values: Mapping[str, Any]) -> None:
         small["num_feat_extract_layers"] = len(small["conv_dim"])
     if isinstance(small.get("image_embedding_size"), int):
         small["image_embedding_size"] = small["image_size"] // small["patch_size"]
-    rope = values.get("qk_rope_head_dim")
-    if rope and small.get("qk_nope_head_dim"):
+    d_rope = values.get("qk_rope_head_dim")
+    if d_rope and small.get("qk_nope_head_dim"):
         if "qk_head_dim" in small:
             small["qk_head_dim"] = small["qk_nope_head_dim"] + small["qk_rope_head_dim"]
-        if values.get("head_dim") == rope:
+        if values.get("head_dim") == d_rope:
             small["head_dim"] = small["qk_rope_head_dim"]
         elif values.get("head_dim") and values["head_dim"] == values.get("qk_head_dim"):
             small["head_dim"] = small["qk_head_dim"]
@@ -216,10 +226,11 @@ def add_sections(small: Values) -> None:
     rope = small.get("rope_parameters")
     if not rope:
         return
-    for part in [part for part in rope.values() if isinstance(part, dict)] or [rope]:
-        factor = part.get("partial_rotary_factor") or small.get("partial_rotary_factor") or 1
-        part["mrope_section"] = split(int((small.get("head_dim") or D_HEAD) * factor) // 2, 3)
-    small["rope_parameters"] = rope
+    of_layer_kinds = [parameters for parameters in rope.values() if isinstance(parameters, dict)]
+    for parameters in of_layer_kinds or [rope]:
+        factor = parameters.get("partial_rotary_factor") or small.get("partial_rotary_factor") or 1
+        d_rotated = int((small.get("head_dim") or D_HEAD) * factor)
+        parameters["mrope_section"] = split(d_rotated // 2, n_parts=3)
 
 
 def split(total: int, n_parts: int) -> list[int]:

@@ -25,15 +25,15 @@ def model_classes(config_class: type) -> list[type]:
     if config_class.__name__ in CLASSES:
         return [getattr(transformers, CLASSES[config_class.__name__])]
     try:
-        known = MODEL_MAPPING.get(config_class, None) if config_class in MODEL_MAPPING else None
+        mapped = MODEL_MAPPING.get(config_class, ())
     except ValueError:  # the mapping names a class that transformers does not have
-        known = None
-    first = list(known) if isinstance(known, tuple) else [known] if known else []
+        mapped = ()
+    base_models = list(mapped) if isinstance(mapped, tuple) else [mapped]
     try:
         module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
     except ImportError:
-        return first
-    others = [
+        return base_models
+    models = [
         cls
         for _, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, PreTrainedModel)
@@ -41,16 +41,16 @@ def model_classes(config_class: type) -> list[type]:
         and not cls.__name__.endswith("PreTrainedModel")
         and "forward" in vars(cls)
     ]
-    others.sort(key=lambda cls: (not cls.__name__.endswith("Model"), "For" in cls.__name__, len(cls.__name__)))
-    return [*first, *(cls for cls in others if cls not in first)]
+    models.sort(key=lambda cls: (not cls.__name__.endswith("Model"), "For" in cls.__name__, len(cls.__name__)))
+    return [*base_models, *(cls for cls in models if cls not in base_models)]
 
 
 def wholes_of(config_class: type) -> Iterator[Any]:
     """Yield the configuration classes of the same module that contain a configuration of this class and have models."""
     from transformers import PreTrainedConfig
 
-    file = importlib.import_module(config_class.__module__)
-    for _, whole in inspect.getmembers(file, inspect.isclass):
+    module = importlib.import_module(config_class.__module__)
+    for _, whole in inspect.getmembers(module, inspect.isclass):
         if not issubclass(whole, PreTrainedConfig) or whole is config_class or not model_classes(whole):
             continue
         if config_class in {type(part) for part in all_parts(whole())}:
@@ -96,8 +96,8 @@ def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Update a dict, and the dicts inside it."""
     result = dict(values)
     for name, value in changes.items():
-        inner = isinstance(value, dict) and isinstance(result.get(name), dict)
-        result[name] = merged(result[name], value) if inner else value
+        both_are_dicts = isinstance(value, dict) and isinstance(result.get(name), dict)
+        result[name] = merged(result[name], value) if both_are_dicts else value
     return result
 
 
@@ -138,27 +138,28 @@ class Ready:
 
     Attributes:
         choice: the index of the inputs with which it runs, among those that `candidate_inputs` yields.
-        part: the paths of the modules that belong to the tested type; empty = all modules.
+        modules: the paths of the modules that belong to the tested type; empty = all modules.
     """
 
     model_class: Any
     config: Any
     model: nn.Module
     choice: int
-    part: list[str] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
 
 
 def find_ready(config_class: type, name: str) -> Ready | list[str]:
     """Return the first model of a type that can be built and run, or a model that contains one; else the errors."""
-    ready = find_own(config_class, name)
-    if isinstance(ready, Ready):
-        return ready
+    own = find_own(config_class, name)
+    if isinstance(own, Ready):
+        return own
+    errors = own
     for whole in wholes_of(config_class):
-        found = find_own(whole, whole.model_type, config_class)
-        if isinstance(found, Ready):
-            return found
-        ready = [*ready, *(f"in {whole.model_type}: {error}" for error in found)]
-    return ready
+        containing = find_own(whole, whole.model_type, config_class)
+        if isinstance(containing, Ready):
+            return containing
+        errors += [f"in {whole.model_type}: {error}" for error in containing]
+    return errors
 
 
 def find_own(config_class: type, name: str, part: type | None = None) -> Ready | list[str]:
@@ -169,14 +170,12 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
     """
     errors: list[str] = []
     candidates = list(configs(config_class, name))
-    without_softmax: Ready | None = None
-    started = process_time()
+    end = process_time() + SECONDS_TO_FIND
     for model_class in model_classes(config_class)[:4]:
-        first_errors: list[str] = []
+        first_errors: list[str] = []  # with the first candidate for the inputs, for each configuration
         for config in candidates:
-            if len(first_errors) > 1 and first_errors[-1] == first_errors[-2]:
-                break
-            if process_time() - started > SECONDS_TO_FIND:
+            has_same_error = len(first_errors) > 1 and first_errors[-1] == first_errors[-2]
+            if has_same_error or process_time() > end:
                 break
             if isinstance(config, Exception):
                 errors.append(f"config: {first_line(config)}")
@@ -192,30 +191,51 @@ def find_own(config_class: type, name: str, part: type | None = None) -> Ready |
             if part is not None and not modules:
                 errors.append(f"{model_class.__name__} has no such part")
                 break
-            for number, inputs in enumerate(candidate_inputs(model, "none")):
-                if process_time() - started > SECONDS_TO_FIND:
-                    break
-                try:
-                    with SoftmaxRecorder(model) as recorder:
-                        outputs = runner(inputs)(model)
-                    if not list(tensors_of(outputs)) or (modules and not recorder.called.intersection(modules)):
-                        continue
-                    ready = Ready(model_class, config, model, number, modules)
-                    if recorder.found:
-                        return ready
-                    without_softmax = without_softmax or ready
-                except Exception as error:
-                    errors.append(f"{model_class.__name__}({', '.join(inputs)}): {first_line(error)}")
-                    if number == 0:
-                        first_errors.append(first_line(error))
-            if without_softmax is not None:
-                return without_softmax
+            choice, input_errors = choose_inputs(model, modules, end)
+            if choice is not None:
+                return Ready(model_class, config, model, choice, modules)
+            errors += [f"{model_class.__name__}({names}): {error}" for names, error in input_errors.values()]
+            if 0 in input_errors:
+                first_errors.append(input_errors[0][1])
     return errors or ["no model class of its own" if not model_classes(config_class) else "no inputs fit"]
+
+
+def choose_inputs(model: nn.Module, modules: list[str], end: float) -> tuple[int | None, dict[int, tuple[str, str]]]:
+    """Run a model on each candidate for its inputs, until it computes a softmax or the CPU time is `end`.
+
+    Args:
+        modules: the paths of modules of which one must run; empty = no condition.
+
+    Returns:
+        The index of the candidate with a softmax, else of the first that runs, or None; and for each candidate that
+        fails, by its index, the names of the inputs and the error.
+    """
+    without_softmax: int | None = None
+    errors: dict[int, tuple[str, str]] = {}
+    for number, inputs in enumerate(candidate_inputs(model, "none")):
+        if process_time() > end:
+            break
+        try:
+            with SoftmaxRecorder(model) as recorder:
+                outputs = runner(inputs)(model)
+        except Exception as error:
+            errors[number] = ", ".join(inputs), first_line(error)
+            continue
+        if not list(tensors_of(outputs)) or (modules and not recorder.called_paths.intersection(modules)):
+            continue
+        if recorder.softmax_paths:
+            return number, errors
+        if without_softmax is None:
+            without_softmax = number
+    return without_softmax, errors
 
 
 def runner(inputs: dict[str, Any]) -> Any:
     dtype = torch.get_default_dtype()
-    inputs = {k: v.to(dtype) if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in inputs.items()}
+    inputs = {
+        name: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in inputs.items()
+    }
 
     def run(model: nn.Module, **options: Any) -> Any:
         torch.manual_seed(0)

@@ -13,22 +13,21 @@ def numbers(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def ids(*shape: int, most: int = 60) -> Tensor:
-    """Return seeded random token ids."""
-    return torch.randint(10, most, shape, generator=torch.Generator().manual_seed(sum(shape)))
+def ids(*shape: int, n_ids: int = 60) -> Tensor:
+    """Return seeded random token ids, from 10 to `n_ids` - 1."""
+    return torch.randint(10, n_ids, shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def ones(*shape: int) -> Tensor:
     return torch.ones(shape, dtype=torch.long)
 
 
-def patches(config: Any, **more: Any) -> Inputs:
+def patches(config: Any) -> Inputs:
     """Return two pictures, each as a sequence of 24 patches in 4 rows and 6 columns."""
     return {
         "pixel_values": numbers(2, 24, 3 * config.patch_size**2),
         "pixel_attention_mask": ones(2, 24),
         "spatial_shapes": torch.tensor([[4, 6], [4, 6]]),
-        **more,
     }
 
 
@@ -49,10 +48,10 @@ def points(size: int) -> Inputs:
     }
 
 
-def words_in_picture(n_tokens: int, first: int = 2, total: int = 40) -> Tensor:
-    """Return a mask of text tokens that is 1 at the tokens that stand for a picture."""
-    mask = torch.zeros(2, total, dtype=torch.long)
-    mask[:, first : first + n_tokens] = 1
+def picture_tokens_mask(n_tokens: int) -> Tensor:
+    """Return a mask of two texts of 40 tokens that is 1 at the `n_tokens` tokens that stand for a picture."""
+    mask = torch.zeros(2, 40, dtype=torch.long)
+    mask[:, 2 : 2 + n_tokens] = 1
     return mask
 
 
@@ -110,7 +109,7 @@ def video_with_sound(config: Any) -> Inputs:
     return {"pixel_values_videos": numbers(2, 4, 3, 64, 64), "input_values": numbers(2, 1, 1920 * 12)}
 
 
-def film(config: Any) -> Inputs:
+def second_video_frame(config: Any) -> Inputs:
     """Return the inputs for the second frame of a video, in whose first frame an object was found already."""
     import transformers
 
@@ -120,10 +119,11 @@ def film(config: Any) -> Inputs:
         video=numbers(2, 3, size, size), video_height=size, video_width=size, dtype=torch.float32
     )
     width = config.memory_encoder_output_channels
-    seen = numbers(1, 16, width)
+    features = numbers(1, 16, width)
+    is_edgetam = name == "EdgeTamVideo"
     memory = {
-        "maskmem_features": seen if name == "EdgeTamVideo" else seen.transpose(0, 1),
-        "maskmem_pos_enc": seen[None] if name == "EdgeTamVideo" else seen.transpose(0, 1),
+        "maskmem_features": features if is_edgetam else features.transpose(0, 1),
+        "maskmem_pos_enc": features[None] if is_edgetam else features.transpose(0, 1),
         "pred_masks": numbers(1, 1, 16, 16),
         "object_pointer": numbers(1, config.mask_decoder_config.hidden_size),
         "object_score_logits": numbers(1, 1),
@@ -156,7 +156,7 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
         "pixel_values": numbers(40, 40, 40, 3),
         "image_grid_thw": torch.tensor([[1, 4, 6], [1, 4, 4]]),
     },
-    "inkling_audio": lambda config: {"audio_input_ids": ids(2, 30, 80, most=15)},
+    "inkling_audio": lambda config: {"audio_input_ids": ids(2, 30, 80, n_ids=15)},
     "instructblip": lambda config: {
         "input_ids": text_with_picture(99, config.num_query_tokens),
         "pixel_values": numbers(2, 3, *[config.vision_config.image_size] * 2),
@@ -169,7 +169,7 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     },
     "kosmos-2": lambda config: {
         "pixel_values": numbers(2, 3, *[config.vision_config.image_size] * 2),
-        "image_embeds_position_mask": words_in_picture(config.latent_query_num, total=40),
+        "image_embeds_position_mask": picture_tokens_mask(config.latent_query_num),
     },
     "mllama_vision_model": lambda config: {
         "pixel_values": numbers(2, 1, config.max_num_tiles, 3, config.image_size, config.image_size),
@@ -233,9 +233,9 @@ INPUTS: dict[str, Callable[[Any], Inputs]] = {
     "sam3_lite_text_mask_decoder": sam3_mask_decoder_inputs,
     "sam3": boxes,
     "sam3_lite_text": boxes,
-    "sam2_video": film,
-    "sam3_tracker_video": film,
-    "edgetam_video": film,
+    "sam2_video": second_video_frame,
+    "sam3_tracker_video": second_video_frame,
+    "edgetam_video": second_video_frame,
     "seggpt": lambda config: {
         name: numbers(2, 3, 32, 32) for name in ("pixel_values", "prompt_pixel_values", "prompt_masks")
     },

@@ -66,12 +66,12 @@ class Table:
 
     @classmethod
     def read(cls, path: Path) -> "Table":
-        given = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8"))
         rows = [
             {column: Spread(**value) if isinstance(value, dict) else value for column, value in row.items()}
-            for row in given["rows"]
+            for row in fields["rows"]
         ]
-        return cls(**{**given, "rows": rows, "picture": Picture(**given["picture"])})
+        return cls(**{**fields, "rows": rows, "picture": Picture(**fields["picture"])})
 
 
 def format_cell(value: Value) -> str:
@@ -89,16 +89,17 @@ def format_cell(value: Value) -> str:
 
 def command_of(script: str) -> str:
     """Return the running command as a user would type it in the repository, without --out."""
-    given = sys.argv[1:]
-    if "--out" in given:
-        del given[(at := given.index("--out")) : at + 2]
-    return shlex.join(["python", f"benchmarks/{Path(script).name}", *given])
+    arguments = sys.argv[1:]
+    if "--out" in arguments:
+        index = arguments.index("--out")
+        del arguments[index : index + 2]
+    return shlex.join(["python", f"benchmarks/{Path(script).name}", *arguments])
 
 
-def with_progress(cases: Sequence[Item], what: str) -> Iterable[Item]:
+def with_progress(cases: Sequence[Item], description: str) -> Iterable[Item]:
     """Yield the cases, with a progress bar on a terminal."""
     console = Console(stderr=True)
-    return track(cases, description=what, console=console, transient=True, disable=not console.is_terminal)
+    return track(cases, description=description, console=console, transient=True, disable=not console.is_terminal)
 
 
 def publish(table: Table, out: Path | None, quick: bool) -> None:

@@ -51,14 +51,14 @@ def test_attend_512(benchmark: Benchmark) -> None:
 
 
 def test_one_row_of_4096(benchmark: Benchmark) -> None:
-    seen = pattern(4096)
-    benchmark(lambda: seen[0, 3, 2000])
+    causal = pattern(4096)
+    benchmark(lambda: causal[0, 3, 2000])
 
 
 def test_received_2048(benchmark: Benchmark) -> None:
     """Column sums of the weights of every head."""
-    seen = pattern(2048)
-    benchmark(seen.received)
+    causal = pattern(2048)
+    benchmark(causal.received)
 
 
 def transformer() -> Transformer:
@@ -73,8 +73,8 @@ def sources(model: Transformer) -> SourceBatch:
 def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
     """The 21st token of 16 translations."""
     model = transformer()
-    given = sources(model)
-    decoding = model.compiled_decoding(given.source, given.lengths, most_rows=16, most_tokens=21)
+    batch = sources(model)
+    decoding = model.compiled_decoding(batch.source, batch.lengths, most_rows=16, most_tokens=21)
     assert decoding is not None
     for tokens in torch.randint(4, 8000, (20, 16)).tolist():
         decoding.read(tokens, range(16))
@@ -88,8 +88,8 @@ def test_a_step_of_a_decoder(benchmark: Benchmark) -> None:
 
 def test_a_beam(benchmark: Benchmark) -> None:
     model = transformer()
-    given = sources(model)
-    benchmark(lambda: Beam(5).run(model, given))
+    batch = sources(model)
+    benchmark(lambda: Beam(5).run(model, batch))
 
 
 def test_a_backward_pass(benchmark: Benchmark) -> None:

@@ -103,17 +103,18 @@ def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
     )
     torch.manual_seed(SEED)
     model = Transformer(config).train()
-    ways: dict[str, Way] = {
+    loops: dict[str, TrainingLoop] = {
         "Trainer": WithTrainer(to_marian(model, pad=PAD, bos=BOS, eos=EOS).train()),
         "regard": WithRegard(TeacherForced(model, SMOOTHING), batches),
-        "torch": WithTorch(PlainTransformer(config, elsewhere=0.0)),
-        "torch as it comes": WithTorch(PlainTransformer(config, elsewhere=config.dropout)),
+        "torch": WithTorch(PlainTransformer(config, inner_dropout=0.0)),
+        "torch as it comes": WithTorch(PlainTransformer(config, inner_dropout=config.dropout)),
     }
-    turns = {name: Turns(way, segments(batches, steps)) for name, way in ways.items()}
-    elapsed = take_turns(turns, seconds)
-    speeds = {  # take_turns does not time the first turn
-        name: Spread.of([n / s for n, s in zip(turns[name].n_tokens[1:], elapsed[name], strict=True)]) for name in ways
-    }
+    trainings = {name: TimedTraining(loop, segments(batches, steps)) for name, loop in loops.items()}
+    elapsed = take_turns(trainings, seconds)
+    speeds = {}
+    for name, training in trainings.items():
+        n_tokens = training.n_tokens[1:]  # take_turns does not time the first turn
+        speeds[name] = Spread.of([n / turn_seconds for n, turn_seconds in zip(n_tokens, elapsed[name], strict=True)])
     n_parameters = sum(parameter.numel() for parameter in model.parameters())
     return {
         "model": f"{preset} ({n_parameters / 1e6:.1f} M)",
@@ -121,7 +122,7 @@ def measured(preset: str, batches: Batches, steps: int, seconds: float) -> Row:
         "regard / torch": ratio(elapsed["torch"], elapsed["regard"]),
         "regard / torch as it comes": ratio(elapsed["torch as it comes"], elapsed["regard"]),
         "regard / Trainer": ratio(elapsed["Trainer"], elapsed["regard"]),
-        **{f"loss, {name}": turns[name].loss for name in ("regard", "torch", "Trainer")},
+        **{f"loss, {name}": trainings[name].loss for name in ("regard", "torch", "Trainer")},
     }
 
 
@@ -140,23 +141,23 @@ def segments(batches: Batches, steps: int) -> Iterator[Segment]:
         yield list(islice(endless, steps))
 
 
-Way = Callable[[Segment, int], float]
-"""A training: takes a step for each batch of a segment, given the number of earlier steps; returns the mean loss."""
+TrainingLoop = Callable[[Segment, int], float]
+"""Takes a training step for each batch of a segment, given the number of earlier steps; returns the mean loss."""
 
 
-class Turns:
+class TimedTraining:
     """A training as a function: every call trains on the next segment, the batches of some steps."""
 
-    def __init__(self, way: Way, segments: Iterable[Segment]) -> None:
-        self.way, self.segments, self.step, self.loss = way, iter(segments), 0, math.nan
+    def __init__(self, loop: TrainingLoop, segments: Iterable[Segment]) -> None:
+        self.loop, self.segments, self.n_steps, self.loss = loop, iter(segments), 0, math.nan
         self.n_tokens: list[int] = []
 
     def __call__(self) -> Elapsed:
         segment = next(self.segments)
         start = time.perf_counter()
-        self.loss = self.way(segment, self.step)
-        elapsed = time.perf_counter() - start - getattr(self.way, "beginning_seconds", 0.0)
-        self.step += len(segment)
+        self.loss = self.loop(segment, self.n_steps)
+        elapsed = time.perf_counter() - start - getattr(self.loop, "uncounted_seconds", 0.0)
+        self.n_steps += len(segment)
         self.n_tokens.append(sum(batch.n_tokens + int(batch.lengths.sum()) for batch in segment))
         return Elapsed(elapsed)
 
@@ -194,8 +195,10 @@ class WithRegard:
             watcher=Watcher(),
         )
 
-    def __call__(self, segment: Segment, step: int) -> float:
-        losses = [train_step(self.run, [batch], step + i) / batch.n_tokens for i, batch in enumerate(segment, start=1)]
+    def __call__(self, segment: Segment, n_earlier_steps: int) -> float:
+        losses = []
+        for step, batch in enumerate(segment, start=n_earlier_steps + 1):
+            losses.append(train_step(self.run, [batch], step) / batch.n_tokens)
         return float(sum(losses)) / len(losses)
 
 
@@ -207,7 +210,7 @@ class WithTorch:
         self.optimiser = make_optimiser(module, RATE, DECAY)
         self.schedule = LambdaLR(self.optimiser, lambda step: SCHEDULE(step + 1))
 
-    def __call__(self, segment: Segment, step: int) -> float:
+    def __call__(self, segment: Segment, n_earlier_steps: int) -> float:
         losses = []
         for batch in segment:
             logits = self.module(batch.source, batch.target)
@@ -227,23 +230,23 @@ class PlainTransformer(nn.Module):
     """torch.nn.Transformer with an embedding that is also its output projection.
 
     Args:
-        elsewhere: the dropout on attention weights and in feed-forward networks, which the paper does not have.
+        inner_dropout: the dropout on attention weights and in feed-forward networks, which the paper does not have.
     """
 
-    def __init__(self, config: TransformerConfig, elsewhere: float) -> None:
+    def __init__(self, config: TransformerConfig, inner_dropout: float) -> None:
         super().__init__()
         self.embedding = nn.Embedding(config.n_target_tokens, config.d_model)
         nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
         self.bias = nn.Parameter(torch.zeros(config.n_target_tokens))
-        self.register_buffer("waves", sinusoidal(config.max_tokens, config.d_model), persistent=False)
+        self.register_buffer("positions", sinusoidal(config.max_tokens, config.d_model), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         sizes = config.d_model, config.n_heads, config.n_layers, config.n_layers, config.d_ff
         self.transformer = nn.Transformer(*sizes, config.dropout, batch_first=True)
         for module in self.transformer.modules():
             if isinstance(module, nn.MultiheadAttention):
-                module.dropout = elsewhere
+                module.dropout = inner_dropout
             if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-                module.dropout.p = elsewhere
+                module.dropout.p = inner_dropout
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         padding = source == PAD
@@ -260,7 +263,7 @@ class PlainTransformer(nn.Module):
 
     def embedded(self, tokens: Tensor) -> Tensor:
         scaled = self.embedding(tokens) * math.sqrt(self.embedding.embedding_dim)
-        return self.dropout(scaled + self.get_buffer("waves")[: tokens.shape[1]])
+        return self.dropout(scaled + self.get_buffer("positions")[: tokens.shape[1]])
 
 
 class WithTrainer(TrainerCallback):  # type: ignore[misc]
@@ -270,16 +273,16 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self.model, self.called, self.beginning_seconds = model, 0.0, 0.0
+        self.model, self.start, self.uncounted_seconds = model, 0.0, 0.0
 
-    def __call__(self, segment: Segment, step: int) -> float:
-        self.called = time.perf_counter()
+    def __call__(self, segment: Segment, n_earlier_steps: int) -> float:
+        self.start = time.perf_counter()
         self.trainer.train_dataset = [marian_batch(batch) for batch in segment]
         return float(self.trainer.train().training_loss)
 
-    def on_step_begin(self, arguments: object, state: TrainerState, control: object, **given: object) -> None:
+    def on_step_begin(self, arguments: object, state: TrainerState, control: object, **others: object) -> None:
         if state.global_step == 0:
-            self.beginning_seconds = time.perf_counter() - self.called
+            self.uncounted_seconds = time.perf_counter() - self.start
 
     @cached_property
     def trainer(self) -> Trainer:
@@ -299,19 +302,23 @@ class WithTrainer(TrainerCallback):  # type: ignore[misc]
             use_cpu=True,
             seed=SEED,
         )
-        made = Trainer(
-            self.model, arguments, data_collator=lambda one: one[0], callbacks=[self], optimizers=(optimiser, schedule)
+        trainer = Trainer(
+            self.model,
+            arguments,
+            data_collator=lambda batches: batches[0],
+            callbacks=[self],
+            optimizers=(optimiser, schedule),
         )
-        made.remove_callback(PrinterCallback)
-        return made
+        trainer.remove_callback(PrinterCallback)
+        return trainer
 
 
 def marian_batch(batch: Batch) -> Mapping[str, Tensor]:
     """Return a batch under the argument names of MarianMT."""
-    places = torch.arange(batch.source.shape[1])
+    positions = torch.arange(batch.source.shape[1])
     return {
         "input_ids": batch.source,
-        "attention_mask": (places < batch.lengths[:, None]).long(),
+        "attention_mask": (positions < batch.lengths[:, None]).long(),
         "decoder_input_ids": batch.target,
         "labels": batch.expected.masked_fill(batch.expected == PAD, -100),
     }

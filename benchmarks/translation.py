@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +32,7 @@ BEAMS = 5, 1
 LINES, PAIRS, STEPS, DEV_PAIRS = 200, 6_000, 800, 5
 
 ONE_IN = 10
-"""With batches of one line, only one in this many lines is translated."""
+"""If a batch is one line, only one in this many lines is translated."""
 
 TranslatorFolder = Annotated[
     Path | None, typer.Option(help="A translator's folder.", show_default="a small one, trained here")
@@ -46,8 +47,8 @@ Preset = Annotated[
 ]
 
 Lines = Sequence[str]
-Way = Callable[[Lines, int], list[str]]
-"""A program: a function of a batch of lines and a beam size (1 = greedy search) to translations."""
+Program = Callable[[Lines, int], list[str]]
+"""A function of a batch of lines and a beam size (1 = greedy search) to translations."""
 
 
 def main(
@@ -75,12 +76,13 @@ def main(
         translator = Translator.load(model or trained(Path(folder), pairs, steps, preset), "cpu")
         texts = lines_of(lines, n_lines)
         texts.sort(key=lambda text: -len(translator.source_vocabulary.encode(text)))
-        ways = ways_of(processes, translator, Path(folder))
+        programs = programs_of(processes, translator, Path(folder))
         cases = list(product(BEAMS, batch or BATCHES))
         rows = [
-            measured(ways, translator, texts, beam, size, seconds) for beam, size in with_progress(cases, "translation")
+            measured(programs, translator, texts, beam, size, seconds)
+            for beam, size in with_progress(cases, "translation")
         ]
-    n_parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
+    n_parameters = sum(parameter.numel() for parameter in translator.model.parameters())  # type: ignore[attr-defined]
     label = model.name if model else preset
     table = Table(
         name=f"translation-{label}" if label else "translation",
@@ -97,22 +99,23 @@ def main(
         command=command_of(__file__),
         machine=machine("transformers", "ctranslate2"),
         rows=rows,
-        picture=Picture(x="search", each=["lines a batch"], y=list(ways), label="target pieces a second"),
+        picture=Picture(x="search", each=["lines a batch"], y=list(programs), label="target pieces a second"),
     )
     publish(table, out, quick)
 
 
 def measured(
-    ways: Mapping[str, Way], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
+    programs: Mapping[str, Program], translator: Translator, texts: Lines, beam: int, size: int, seconds: float
 ) -> Row:
     texts = texts[::ONE_IN] if size == 1 else texts
     batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-    found = {name: [text for batch in batches for text in way(batch, beam)] for name, way in ways.items()}
-    runs = {name: lambda way=way: [way(batch, beam) for batch in batches] for name, way in ways.items()}
+    runs = {name: partial(translations_of, program, batches, beam) for name, program in programs.items()}
+    translations = {name: run() for name, run in runs.items()}
     elapsed = take_turns(runs, seconds)
-    encode = translator.target_vocabulary.encode
-    n_pieces = {name: sum(len(encode(text)) + 1 for text in translations) for name, translations in found.items()}
-    speeds = {name: Spread.of([n_pieces[name] / s for s in elapsed[name]]).median for name in ways}
+    speeds = {}
+    for name, lines in translations.items():
+        n_pieces = sum(len(translator.target_vocabulary.encode(line)) + 1 for line in lines)
+        speeds[name] = Spread.of([n_pieces / run_seconds for run_seconds in elapsed[name]]).median
     return {
         "search": f"beam {beam}" if beam > 1 else "greedy",
         "lines a batch": size,
@@ -120,8 +123,17 @@ def measured(
         "regard / generate": ratio(elapsed["generate"], elapsed["regard"]),
         "regard int8 / regard": ratio(elapsed["regard"], elapsed["regard int8"]),
         "CTranslate2 / regard": ratio(elapsed["regard"], elapsed["CTranslate2"]),
-        "same": f"{sum(a == b for a, b in zip(found['regard'], found['generate'], strict=True))} of {len(texts)}",
+        "same": n_same(translations["regard"], translations["generate"]),
     }
+
+
+def translations_of(program: Program, batches: Sequence[Lines], beam: int) -> list[str]:
+    return [text for batch in batches for text in program(batch, beam)]
+
+
+def n_same(lines: Lines, others: Lines) -> str:
+    """Return how many lines are the same, such as "3 of 4"."""
+    return f"{sum(line == other for line, other in zip(lines, others, strict=True))} of {len(lines)}"
 
 
 def lines_of(file: Path | None, n_lines: int) -> list[str]:
@@ -144,7 +156,7 @@ def trained(folder: Path, pairs: int, steps: int, preset: str | None = None) -> 
     return train(*sides, folder / "translator", config, device="cpu").folder
 
 
-def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Way]:
+def programs_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[str, Program]:
     """Return the programs to compare, all with the parameters of `translator`."""
     saved = translator.save(folder / "saved")
     for to in ("huggingface", "ctranslate2"):
@@ -158,7 +170,7 @@ def ways_of(processes: ExitStack, translator: Translator, folder: Path) -> dict[
     }
 
 
-def by_regard(translator: Translator) -> Way:
+def by_regard(translator: Translator) -> Program:
     """Return a program that translates as `regard translate` does."""
 
     def translate(lines: Lines, beam: int) -> list[str]:
@@ -169,24 +181,24 @@ def by_regard(translator: Translator) -> Way:
     return translate
 
 
-def by_transformers(folder: Path) -> Way:
+def by_transformers(folder: Path) -> Program:
     """Return a program that translates by `generate` of the model exported to transformers."""
     from regard.export.huggingface import LoadedExport
     from regard.tracing.model_loading import quiet_transformers
 
-    opened = LoadedExport(folder)
+    export = LoadedExport(folder)
 
     @torch.inference_mode()
     def translate(lines: Lines, beam: int) -> list[str]:
         with quiet_transformers(progress=False):
-            given = opened.tokenizer(list(lines), return_tensors="pt", padding=True)
-            found = opened.model.generate(**given, num_beams=beam, do_sample=False, max_length=MOST_PIECES)
-            return list(opened.tokenizer.batch_decode(found, skip_special_tokens=True))
+            sources = export.tokenizer(list(lines), return_tensors="pt", padding=True)
+            tokens = export.model.generate(**sources, num_beams=beam, do_sample=False, max_length=MOST_PIECES)
+            return list(export.tokenizer.batch_decode(tokens, skip_special_tokens=True))
 
     return translate
 
 
-def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Way:
+def by_ctranslate2(processes: ExitStack, folder: Path, kind: str) -> Program:
     """Return a program that translates with CTranslate2, with as many threads as PyTorch has.
 
     CTranslate2 runs in another process: CTranslate2 and PyTorch both use GNU's OpenMP, which puts threads to sleep

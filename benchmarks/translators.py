@@ -37,7 +37,7 @@ from regard.evaluation.evaluate import bleu_tokenizer, evaluate
 from regard.training.store.training_log import read_log
 from regard.translation.translator import Translator
 
-Words = Callable[[str], list[str]]
+Tokenize = Callable[[str], list[str]]
 
 PUBLISHED: Mapping[tuple[str, str], tuple[str, float | None]] = {
     ("multi30k", "de-en Transformer"): ("spaCy", 36.5),
@@ -105,10 +105,12 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
     assert isinstance(translator.model, nn.Module)
     source, target = folder.resolve().name.split("-")[:2]
     lines, references = (Path(f"{test}.{side}").read_text("utf-8").splitlines() for side in (source, target))
-    found, words = [one.text for one in translator.translate(lines)], bleu_tokenizer(references)
-    scores = {score.name: score.value for score in evaluate(found, references, tokenize=words).scores}
+    translations = [translation.text for translation in translator.translate(lines)]
+    words = bleu_tokenizer(references)
+    scores = {score.name: score.value for score in evaluate(translations, references, tokenize=words).scores}
     name = f"{source}-{target} {type(translator.model).__name__}"
     tokenizer, published = PUBLISHED.get((corpus, name), (None, None))
+    own_bleu = None if tokenizer is None else words_bleu(translations, references, tokenizer_named(tokenizer, target))
     trainings = list(trainings_of(folder))
     steps, planned, seconds = (sum(numbers) for numbers in zip(*trainings, strict=True))
     return {
@@ -122,7 +124,7 @@ def measured(corpus: str, test: Path, folder: Path) -> Row:
         "on": processor(),
         "words": words,
         **{metric: scores[metric] for metric in ("BLEU", "chrF2", "TER")},
-        "own metric": None if tokenizer is None else of_words(found, references, words_of(tokenizer, target)),
+        "own metric": own_bleu,
         "published": published,
     }
 
@@ -136,7 +138,7 @@ def trainings_of(folder: Path) -> Iterator[tuple[int, int, float]]:
         yield from trainings_of(Path(config["model"]["start_from"]))
 
 
-def words_of(name: str, language: str) -> Words:
+def tokenizer_named(name: str, language: str) -> Tokenize:
     """Return a tokenizer by its name: spaCy's rules for a language, the Moses script, or division at spaces."""
     if name == "space":
         return str.split
@@ -151,16 +153,17 @@ def words_of(name: str, language: str) -> Words:
     return lambda text: tokenizer.tokenize(text, escape=False)
 
 
-def of_words(found: Sequence[str], references: Sequence[str], words: Words) -> float:
+def words_bleu(translations: Sequence[str], references: Sequence[str], tokenize: Tokenize) -> float:
     """Return BLEU of lower-cased lines, without smoothing, over the words of a tokenizer."""
-    ours, theirs = ([" ".join(words(line.lower())) for line in lines] for lines in (found, references))
-    return float(sacrebleu.corpus_bleu(ours, [theirs], tokenize="none", smooth_method="none", force=True).score)
+    hypotheses = [" ".join(tokenize(line.lower())) for line in translations]
+    right = [" ".join(tokenize(line.lower())) for line in references]
+    return float(sacrebleu.corpus_bleu(hypotheses, [right], tokenize="none", smooth_method="none", force=True).score)
 
 
 def signatures() -> str:
     """Return sacreBLEU's signatures for BLEU over words and over characters, and for the other metrics."""
-    found = (score for words in ("13a", "char") for score in evaluate(["a b c d"], ["a b c d"], tokenize=words).scores)
-    return "; ".join(dict.fromkeys(f"{score.name} `{score.signature}`" for score in found)) + "."
+    scores = (score for words in ("13a", "char") for score in evaluate(["a b c d"], ["a b c d"], tokenize=words).scores)
+    return "; ".join(dict.fromkeys(f"{score.name} `{score.signature}`" for score in scores)) + "."
 
 
 if __name__ == "__main__":

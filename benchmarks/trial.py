@@ -44,10 +44,10 @@ def try_type(name: str) -> Trial:
     trial = try_once(name)
     if trial.watching == WRONG or trial.install == WRONG:
         torch.set_default_dtype(torch.float64)
-        again = try_once(name)
-        if WRONG not in (again.watching, again.install) and again.watching != NOT_TRIED:
-            again.details["float64"] = True
-            return again
+        in_float64 = try_once(name)
+        if WRONG not in (in_float64.watching, in_float64.install) and in_float64.watching != NOT_TRIED:
+            in_float64.details["float64"] = True
+            return in_float64
     return trial
 
 
@@ -66,7 +66,8 @@ def try_once(name: str) -> Trial:
     model = ready.model
     trial.details["class"] = ready.model_class.__name__
     all_inputs = {side: dict(list(candidate_inputs(model, side))[ready.choice]) for side in SIDES}
-    trial.details["inputs"] = {k: list(v.shape) for k, v in all_inputs["none"].items() if isinstance(v, Tensor)}
+    shapes = {name: list(value.shape) for name, value in all_inputs["none"].items() if isinstance(value, Tensor)}
+    trial.details["inputs"] = shapes
     try:
         eager = build(ready.model_class, ready.config, attn_implementation="eager")
         eager.load_state_dict(model.state_dict())
@@ -75,7 +76,7 @@ def try_once(name: str) -> Trial:
         eager = None
     sides = SIDES if "attention_mask" in all_inputs["none"] else SIDES[:1]
     for side in sides:
-        watch_once(model, eager, ready.part, all_inputs[side], side, trial.details.setdefault(side, {}))
+        watch_once(model, eager, ready.modules, all_inputs[side], side, trial.details.setdefault(side, {}))
     try:
         installed = build(ready.model_class, ready.config)
         installed.load_state_dict(model.state_dict())
@@ -86,59 +87,58 @@ def try_once(name: str) -> Trial:
     else:
         for side in sides:
             install_once(installed, model, eager, all_inputs[side], side, trial.details[side])
-    if not ready.part:
+    if not ready.modules:
         trial.details["generate"] = generation(ready.config)
-    trial.watching, remark = watching_verdict(trial.details)
-    trial.install, more = install_verdict(trial.details, trial.watching)
-    whole = f"tried as a part of `{ready.config.model_type}`" if ready.part else ""
-    trial.remark = "; ".join(filter(None, (whole, remark, more)))
+    trial.watching, watching_remark = watching_verdict(trial.details)
+    trial.install, install_remark = install_verdict(trial.details, trial.watching)
+    whole = f"tried as a part of `{ready.config.model_type}`" if ready.modules else ""
+    trial.remark = "; ".join(filter(None, (whole, watching_remark, install_remark)))
     return trial
 
 
 def watch_once(
-    model: nn.Module, eager: nn.Module | None, part: list[str], inputs: Any, side: str, details: dict[str, Any]
+    model: nn.Module, eager: nn.Module | None, modules: list[str], inputs: Any, side: str, details: dict[str, Any]
 ) -> None:
     """Watch a model with its default attention and with eager attention; write the measurements into `details`.
 
     Args:
         eager: None = the model has no eager attention.
-        part: the paths of the modules to look at; empty = all modules.
+        modules: the paths of the modules to look at; empty = all modules.
         side: where the inputs are padded: none, right or left.
     """
     run, padding = runner(inputs), padding_mask(side)
     expected: list[Reference] = []
     if eager is not None:
         try:
-            expected = of_part(references(run, eager), part)
+            expected = of_part(references(run, eager), modules)
             details["own_difference"] = relative_difference(run(model), run(eager), padding)
         except Exception as error:
             details["reference_error"] = first_line(error)
     details["n_references"] = len(expected)
-    for kind, one in (("default", model), ("eager", eager)):
-        if one is None:
-            continue
+    models = {"default": model} if eager is None else {"default": model, "eager": eager}
+    for kind, watched_model in models.items():
         try:
-            details[kind] = watched_run(one, run, expected, padding, part)
+            details[kind] = watched_run(watched_model, run, expected, padding, modules)
         except Exception as error:
             details[kind] = {"error": first_line(error)}
 
 
 def watched_run(
-    model: nn.Module, run: Any, expected: list[Reference], padding: Tensor, part: list[str]
+    model: nn.Module, run: Any, expected: list[Reference], padding: Tensor, modules: list[str]
 ) -> dict[str, Any]:
-    """Run a model within `regard.watching`; return the measurements of the modules of a part."""
+    """Run a model within `regard.watching`; return the measurements of some modules; empty = of all modules."""
     plain = run(model)
     with SoftmaxRecorder(model) as recorder:
         run(model)
     with regard.watching(model) as watched:
         output = run(model)
     check = check_contexts([step.attended for step in watched.steps])
-    steps, equal = of_part(watched.steps, part), equal_bits(plain, output)
-    unseen = {path: reason for path, reason in watched.unseen.items() if belongs(path, part)}
-    softmax = {path for path in recorder.found if belongs(path, part)}
+    steps, has_equal_bits = of_part(watched.steps, modules), equal_bits(plain, output)
+    unseen = {path: reason for path, reason in watched.unseen.items() if belongs(path, modules)}
+    softmax_paths = {path for path in recorder.softmax_paths if belongs(path, modules)}
     return {
-        "bits": equal,
-        "repeatable": equal or equal_bits(plain, run(model)),
+        "bits": has_equal_bits,
+        "repeatable": has_equal_bits or equal_bits(plain, run(model)),
         "steps": len(steps),
         "backends": sorted({step.attended.backend for step in steps}),
         "unseen": unseen,
@@ -146,8 +146,8 @@ def watched_run(
         "nan": any(bool(tensor.isnan().any()) for tensor in tensors_of(plain) if tensor.is_floating_point()),
         "in_place": any(changed_in_place(step.attended.context) for step in watched.steps),
         "compare": asdict(compare_steps(steps, expected, padding)),
-        "softmax_in_unseen": [path for path in unseen if any(inside(f, path) for f in softmax)],
-        "softmax_elsewhere": sorted(softmax - {step.path for step in steps} - set(unseen)),
+        "softmax_in_unseen": [outer for outer in unseen if any(inside(path, outer) for path in softmax_paths)],
+        "softmax_elsewhere": sorted(softmax_paths - {step.path for step in steps} - set(unseen)),
     }
 
 
@@ -156,19 +156,19 @@ def changed_in_place(context: Tensor) -> bool:
     return not context.is_inference() and context._version > 0
 
 
-def of_part(seen: list[Any], part: list[str]) -> list[Any]:
-    """Return the steps or references whose modules belong to a part of the model."""
-    return [one for one in seen if belongs(one.path, part)]
+def of_part(items: list[Any], modules: list[str]) -> list[Any]:
+    """Return the steps or references whose modules are in one of `modules`; all of them if `modules` is empty."""
+    return [item for item in items if belongs(item.path, modules)]
 
 
-def belongs(path: str | None, part: list[str]) -> bool:
-    """Return whether the module at `path` is in a part of the model; True for all modules if `part` is empty."""
-    return not part or (path is not None and any(inside(path, outer) for outer in part))
+def belongs(path: str | None, modules: list[str]) -> bool:
+    """Return whether the module at `path` is in one of `modules`; True for all modules if `modules` is empty."""
+    return not modules or (path is not None and any(inside(path, outer) for outer in modules))
 
 
-def equal_bits(some: Any, other: Any) -> bool:
+def equal_bits(outputs: Any, other: Any) -> bool:
     """Return whether two outputs have the same numbers; NaN equals NaN."""
-    pairs = zip(tensors_of(some), tensors_of(other), strict=True)
+    pairs = zip(tensors_of(outputs), tensors_of(other), strict=True)
     return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
 
 
@@ -205,7 +205,7 @@ def install_once(
         else:
             entry["error"] = first_line(error)
         return
-    entry["n_patterns"] = sum(isinstance(p, regard.Pattern) for p in patterns)
+    entry["n_patterns"] = sum(isinstance(pattern, regard.Pattern) for pattern in patterns)
     if eager is not None:
         try:
             theirs = attentions_of(run_for_weights(run, eager))

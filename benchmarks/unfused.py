@@ -72,8 +72,8 @@ def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> 
         "sdpa": lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True),
         "attend": lambda: attend(query, key, value, score=score, mask=Causal(), normalise=normalise).context,
     }
-    built = heads * length**2 <= MOST_BUILT
-    if built:
+    has_eager = heads * length**2 <= MOST_BUILT
+    if has_eager:
         mask = torch.full((1, 1, length, length), -torch.inf).triu(1)
         runs["transformers"] = lambda: eager(query, key, value, mask, sinks)
         torch.testing.assert_close(runs["attend"](), runs["transformers"](), rtol=1e-4, atol=1e-5)
@@ -83,9 +83,9 @@ def measured(length: int, kind: str, heads: int, width: int, seconds: float) -> 
         "length": length,
         "SDPA ms": median(elapsed["sdpa"]) * 1e3,
         "attend ms": median(elapsed["attend"]) * 1e3,
-        "transformers ms": median(elapsed["transformers"]) * 1e3 if built else None,
+        "transformers ms": median(elapsed["transformers"]) * 1e3 if has_eager else None,
         "attend / SDPA": ratio(elapsed["attend"], elapsed["sdpa"]),
-        "transformers / attend": ratio(elapsed["transformers"], elapsed["attend"]) if built else None,
+        "transformers / attend": ratio(elapsed["transformers"], elapsed["attend"]) if has_eager else None,
     }
 
 

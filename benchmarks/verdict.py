@@ -62,20 +62,20 @@ def watching_verdict(details: Mapping[str, Any]) -> tuple[str, str]:
 
 def writings(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the measurements of the watched runs of `generate`."""
-    return [one for one in details.get("generate", {}).values() if isinstance(one, Mapping)]
+    return [run for run in details.get("generate", {}).values() if isinstance(run, Mapping)]
 
 
 def fault_of_writing(details: Mapping[str, Any]) -> str:
     """Return what is wrong with the recorded attention of `generate`, or ""."""
-    for one in writings(details):
-        if not one["written"]:
+    for run in writings(details):
+        if not run["written"]:
             return "`generate` writes something else while it is watched"
-        if one["differing"] and not one["unseen"]:
-            return f"`generate`: weights differ by {max(one['differing'].values()):.2g}"
-        if one["missing"] and not one["unseen"]:
-            return f"`generate`: {len(one['missing'])} weights are missing without a word"
-        if one["check"] > TOLERANCE:
-            return f"`generate`: contexts differ by {one['check']:.2g}"
+        if run["differing"] and not run["unseen"]:
+            return f"`generate`: weights differ by {max(run['differing'].values()):.2g}"
+        if run["missing"] and not run["unseen"]:
+            return f"`generate`: {len(run['missing'])} weights are missing without a word"
+        if run["check"] > TOLERANCE:
+            return f"`generate`: contexts differ by {run['check']:.2g}"
     return ""
 
 
@@ -113,7 +113,7 @@ def explains(unseen: str, missing: str) -> bool:
     return related(missing, unseen) or unseen == "" or missing == "outputs"
 
 
-def names(paths: Iterable[str], most: int = 3) -> str:
-    """Return at most `most` different module paths as one text, with * in place of layer numbers."""
-    short = sorted({re.sub(r"\.\d+", ".*", path) for path in paths})
-    return ", ".join(f"`{path}`" for path in short[:most]) + (" …" if len(short) > most else "")
+def names(paths: Iterable[str], n: int = 3) -> str:
+    """Return at most `n` different module paths as one text, with * in place of layer numbers."""
+    patterns = sorted({re.sub(r"\.\d+", ".*", path) for path in paths})
+    return ", ".join(f"`{pattern}`" for pattern in patterns[:n]) + (" …" if len(patterns) > n else "")

@@ -47,11 +47,11 @@ def test_types_that_have_been_tried_are_not_tried_again(tmp_path, monkeypatch, c
     details.write_text(json.dumps({"type": "bert", "watching": "exact", "install": "partly", "remark": "seen"}) + "\n")
     asked = []
 
-    def tried(names, processes):
+    def try_types(names, processes):
         asked.append((list(names), processes))
         return [Trial(name, watching="no attention") for name in names]
 
-    monkeypatch.setattr(model_types, "tried", tried)
+    monkeypatch.setattr(model_types, "try_types", try_types)
     for _ in range(2):
         model_types.main(types="bert,mamba", details=details, processes=2)
     assert asked == [(["mamba"], 2), ([], 2)]
@@ -64,7 +64,7 @@ def test_the_rows_of_some_types_and_the_counts_are_written_anew(tmp_path, monkey
     page = Path(ROOT / "docs/model-types.md").read_text()
     path, known = tmp_path / "page.md", {"bert": Trial("bert", "exact", "exact")}
     path.write_text(page)
-    monkeypatch.setattr(model_types, "tried", lambda names, processes: [known[name] for name in names])
+    monkeypatch.setattr(model_types, "try_types", lambda names, processes: [known[name] for name in names])
     model_types.main(types="bert", write=path)
     assert path.read_text() == page
     known["bert"] = Trial("bert", "partly", "refused", "some <layers>")

@@ -38,9 +38,9 @@ def likely_encoding(data: bytes) -> str:
     """
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "UTF-16"
-    high = sum(byte >= 0x80 for byte in data)
-    paired = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", data))
-    if paired < 0.8 * high:
+    n_high = sum(byte >= 0x80 for byte in data)
+    n_paired = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", data))
+    if n_paired < 0.8 * n_high:
         return "LATIN1"
     # GB18030 comes last, since it decodes nearly any bytes as Chinese characters.
     for name, (codec, is_frequent) in EAST_ASIAN.items():

@@ -55,7 +55,7 @@ def test_the_graphs_compute_what_transformers_computes(write, write_graphs, tmp_
     assert len(compared) > 45
     decoder_ids = torch.tensor([[model.config.decoder_start_token_id, *(rows[token] for token in target)]])
     for text in TEXTS:
-        steps = exported.steps(exported.read(text))
+        steps = exported.steps(exported.source_ids(text))
         found = [next(steps), *map(steps.send, target)]
         logits = torch.stack([torch.from_numpy(step["logits"][0]) for step in found])
         with torch.no_grad():

@@ -61,17 +61,20 @@ def scores_of(model: Any, source: Sequence[str], hypotheses: Sequence[str], refe
     return 100 * np.array(model.predict(samples, batch_size=8, gpus=0, progress_bar=False).scores)
 
 
-def compare(scores: Any, other: Any) -> Comparison:
+def compare(scores: Any, other_scores: Any) -> Comparison:
     """Compare two systems by paired bootstrap resampling: the same random lines are drawn for both, many times.
 
     Source: Koehn 2004; p-value: the formula of sacreBLEU.
     """
-    rows = np.random.default_rng(SEED).integers(len(scores), size=(N_SAMPLES, len(scores)))
-    own_means, other_means = scores[rows].mean(axis=1), other[rows].mean(axis=1)
-    difference = abs(scores.mean() - other.mean())
+    samples = np.random.default_rng(SEED).integers(len(scores), size=(N_SAMPLES, len(scores)))
+    own_means, other_means = scores[samples].mean(axis=1), other_scores[samples].mean(axis=1)
+    difference = abs(scores.mean() - other_scores.mean())
     differences = np.abs(own_means - other_means)
     p_value = (np.sum(differences - differences.mean() >= difference) + 1) / (N_SAMPLES + 1)
     own_half, other_half = (1.96 * means.std(ddof=1) for means in (own_means, other_means))
     return Comparison(
-        other=float(other.mean()), interval=float(own_half), other_interval=float(other_half), p_value=float(p_value)
+        other=float(other_scores.mean()),
+        interval=float(own_half),
+        other_interval=float(other_half),
+        p_value=float(p_value),
     )

@@ -116,10 +116,10 @@ def is_tokenized(lines: Sequence[str]) -> bool:
 
 def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
     metrics = import_extra("sacrebleu.metrics", "translation")
-    valid = list(metrics.BLEU.TOKENIZERS)
-    if tokenize not in valid:
+    names = list(metrics.BLEU.TOKENIZERS)
+    if tokenize not in names:
         raise InputError(
-            f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, valid))}; there are {', '.join(valid)}."
+            f"no tokenizer {tokenize!r}; nearest: {', '.join(nearest(tokenize, names))}; there are {', '.join(names)}."
         )
     try:
         bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # force: no warning on tokenized text
@@ -156,21 +156,18 @@ def paired_bootstrap(
     systems = [("against", against), ("hypotheses", hypotheses)]
     test = significance.PairedTest(systems, metrics, references, test_type="bs", n_samples=N_SAMPLES)
     signatures, results = test()
-    found = []
+    scores = []
     for name, settings in signatures.items():
-        other, first = results[name]  # in the order of `systems`: `against`, then `hypotheses`
+        other, own = results[name]  # in the order of `systems`: `against`, then `hypotheses`
         comparison = Comparison(
-            other=float(other.score),
-            interval=float(first.ci),
-            other_interval=float(other.ci),
-            p_value=float(first.p_value),
+            other=float(other.score), interval=float(own.ci), other_interval=float(other.ci), p_value=float(own.p_value)
         )
-        found.append(
+        scores.append(
             MetricScore(
-                name=name, value=float(first.score), signature=f"{name}|{settings.format()}", comparison=comparison
+                name=name, value=float(own.score), signature=f"{name}|{settings.format()}", comparison=comparison
             )
         )
-    return tuple(found)
+    return tuple(scores)
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool) -> list[bool]:
@@ -199,19 +196,21 @@ def scores_by_length(
     # an empty reference counts as one word, because the group of the shortest lines begins at one word
     lengths = [max(len(tokenizer(line).split()), 1) for line in references[0]]
     groups = []
-    for least, most in zip(SMALLEST_LENGTHS, (*(n - 1 for n in SMALLEST_LENGTHS[1:]), None), strict=True):
-        rows = [i for i, n in enumerate(lengths) if least <= n and (most is None or n <= most)]
+    largest_lengths = [*(length - 1 for length in SMALLEST_LENGTHS[1:]), None]
+    for least, most in zip(SMALLEST_LENGTHS, largest_lengths, strict=True):
+        rows = [i for i, length in enumerate(lengths) if least <= length and (most is None or length <= most)]
         if not rows:
             continue
-        group, their_references = [hypotheses[i] for i in rows], [[texts[i] for i in rows] for texts in references]
-        bleu = metrics["BLEU"].corpus_score(group, their_references)
+        group = [hypotheses[i] for i in rows]
+        group_references = [[texts[i] for i in rows] for texts in references]
+        bleu = metrics["BLEU"].corpus_score(group, group_references)
         groups.append(
             LengthGroup(
                 least=least,
                 most=most,
                 n_lines=len(rows),
                 bleu=bleu.score if bleu.totals[-1] else None,  # no sequence of four words: no BLEU
-                chrf=metrics["chrF"].corpus_score(group, their_references).score,
+                chrf=metrics["chrF"].corpus_score(group, group_references).score,
                 exact=percent([matches[i] for i in rows]),
             )
         )

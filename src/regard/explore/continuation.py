@@ -45,7 +45,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
     )
     n_read = len(tokens)
     ids = [*inputs["input_ids"][0].tolist(), *question.continuation]
-    found = trace_for_page(
+    trace = trace_for_page(
         loaded.model,
         ids,
         tokenizer=tokenizer,
@@ -53,19 +53,19 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
         generation=sampling_config(loaded, question),
         changes=question.change_objects(),
     )
-    assert found.output is not None  # a causal language model always has an output: its logits
-    ids += generated_ids(tokenizer, found)
-    target = (*tokens, *found.target[n_read:])
+    assert trace.output is not None  # a causal language model always has an output: its logits
+    ids += generated_ids(tokenizer, trace)
+    target = (*tokens, *trace.target[n_read:])
     return replace(
-        found,
+        trace,
         text=question.text + answer_text(tokenizer, torch.tensor(ids), n_read),
         target=target,
-        written=written_tokens(tokenizer, torch.tensor([ids]), target, found.output, n_read),
+        written=written_tokens(tokenizer, torch.tensor([ids]), target, trace.output, n_read),
     )
 
 
-def generated_ids(tokenizer: Any, found: Trace) -> list[int]:
-    pieces = [written.token.piece for written in found.written]
+def generated_ids(tokenizer: Any, trace: Trace) -> list[int]:
+    pieces = [written.token.piece for written in trace.written]
     ids: list[int] = tokenizer.convert_tokens_to_ids(pieces)
     return ids
 
@@ -79,11 +79,8 @@ def sampling_config(loaded: LoadedModel, question: Question) -> "GenerationConfi
     if question.new_tokens is None or question.temperature is None:
         return None
     config = copy.deepcopy(loaded.model.generation_config)
-    samples = question.temperature > 0
-    config.update(
-        do_sample=samples,
-        temperature=question.temperature if samples else None,
-        top_p=question.nucleus if samples else None,
-        top_k=0 if samples else None,
-    )
+    if question.temperature > 0:
+        config.update(do_sample=True, temperature=question.temperature, top_p=question.nucleus, top_k=0)
+    else:
+        config.update(do_sample=False, temperature=None, top_p=None, top_k=None)
     return config

@@ -75,10 +75,10 @@ class Guard:
             address = f"http://{next(iter(self.hosts))}"
             return 421, f"the request was sent to {host!r}; the address of this {self.name} is {address}."
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        given = request.query_params.get("token"), request.cookies.get(COOKIE), bearer
-        if self.token is not None and not any(map(self.is_token, given)):
-            how = f"open the address that this {self.name} printed, or send its token as Authorization: Bearer TOKEN"
-            return 401, f"the request has no valid token; {how}."
+        tokens = request.query_params.get("token"), request.cookies.get(COOKIE), bearer
+        if self.token is not None and not any(map(self.is_token, tokens)):
+            advice = f"open the address that this {self.name} printed, or send its token as Authorization: Bearer TOKEN"
+            return 401, f"the request has no valid token; {advice}."
         if request.method == "POST":
             origin = headers.get("origin")
             if origin is not None and origin.partition("://")[2] != host:
@@ -92,6 +92,6 @@ class Guard:
                 return 413, f"the request has {int(length):,} bytes; this {self.name} reads at most {MOST_BYTES:,}."
         return None
 
-    def is_token(self, given: str | None) -> bool:
+    def is_token(self, text: str | None) -> bool:
         """Return whether a text is the secret token, in a time that does not depend on where the two texts differ."""
-        return hmac.compare_digest((given or "").encode(), (self.token or "").encode())
+        return hmac.compare_digest((text or "").encode(), (self.token or "").encode())

@@ -164,8 +164,8 @@ class Map:
                 f"there is no tile in row {request.row:,} and column {request.column:,}; "
                 f"level {request.level} has {shape[0]:,} x {shape[1]:,} cells."
             )
-        (numbers,) = in_threads(request, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
-        return numbers.numpy().astype("<f4").tobytes()
+        (cells,) = in_threads(request, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
+        return cells.numpy().astype("<f4").tobytes()
 
     def strongest(self, request: QueryRequest) -> dict[str, list[Any]]:
         """Return the positions and the weights of the keys with the largest weights of a query, the largest first."""
@@ -175,9 +175,10 @@ class Map:
         heads = slice(None) if request.head is None else slice(request.head, request.head + 1)
         row = pattern[0, heads, request.query].mean(dim=0)
         if request.hidden:
-            left_out = torch.ones(len(row), dtype=torch.bool)
-            left_out[list(self.shown_positions(request)[1])] = False
-            row = row.masked_fill(left_out.to(row.device), 0.0)
+            _, shown_keys = self.shown_positions(request)
+            is_left_out = torch.ones(len(row), dtype=torch.bool)
+            is_left_out[shown_keys] = False
+            row = row.masked_fill(is_left_out.to(row.device), 0.0)
         weights, keys = strongest_first(row, min(N_STRONGEST, len(row)))
         is_nonzero = weights != 0
         return {"keys": keys[is_nonzero].tolist(), "weights": weights[is_nonzero].tolist()}
@@ -185,10 +186,10 @@ class Map:
     def shown_positions(self, request: HeadRequest) -> tuple[list[int], list[int]]:
         """Return the positions, in the text, of the queries and of the keys that a map with `hidden=True` shows."""
         head = self.trace.heads(request.kind)[0]
-        any_special = any(token.special for token in (*self.trace.source, *self.trace.target))
+        has_special = any(token.special for token in (*self.trace.source, *self.trace.target))
 
         def shown_in(tokens: Sequence[Token]) -> list[int]:
-            if any_special:
+            if has_special:
                 return [position for position, token in enumerate(tokens) if not token.special]
             return list(range(1 if len(tokens) > 1 else 0, len(tokens)))
 
@@ -205,15 +206,14 @@ class Map:
 
         If the pyramids in memory take too much space, those that were not requested for the longest time are removed.
         """
-        pattern, name = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
-        if name not in self.pyramids:
-            self.pyramids[name] = Pyramid(
-                pattern, request.head, self.shown_positions(request) if request.hidden else None
-            )
-        self.pyramids.move_to_end(name)
+        pattern, key = self.pattern(request), (request.kind, request.layer, request.head, request.hidden)
+        if key not in self.pyramids:
+            shown_positions = self.shown_positions(request) if request.hidden else None
+            self.pyramids[key] = Pyramid(pattern, request.head, shown_positions)
+        self.pyramids.move_to_end(key)
         while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, *_ in self.pyramids) > MOST_BYTES:
             self.pyramids.popitem(last=False)
-        return self.pyramids[name]
+        return self.pyramids[key]
 
 
 def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -39,7 +39,7 @@ class Explorer:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.model_lock = asyncio.Lock()
-        self.waiting = 0
+        self.n_requests = 0  # that run or wait
 
     async def page(self, request: Request) -> Response:
         """Answer with the HTML page of a first trace; if that fails, with the reason as plain text."""
@@ -73,9 +73,9 @@ class Explorer:
         self, request: Request, answer: Callable[[], Answered], respond: Callable[[Answered], Response]
     ) -> Response:
         """Call `answer` as soon as no other request uses the model, and return its result as a response."""
-        if self.waiting >= MOST_WAITING:
+        if self.n_requests >= MOST_WAITING:
             return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
-        self.waiting += 1
+        self.n_requests += 1
         try:
             async with self.model_lock:
                 if await request.is_disconnected():
@@ -87,7 +87,7 @@ class Explorer:
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         finally:
-            self.waiting -= 1
+            self.n_requests -= 1
 
 
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
@@ -104,8 +104,8 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
         Route("/", explorer.page),
         post("/trace", Question.of, session.answer),
         post("/effect", Question.of, session.effect),
-        post("/map/turn", partial(read_request, HeadRequest), lambda one: session.map_for(one).turn(one)),
-        post("/map/tile", partial(read_request, TileRequest), lambda one: session.map_for(one).tile(one), as_bytes),
-        post("/map/strongest", partial(read_request, QueryRequest), lambda one: session.map_for(one).strongest(one)),
+        post("/map/turn", partial(read_request, HeadRequest), lambda head: session.map_for(head).turn(head)),
+        post("/map/tile", partial(read_request, TileRequest), lambda tile: session.map_for(tile).tile(tile), as_bytes),
+        post("/map/strongest", partial(read_request, QueryRequest), lambda row: session.map_for(row).strongest(row)),
     ]
     return Guard(Starlette(routes=routes), hosts, token)

@@ -67,19 +67,19 @@ class Session:
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
-            found, alignment = translation.page_trace, translation.page_record()
+            trace, alignment = translation.page_trace, translation.page_record()
         else:
-            found, alignment = self.trace(question), None
-        likely = self.next_tokens(found)
-        answer = self.page(found, alignment) | {"live": True, "next": likely}
-        if likely and found.kinds == ("decoder",) and "map" not in answer:
+            trace, alignment = self.trace(question), None
+        next_tokens = self.next_tokens(trace)
+        answer = self.page(trace, alignment) | {"live": True, "next": next_tokens}
+        if next_tokens and trace.kinds == ("decoder",) and "map" not in answer:
             assert isinstance(model, LoadedModel)
-            assert found.output is not None  # without an output, `likely` would be empty
-            continuation = generated_ids(model.tokenizer, found)
-            answer["going"] = going_record(question.text, continuation, found.output[0, -1])
+            assert trace.output is not None  # without an output, `next_tokens` would be empty
+            continuation = generated_ids(model.tokenizer, trace)
+            answer["going"] = going_record(question.text, continuation, trace.output[0, -1])
         return answer
 
-    def page(self, found: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
+    def page(self, trace: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return a trace as the JSON data of a page.
 
         The data of a long text contain no weights: the page requests them later from a `Map`, which stays in memory
@@ -88,11 +88,11 @@ class Session:
         Args:
             alignment: the result of `Translation.page_record`; None = the trace is not of a translation.
         """
-        if fits_page(found):
-            return page_data(found, focus_on(found), alignment, MAX_VALUES)
-        if self.map is None or self.map.trace is not found:
-            self.map = Map(found, 1 if self.map is None else self.map.number + 1)
-        return map_data(found, self.map.record())
+        if fits_page(trace):
+            return page_data(trace, focus_on(trace), alignment, MAX_VALUES)
+        if self.map is None or self.map.trace is not trace:
+            self.map = Map(trace, 1 if self.map is None else self.map.number + 1)
+        return map_data(trace, self.map.record())
 
     def map_for(self, request: HeadRequest) -> Map:
         if self.map is None or self.map.number != request.map:
@@ -114,15 +114,15 @@ class Session:
         before, after = self.trace(replace(question, changes=())), self.trace(question)
         difference = compare(before, after)
         moved = difference.heads.nan_to_num(0.0)
-        strongest = moved.flatten().argsort(descending=True)[:N_HEADS].tolist()
-        places = [divmod(place, moved.shape[1]) for place in strongest if float(moved.flatten()[place]) > 0]
+        heads = []
+        for index in moved.flatten().argsort(descending=True)[:N_HEADS].tolist():
+            row, head = divmod(index, moved.shape[1])
+            if moved[row, head] > 0:
+                name, token = difference.head_and_query(row, head)
+                heads.append({"head": name, "token": token, "moved": float(moved[row, head])})
         return {
             "output": difference.output,
-            "heads": [
-                {"head": name, "token": token, "moved": float(moved[row, head])}
-                for row, head in places
-                for name, token in [difference.head_and_query(row, head)]
-            ],
+            "heads": heads,
             "before": self.next_tokens(before),
             "after": self.next_tokens(after),
         }
@@ -172,14 +172,14 @@ class Session:
             self.model = name
         return self.loaded[1]
 
-    def next_tokens(self, found: Trace) -> list[tuple[str, float]]:
-        """Return the most probable next tokens after the text of the trace `found`, with probabilities.
+    def next_tokens(self, trace: Trace) -> list[tuple[str, float]]:
+        """Return the most probable next tokens after the text of a trace, with probabilities.
 
         The list is empty for a translator, and for a model without a language modelling head.
         """
         model = self.loaded[1] if self.loaded else None
-        if not isinstance(model, LoadedModel) or found.output is None or not found.target:
+        if not isinstance(model, LoadedModel) or trace.output is None or not trace.target:
             return []
-        if found.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:
+        if trace.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:
             return []
-        return next_tokens(model.tokenizer, found.output[0, -1], N_NEXT)
+        return next_tokens(model.tokenizer, trace.output[0, -1], N_NEXT)

@@ -37,10 +37,10 @@ def write(contents: TranslatorContents, folder: Path) -> None:
     spec = transformer_spec(specs, ungroup(model))
     source, target = contents.source_vocabulary, contents.target_vocabulary
     spec.register_source_vocabulary(all_pieces(source))
-    names = all_pieces(target)
-    spec.register_target_vocabulary(names)
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = names[UNK], names[BOS], names[EOS]
-    spec.config.decoder_start_token = names[BOS]
+    pieces = all_pieces(target)
+    spec.register_target_vocabulary(pieces)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = pieces[UNK], pieces[BOS], pieces[EOS]
+    spec.config.decoder_start_token = pieces[BOS]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.encoder.blocks[0].self_attention_norm.eps  # type: ignore[union-attr]
     spec.validate()
@@ -65,7 +65,7 @@ def checked_model(model: object) -> Transformer:
 
 def transformer_spec(specs: Any, model: Transformer) -> Any:
     config = model.config
-    shape = {
+    settings = {
         "num_heads": config.n_heads,
         "pre_norm": config.norm == "pre",
         "activation": specs.Activation[ACTIVATIONS[config.activation].ctranslate2],
@@ -73,8 +73,8 @@ def transformer_spec(specs: Any, model: Transformer) -> Any:
         "rotary_dim": config.d_head if config.positions == "rotary" else None,
         "rotary_interleave": False,
     }
-    encoder = specs.TransformerEncoderSpec(len(model.encoder.blocks), **shape)
-    decoder = specs.TransformerDecoderSpec(len(model.decoder.blocks), **shape)
+    encoder = specs.TransformerEncoderSpec(len(model.encoder.blocks), **settings)
+    decoder = specs.TransformerDecoderSpec(len(model.decoder.blocks), **settings)
     set_embedding(encoder, encoder.embeddings[0], model.encoder, config)
     set_embedding(decoder, decoder.embeddings, model.decoder, config)
     set_linear(decoder.projection, [model.decoder.to_logits])
@@ -94,8 +94,9 @@ def set_embedding(spec: Any, embedding_spec: Any, module: Any, config: Transform
         if hasattr(spec, "position_encodings"):  # an encoder has it by default, for positions that are added
             del spec.position_encodings
         return
-    longest = max(config.max_tokens, LEAST_POSITIONS) if config.positions == "sinusoidal" else config.max_tokens
-    spec.position_encodings.encodings = as_array(module.embedding.position_vectors(longest, 0))
+    is_sinusoidal = config.positions == "sinusoidal"
+    n_positions = max(config.max_tokens, LEAST_POSITIONS) if is_sinusoidal else config.max_tokens
+    spec.position_encodings.encodings = as_array(module.embedding.position_vectors(n_positions, 0))
 
 
 def set_block(layer: Any, block: Any) -> None:
@@ -165,17 +166,17 @@ class LoadedExport:
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         forbidden = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
-        found = self.translator.translate_batch(
+        results = self.translator.translate_batch(
             [self.source.encode(text, out_type=str)],
             beam_size=1,
             max_decoding_length=limit,
             min_decoding_length=0,
             suppress_sequences=forbidden,
         )
-        pieces = found[0].hypotheses[0]
+        pieces = results[0].hypotheses[0]
         return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
         target = [self.target.id_to_piece(token) for token in tokens]
-        scored = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
-        return float(sum(scored[0].log_probs))
+        scores = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
+        return float(sum(scores[0].log_probs))

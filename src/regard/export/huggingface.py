@@ -145,14 +145,14 @@ class LoadedExport:
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
-            given = self.tokenizer(text, return_tensors="pt")
-            tokens = self.model.generate(**given, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
+            source = self.tokenizer(text, return_tensors="pt")
+            tokens = self.model.generate(**source, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
         tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
         return tokens, self.tokenizer.decode(tokens, skip_special_tokens=True)
 
     @torch.inference_mode()
     def log_probability(self, text: str, tokens: list[int]) -> float:
         expected = torch.tensor([[*tokens, EOS]])
-        given = self.tokenizer(text, return_tensors="pt")
-        logits = self.model(**given, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits
+        source = self.tokenizer(text, return_tensors="pt")
+        logits = self.model(**source, decoder_input_ids=torch.tensor([[BOS, *tokens]])).logits
         return logits.double().log_softmax(dim=-1).gather(2, expected[..., None]).sum().item()

@@ -23,6 +23,7 @@ import logging
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +100,20 @@ def write_graph(
         for axis in axes
         if isinstance(axis, str)
     }
-    shapes = iter(
-        [{i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes} for axes in inputs.values()]
-    )
-    dynamic_shapes = tuple(  # nested like `example`: one argument may be a tuple of several inputs
-        next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument) for argument in example
-    )
+    input_shapes = [
+        {i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes} for axes in inputs.values()
+    ]
+    # nested like `example`: one argument may be a tuple of several inputs
+    rest, dynamic_shapes = iter(input_shapes), list[Any]()
+    for argument in example:
+        dynamic_shapes.append(next(rest) if isinstance(argument, Tensor) else tuple(islice(rest, len(argument))))
     with exporter_silenced(), torch.no_grad():
         program = torch.onnx.export(
             module.eval(),
             tuple(example),
             input_names=list(inputs),
             output_names=list(outputs),
-            dynamic_shapes=dynamic_shapes,
+            dynamic_shapes=tuple(dynamic_shapes),
             opset_version=OPSET,
             custom_translation_table={torch.ops.regard.read_cells.default: build_cells},
             dynamo=True,
@@ -154,7 +156,7 @@ class LoadedExport:
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         tokens: list[int] = []
-        steps = self.steps(self.read(text))
+        steps = self.steps(self.source_ids(text))
         logits = next(steps)["logits"][0]
         while len(tokens) < limit:
             logits[[PAD, BOS]] = -np.inf
@@ -165,17 +167,17 @@ class LoadedExport:
         return tokens, self.target.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        steps = self.steps(self.read(text))
+        steps = self.steps(self.source_ids(text))
         outputs = [next(steps), *map(steps.send, tokens)]
         logits = torch.from_numpy(np.concatenate([step["logits"] for step in outputs])).double()
         return logits.log_softmax(dim=1).gather(1, torch.tensor([[*tokens, EOS]]).T).sum().item()
 
-    def read(self, text: str) -> list[int]:
+    def source_ids(self, text: str) -> list[int]:
         """Return the ids of a source text's pieces, and EOS."""
         pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
-        return [*(self.unused(piece) if token == UNK else token for token, piece in pieces), EOS]
+        return [*(self.unused_piece_id(piece) if token == UNK else token for token, piece in pieces), EOS]
 
-    def unused(self, letters: str) -> int:
+    def unused_piece_id(self, letters: str) -> int:
         """Return the id of a piece that SentencePiece marks as unused (and reads as unknown); for other pieces, UNK."""
         token: int = self.source.piece_to_id(letters)
         return token if self.source.is_unused(token) else UNK
@@ -195,8 +197,8 @@ class LoadedExport:
         token = BOS
         while True:
             state = {name: tensors[name] for name in inputs if name in tensors}
-            step = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **state})
-            tensors |= dict(zip(outputs, step, strict=True))
+            decoded = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **state})
+            tensors |= dict(zip(outputs, decoded, strict=True))
             tensors |= {name: tensors[f"{PRESENT}{name.removeprefix(PAST)}"] for name in state_names}
             token = yield dict(tensors)
 

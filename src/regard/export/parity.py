@@ -89,13 +89,13 @@ def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: S
     lines = [line for line in map(clean_text, lines) if contents.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
-    compared = [compare_line(contents, exported, line) for line in lines]
+    of_lines = [compare_line(contents, exported, line) for line in lines]
     return Parity(
         n_lines=len(lines),
-        n_same=sum(one.n_same for one in compared),
-        difference=max(one.difference for one in compared),
-        gap=max(one.gap for one in compared),
-        worst=max(compared, key=lambda one: (one.gap, one.difference)).worst,
+        n_same=sum(parity.n_same for parity in of_lines),
+        difference=max(parity.difference for parity in of_lines),
+        gap=max(parity.gap for parity in of_lines),
+        worst=max(of_lines, key=lambda parity: (parity.gap, parity.difference)).worst,
         placeholders=Placeholders.of(contents.source_vocabulary, contents.target_vocabulary) is not None,
     )
 
@@ -127,13 +127,14 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
     It is the logit of the original's piece, minus the logit of the export's piece. It is infinite if all pieces are the
     same, because then only the texts differ. `tokens` are the export's pieces.
     """
-    ours, theirs = [*original.tokens, EOS], [*tokens, EOS]
-    differing = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
-    if differing is None:
+    pairs = list(zip([*original.tokens, EOS], [*tokens, EOS], strict=False))
+    n_same = next((i for i, (own, exported) in enumerate(pairs) if own != exported), None)
+    if n_same is None:
         return float("inf")
-    target = torch.tensor([[BOS, *ours[:differing]]])
+    target = torch.tensor([[BOS, *original.tokens[:n_same]]])
     logits = model(sources.source, sources.lengths, target).logits[0, -1].double()
-    return float(logits[ours[differing]] - logits[theirs[differing]])
+    own, exported = pairs[n_same]
+    return float(logits[own] - logits[exported])
 
 
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES, seed: int = 0) -> list[str]:

@@ -36,8 +36,9 @@ def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool)
 
     Each tensor concatenates the states of the forward and the backward direction.
     """
-    (batch, tokens, _), width = x.shape, 2 * weights[1].shape[2]
-    last = x.new_empty(len(weights) // 3, batch, width)
+    batch, tokens, _ = x.shape
+    n_layers, width = len(weights) // 3, 2 * weights[1].shape[2]  # each layer has three tensors of weights
+    last = x.new_empty(n_layers, batch, width)
     return x.new_empty(batch, tokens, width), last, torch.empty_like(last)
 
 
@@ -173,11 +174,12 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
     source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
     encoder, decoder = EncoderGraph(model).eval(), DecoderGraph(model).eval()
     with torch.no_grad():
-        names = list(tensors_of(model.start(source, lengths), model.decoder))
+        state = tensors_of(model.start(source, lengths), model.decoder)
         tensors = encoder(source, lengths)
+    names = list(state)
     axes: dict[str, Axes] = {
-        "source_states": ("batch", "source", tensors[0].shape[2]),
-        "source_keys": ("batch", "source", tensors[1].shape[2]),
+        "source_states": ("batch", "source", state["source_states"].shape[2]),
+        "source_keys": ("batch", "source", state.get("source_keys", state["source_states"]).shape[2]),
         f"{PAST}hidden": (config.n_layers, "batch", config.d_model),
         f"{PAST}memory": (config.n_layers, "batch", config.d_model),
         f"{PAST}output": ("batch", config.d_model),

@@ -42,12 +42,12 @@ class Batching:
 
     async def translate(self, texts: Sequence[str]) -> dict[str, Any]:
         """Put a request into the queue, wait for its translation, and return the answer, {"translations": […]}."""
-        if sum(len(one.texts) for one in self.waiting) + len(texts) > MOST_WAITING:
+        if sum(len(request.texts) for request in self.waiting) + len(texts) > MOST_WAITING:
             raise TooManyWaitingError
-        one = Waiting(texts, asyncio.get_running_loop().create_future())
-        self.waiting.append(one)
+        request = Waiting(texts, asyncio.get_running_loop().create_future())
+        self.waiting.append(request)
         self.arrived.set()
-        return await one.answer
+        return await request.answer
 
     async def work(self) -> None:
         """Translate the waiting requests batch by batch, in an endless loop that the server runs as an asyncio task."""
@@ -55,15 +55,15 @@ class Batching:
             await self.arrived.wait()
             batch = self.next_batch()
             try:
-                answers = await run_in_threadpool(self.batch_answers, [one.texts for one in batch])
+                answers = await run_in_threadpool(self.batch_answers, [request.texts for request in batch])
             except Exception as error:  # every request of the batch gets this error
-                for one in batch:
-                    if not one.answer.done():
-                        one.answer.set_exception(error)
+                for request in batch:
+                    if not request.answer.done():
+                        request.answer.set_exception(error)
                 continue
-            for one, answer in zip(batch, answers, strict=True):
-                if not one.answer.done():
-                    one.answer.set_result(answer)
+            for request, answer in zip(batch, answers, strict=True):
+                if not request.answer.done():
+                    request.answer.set_result(answer)
 
     def next_batch(self) -> list[Waiting]:
         """Take requests from the front of the queue, which must not be empty.

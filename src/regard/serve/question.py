@@ -34,12 +34,12 @@ def answer_to(translations: Sequence[Translation], alignments: Sequence[Alignmen
     return {
         "translations": [
             {
-                "text": one.text,
-                "score": round(one.mean_log_probability, DIGITS),
-                "expected_chrf": rounded_chrf(one),
+                "text": translation.text,
+                "score": round(translation.mean_log_probability, DIGITS),
+                "expected_chrf": rounded_chrf(translation),
                 "alignment": [list(pair) for pair in sorted(alignment.pairs)],
-                **remark_record(one),
+                **remark_record(translation),
             }
-            for one, alignment in zip(translations, alignments, strict=True)
+            for translation, alignment in zip(translations, alignments, strict=True)
         ]
     }

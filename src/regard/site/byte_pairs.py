@@ -60,57 +60,61 @@ def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
         "bytes": GPT2_BYTES,
         "merges": [list(pair) for pair in model["merges"]],
         "ignore_merges": bool(model.get("ignore_merges")),
-        "splits": [pattern_of(part) for part in splitters(description["pre_tokenizer"])],
+        "splits": [pattern_of(splitter) for splitter in splitters(description["pre_tokenizer"])],
     }
 
 
 def unsupported_setting(description: dict[str, Any]) -> str:
     """Return why a tokenizer is not of GPT-2's kind, such as "puts a space before a text"; an empty text if it is."""
-    model, normaliser, splitter = (description[part] for part in ("model", "normalizer", "pre_tokenizer"))
+    model, normaliser = description["model"], description["normalizer"]
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"
-    given = [setting for setting in UNSUPPORTED_SETTINGS if model.get(setting)]
-    if given:
-        return f"has {given[0]} = {model[given[0]]!r}"
+    unsupported_settings = [setting for setting in UNSUPPORTED_SETTINGS if model.get(setting)]
+    if unsupported_settings:
+        return f"has {unsupported_settings[0]} = {model[unsupported_settings[0]]!r}"
     if not set(GPT2_BYTES) <= set(model["vocab"]):
         return "has no piece for some bytes"
-    parts = pre_tokenizers_of(splitter)
-    if [part["type"] for part in parts].count("ByteLevel") != 1 or parts[-1]["type"] != "ByteLevel":
+    types = [pre_tokenizer["type"] for pre_tokenizer in pre_tokenizers_of(description["pre_tokenizer"])]
+    if types.count("ByteLevel") != 1 or types[-1] != "ByteLevel":
         return "does not write the bytes of a text as GPT-2 does"
-    if parts[-1]["add_prefix_space"]:
+    if pre_tokenizers_of(description["pre_tokenizer"])[-1]["add_prefix_space"]:
         return "puts a space before a text"
-    unsupported = [part for part in splitters(splitter) if not is_supported(part)]
+    unsupported = [splitter for splitter in splitters(description["pre_tokenizer"]) if not is_supported(splitter)]
     return f"splits a text by a pre_tokenizer of type {unsupported[0]['type']}" if unsupported else ""
 
 
-def pre_tokenizers_of(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return the pre-tokenizers in the order of their use; `part` is "pre_tokenizer" in tokenizer.json."""
-    if part is None:
+def pre_tokenizers_of(setting: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the pre-tokenizers in the order of their use; `setting` is "pre_tokenizer" in tokenizer.json."""
+    if setting is None:
         return [{"type": "none"}]
-    return list(part["pretokenizers"]) if part["type"] == "Sequence" else [part]
+    return list(setting["pretokenizers"]) if setting["type"] == "Sequence" else [setting]
 
 
-def splitters(part: dict[str, Any]) -> list[dict[str, Any]]:
+def splitters(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the pre-tokenizers that split a text, not those that only replace its bytes."""
-    return [one for one in pre_tokenizers_of(part) if one["type"] != "ByteLevel" or one["use_regex"]]
+    return [
+        pre_tokenizer
+        for pre_tokenizer in pre_tokenizers_of(setting)
+        if pre_tokenizer["type"] != "ByteLevel" or pre_tokenizer["use_regex"]
+    ]
 
 
-def is_supported(part: dict[str, Any]) -> bool:
+def is_supported(splitter: dict[str, Any]) -> bool:
     """Return whether `pattern_of` supports a pre-tokenizer of tokenizer.json."""
-    if part["type"] == "Split":
+    if splitter["type"] == "Split":
         return (
-            part["pattern"].get("Regex") in JAVASCRIPT_PATTERNS
-            and part["behavior"] == "Isolated"
-            and not part["invert"]
+            splitter["pattern"].get("Regex") in JAVASCRIPT_PATTERNS
+            and splitter["behavior"] == "Isolated"
+            and not splitter["invert"]
         )
-    return part["type"] in ("ByteLevel", "Digits")
+    return splitter["type"] in ("ByteLevel", "Digits")
 
 
-def pattern_of(part: dict[str, Any]) -> str:
+def pattern_of(splitter: dict[str, Any]) -> str:
     """Return a JavaScript regular expression that splits a text as a pre-tokenizer of tokenizer.json does."""
-    if part["type"] == "Digits":
-        return f"[{class_of('digits')}]" if part["individual_digits"] else f"[{class_of('digits')}]+"
-    pattern = JAVASCRIPT_PATTERNS[part["pattern"]["Regex"] if part["type"] == "Split" else GPT2_PATTERN]
+    if splitter["type"] == "Digits":
+        return f"[{class_of('digits')}]" if splitter["individual_digits"] else f"[{class_of('digits')}]+"
+    pattern = JAVASCRIPT_PATTERNS[splitter["pattern"]["Regex"] if splitter["type"] == "Split" else GPT2_PATTERN]
     for name, characters in (("L", r"\p{L}"), ("N", r"\p{N}"), ("S", r"\s")):
         pattern = pattern.replace(f"{{{name}}}", class_of(characters))
     return pattern

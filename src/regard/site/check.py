@@ -52,9 +52,10 @@ class Difference:
         return f"{self.weights:.1e} in a weight, {self.others:.1e} in the other numbers"
 
     @classmethod
-    def largest(cls, found: "Sequence[Difference]") -> "Difference":
+    def largest(cls, differences: "Sequence[Difference]") -> "Difference":
         """Return the largest of several differences; NaN if one is NaN, which Python's `max` would not ensure."""
-        weights, others = np.max([(0.0, 0.0), *((one.weights, one.others) for one in found)], axis=0).tolist()
+        numbers = [(difference.weights, difference.others) for difference in differences]
+        weights, others = np.max([(0.0, 0.0), *numbers], axis=0).tolist()
         return cls(weights, others)
 
 
@@ -69,12 +70,16 @@ def check_graph(path: Path, loaded: LoadedModel, max_tokens: int, int8: bool = F
     runtime = import_extra("onnxruntime", "export,huggingface")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     texts = [loaded.tokenizer(text)["input_ids"][:max_tokens] for text in TEXTS]
-    found = [differences_of(session, loaded, ids, changed) for ids in texts for changed in (False, True)]
-    if any(graph_input.name.startswith(PAST) for graph_input in session.get_inputs()):
-        found += [differences_of(session, loaded, ids, changed=False, in_two_runs=True) for ids in texts]
-    found.append(differences_of(session, loaded, longest_text(loaded.tokenizer, max_tokens), changed=False))
-    worst = Difference.largest(found)
-    if not (math.isfinite(worst.weights + worst.others) if int8 else worst.holds):
+    differences = [
+        differences_of(session, loaded, ids, with_changes) for ids in texts for with_changes in (False, True)
+    ]
+    is_causal = any(graph_input.name.startswith(PAST) for graph_input in session.get_inputs())
+    if is_causal:
+        differences += [differences_of(session, loaded, ids, with_changes=False, in_two_runs=True) for ids in texts]
+    longest = longest_text(loaded.tokenizer, max_tokens)
+    worst = Difference.largest([*differences, differences_of(session, loaded, longest, with_changes=False)])
+    is_accepted = math.isfinite(worst.weights + worst.others) if int8 else worst.holds
+    if not is_accepted:
         raise InputError(
             f"{loaded.name} as an ONNX graph does not attend as the model itself does, so no site was written: they "
             f"differ by up to {worst}."
@@ -90,12 +95,12 @@ def longest_text(tokenizer: Any, max_tokens: int) -> list[int]:
 
 @torch.no_grad()
 def differences_of(
-    session: Any, loaded: LoadedModel, ids: list[int], changed: bool, in_two_runs: bool = False
+    session: Any, loaded: LoadedModel, ids: list[int], with_changes: bool, in_two_runs: bool = False
 ) -> Difference:
     """Return the largest differences between an exported model (`session`) and the original on the tokens `ids`.
 
     Args:
-        changed: whether the first layer has two changes: a token that attends to no key, and a head of temperature 0.5.
+        with_changes: whether in the first layer a token attends to no key, and a head has the temperature 0.5.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
     """
     n_tokens, last = len(ids), len(ids) - 1
@@ -107,7 +112,7 @@ def differences_of(
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
     }
     changes: list[Change] = []
-    if changed:  # first layer: in head 0 the last token attends to no key; the last head has temperature 0.5
+    if with_changes:  # first layer: in head 0 the last token attends to no key; the last head has temperature 0.5
         inputs["cut"][last] = inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
         attended = trace(loaded.model, ids, tokenizer=loaded.tokenizer).attended
@@ -115,10 +120,10 @@ def differences_of(
         changes = [Cut(last, key, heads=[f"L{first_layer}H0"]) for key in range(n_tokens)]
         changes.append(Sharpen(f"L{first_layer}H{shapes['temperature'][1] - 1}", 0.5))
     has_hidden = any(output.name.endswith(f" {HIDDEN[0]}") for output in session.get_outputs())
-    keep = ("hidden",) if has_hidden and not changed else ()
+    keep = ("hidden",) if has_hidden and not with_changes else ()
     exact = trace(loaded.model, ids, tokenizer=loaded.tokenizer, changes=changes, keep=keep)
     outputs = run_graph(session, inputs, n_read_first=n_tokens // 2 if in_two_runs else 0)
-    return compare({name: torch.from_numpy(array) for name, array in outputs.items()}, exact, weights=not changed)
+    return compare({name: torch.from_numpy(array) for name, array in outputs.items()}, exact, weights=not with_changes)
 
 
 def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0) -> dict[str, np.ndarray]:
@@ -136,18 +141,17 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
         for name, shape in shapes.items()
         if name.startswith(PAST)
     }
-    parts: list[dict[str, np.ndarray]] = []
+    runs: list[dict[str, np.ndarray]] = []  # the outputs of each run
     n_tokens = inputs["ids"].shape[1]
-    for read in filter(None, (range(n_read_first), range(n_read_first, n_tokens))):
-        given = inputs | {
-            "ids": inputs["ids"][:, read.start : read.stop],
-            "cut": inputs["cut"][read.start : read.stop, read.start : read.stop],
-            "places": np.arange(len(read)),
-        }
-        found = session.run(None, {name: (given | past)[name] for name in shapes})
-        parts.append(dict(zip(names, found, strict=True)))
-        past = {name: parts[-1][name.removeprefix(PAST)] for name in past}
-    return {name: np.concatenate([part[name] for part in parts], axis=1 if name == "output" else 2) for name in names}
+    for positions in filter(None, (range(n_read_first), range(n_read_first, n_tokens))):
+        span = slice(positions.start, positions.stop)
+        run_inputs = inputs | past
+        run_inputs["ids"], run_inputs["cut"] = inputs["ids"][:, span], inputs["cut"][span, span]
+        run_inputs["places"] = np.arange(len(positions))
+        outputs = session.run(None, {name: run_inputs[name] for name in shapes})
+        runs.append(dict(zip(names, outputs, strict=True)))
+        past = {name: runs[-1][name.removeprefix(PAST)] for name in past}
+    return {name: np.concatenate([run[name] for run in runs], axis=1 if name == "output" else 2) for name in names}
 
 
 def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Difference:

@@ -73,11 +73,12 @@ def template_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
         kind: record | {"layers": [layer_template(first, kind, layer) for layer in first.attended[kind]]}
         for kind, record in page["kinds"].items()
     }
-    tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
-    page = {name: value for name, value in page.items() if name != "going"}
-    without_text = tokens | {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
+    without_tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
+    without_text: dict[str, Any] = {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
     unrounded = {"units": 1, "small": {"below": 0, "step": 1}}
-    return page | without_text | unrounded | {"kinds": kinds}
+    template = page | without_tokens | without_text | unrounded | {"kinds": kinds}
+    template.pop("going", None)
+    return template
 
 
 def layer_template(first: Trace, kind: str, layer: int) -> dict[str, Any]:
@@ -102,12 +103,10 @@ def layer_template(first: Trace, kind: str, layer: int) -> dict[str, Any]:
         "masks": 1 if kind == "decoder" else 0,
         "output": projection_record(first, kind, layer),
     }
-    vectors = {part: getattr(pattern, part).shape for part in PARTS}
-    return (
-        record
-        | {part: vectors_record(kind, layer, part, shape[1], shape[3]) for part, shape in vectors.items()}
-        | states_record(first, kind, layer)
-    )
+    for part in PARTS:
+        _, n_heads, _, width = getattr(pattern, part).shape
+        record[part] = vectors_record(kind, layer, part, n_heads, width)
+    return record | states_record(first, kind, layer)
 
 
 def is_recurrent(first: Trace) -> bool:

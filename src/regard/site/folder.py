@@ -93,7 +93,7 @@ def export_models(
         models.append(export_text_model(load_with_lm_head(model), text, folder, int8))
     if translator is not None:
         models.append(export_translator(Translator.load(translator, device="cpu"), text, folder))
-    if len({one.name for one in models}) < len(models):
+    if len({exported.name for exported in models}) < len(models):
         raise InputError(
             f"the model and the translator are both named {models[0].name}; rename one of the folders, so that the "
             "page can offer both."

@@ -169,12 +169,12 @@ def recording(model: "PreTrainedModel") -> Iterator[None]:
     AttentionInterface.register(NAME, recorded_attention)
     # transformers makes no mask, because `recorded_attention` uses the mask in `RunState`
     AttentionMaskInterface.register(NAME, lambda *args, **kwargs: None)
-    before = model.config._attn_implementation
+    implementation = model.config._attn_implementation
     model.set_attn_implementation(NAME)
     try:
         yield
     finally:
-        model.set_attn_implementation(before)
+        model.set_attn_implementation(implementation)
 
 
 def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern], max_tokens: int, path: Path) -> None:

@@ -35,12 +35,12 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
     """Return the arrays of one layer by their names: "columns", "gram", "bias" (if the layer has one) and "weight"."""
     weight = projection.weight.double()
     arrays = {
-        "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
-        "gram": rearrange(weight @ weight.mT, "h v w -> (h v) w"),
+        "columns": rearrange(weight[:, :, :N_SHOWN], "heads d_value shown -> (heads d_value) shown"),
+        "gram": rearrange(weight @ weight.mT, "heads row column -> (heads row) column"),
     }
     if projection.bias is not None:
         arrays["bias"] = projection.bias[:N_SHOWN].double()
-    return arrays | {"weight": rearrange(weight, "h v d -> (h v) d")}
+    return arrays | {"weight": rearrange(weight, "heads d_value d_model -> (heads d_value) d_model")}
 
 
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:

@@ -51,10 +51,10 @@ def read_given(given: Path) -> bytes:
     """Return the contents of `FILE` in the folder or archive of npm's package onnxruntime-web."""
     try:
         if given.is_dir():
-            inside = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
-            if inside is None:
+            path = next((path for path in (given / FILE, given / "dist" / FILE) if path.is_file()), None)
+            if path is None:
                 raise InputError(f"{given} has no {FILE}; give the folder of npm's package onnxruntime-web.")
-            with inside.open("rb") as file:
+            with path.open("rb") as file:
                 return file.read(MOST_BYTES)
         with tarfile.open(given) as archive:
             member = archive.extractfile(f"package/dist/{FILE}")

@@ -7,6 +7,7 @@ model.outputs      the output projections of all layers; see output_projections.
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,18 +68,24 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     content = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     (folder / FILES["tokenizer"]).write_text(content, encoding="utf-8")
     write_projections(first, folder / FILES["outputs"])
-    logits = first.output if kind == "decoder" else None
-    return Exported(
-        kind="encoder" if logits is None else "causal",
+    exported = Exported(
+        kind="encoder",
         first=first,
-        next=() if logits is None else tuple(next_tokens(loaded.tokenizer, logits[0, -1], N_NEXT)),
-        going=None if logits is None else going_record(text, (), logits[0, -1]),
-        ends=() if logits is None else end_tokens(loaded.model),
         files=FILES,
         max_tokens=max_tokens,
         difference=difference,
         int8=int8,
         report=f"at most {difference}" + (", with 8-bit parameters" if int8 else ""),
+    )
+    if kind == "encoder" or first.output is None:
+        return exported
+    next_logits = first.output[0, -1]
+    return replace(
+        exported,
+        kind="causal",
+        next=tuple(next_tokens(loaded.tokenizer, next_logits, N_NEXT)),
+        going=going_record(text, continuation=(), logits=next_logits),
+        ends=end_tokens(loaded.model),
     )
 
 
@@ -115,9 +122,10 @@ def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
         return f"has {', '.join(model_trace.kinds)} attention"
     if not model._can_set_attn_implementation():
         return "computes its attention without the attention interface of transformers"
-    if model_trace.kinds == ("decoder",) and "logits_to_keep" not in inspect.signature(model.forward).parameters:
+    parameters = inspect.signature(model.forward).parameters
+    if model_trace.kinds == ("decoder",) and "logits_to_keep" not in parameters:
         return "cannot compute the logits of chosen tokens alone"
-    if model_trace.kinds == ("decoder",) and "position_ids" not in inspect.signature(model.forward).parameters:
+    if model_trace.kinds == ("decoder",) and "position_ids" not in parameters:
         return "does not take the positions of tokens, so it cannot go on after tokens that it has read"
     if len({pattern.n_heads for pattern in patterns(model_trace)}) > 1:
         return "has layers of different numbers of heads"

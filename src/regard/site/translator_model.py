@@ -110,12 +110,15 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders
 def check_translator(exported: LoadedExport, translator: Translator) -> Difference:
     """Return the largest differences between the ONNX graphs and the model, on random lines translated greedily."""
     lines = random_lines(translator.source_vocabulary, n_lines=N_TRACED)
-    translations = [one for one in translator.translate(lines, search=Greedy()) if one.target_ids]
-    if isinstance(translator.model, Recurrent):
-        return Difference.largest([Difference(weights_difference(exported, one), 0.0) for one in translations])
-    return Difference.largest(
-        [compare(vectors_of(exported, one), one.page_trace, weights=True) for one in translations]
-    )
+    differences = []
+    for translation in translator.translate(lines, search=Greedy()):
+        if not translation.target_ids:
+            continue
+        if isinstance(translator.model, Recurrent):
+            differences.append(Difference(weights=weights_difference(exported, translation), others=0.0))
+        else:
+            differences.append(compare(vectors_of(exported, translation), translation.page_trace, weights=True))
+    return Difference.largest(differences)
 
 
 @torch.no_grad()
@@ -135,15 +138,15 @@ def outputs_of(exported: LoadedExport, translation: Translation) -> list[dict[st
 def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, torch.Tensor]:
     """Run exported graphs on a source and its translation; return all vectors of the layers, named by `block_name`."""
     outputs = outputs_of(exported, translation)
-    last = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}
-    vectors = {name: tensor for name, tensor in last.items() if name.startswith("encoder ")}
-    n_layers = sum(name.startswith("cross ") for name in last)
+    last_outputs = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}
+    vectors = {name: tensor for name, tensor in last_outputs.items() if name.startswith("encoder ")}
+    n_layers = sum(name.startswith("cross ") for name in last_outputs)
     for layer in range(n_layers):
         for kind, prefix in (("decoder", "present"), ("cross", "source")):
             query = block_name(kind, layer, "query")
             vectors[query] = torch.cat([torch.from_numpy(step[query]) for step in outputs], dim=2)
             for part in PARTS[1:]:
-                vectors[block_name(kind, layer, part)] = last[f"{prefix}_{part}_{layer}"]
+                vectors[block_name(kind, layer, part)] = last_outputs[f"{prefix}_{part}_{layer}"]
         for name in (block_name("decoder", layer, part) for part in HIDDEN):
             vectors[name] = torch.cat([torch.from_numpy(step[name]) for step in outputs], dim=2)
     return vectors

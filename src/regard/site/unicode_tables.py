@@ -27,10 +27,10 @@ def ranges(codes: Iterable[int]) -> list[Range]:
     >>> ranges([1, 2, 3, 7])
     [(1, 3), (7, 7)]
     """
-    found: list[Range] = []
+    result: list[Range] = []
     for code in codes:
-        if found and found[-1][1] == code - 1:
-            found[-1] = (found[-1][0], code)
+        if result and result[-1][1] == code - 1:
+            result[-1] = (result[-1][0], code)
         else:
-            found.append((code, code))
-    return found
+            result.append((code, code))
+    return result

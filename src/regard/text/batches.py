@@ -89,11 +89,13 @@ class Batches:
         """Return the pairs with these indices as one batch; the epoch is a part of the seed of BPE-dropout."""
         texts = [side.rows(indices) for side in (self.corpus.source, self.corpus.target)]
         if self.dropouts is not None:
-            keys = ((self.seed, epoch, int(indices[0]), name) for name in SIDES)  # every batch has another first pair
-            sides = zip(self.dropouts, texts, keys, strict=True)
-            texts = [dropout(ids, lengths, key) for dropout, (ids, lengths), key in sides]
-        (_, source_lengths), (_, target_lengths) = texts
-        source, expected = (padded(*text) for text in texts)
+            first_pair = int(indices[0])  # part of the seed, because every batch has another first pair
+            texts = [
+                dropout(ids, lengths, (self.seed, epoch, first_pair, name))
+                for dropout, (ids, lengths), name in zip(self.dropouts, texts, SIDES, strict=True)
+            ]
+        (source_ids, source_lengths), (target_ids, target_lengths) = texts
+        source, expected = padded(source_ids, source_lengths), padded(target_ids, target_lengths)
         return Batch(
             source=source,
             lengths=torch.from_numpy(source_lengths + 1),
@@ -111,15 +113,17 @@ class Batches:
 
     def _divide(self, pairs: Integers) -> Iterator[Integers]:
         """Divide the pairs with these indices into batches of similar lengths; yield the indices of each batch."""
-        source, target = self.corpus.source.lengths(pairs) + 1, self.corpus.target.lengths(pairs) + 1
-        order = np.lexsort((source, target))  # by target length, then by source length
-        pairs, source, target = pairs[order], source[order], target[order]
-        longer_side, start = np.maximum(source, target), 0
+        source_lengths, target_lengths = (side.lengths(pairs) + 1 for side in (self.corpus.source, self.corpus.target))
+        order = np.lexsort((source_lengths, target_lengths))  # by target length, then by source length
+        pairs, target_lengths = pairs[order], target_lengths[order]
+        lengths = np.maximum(source_lengths[order], target_lengths)
+        start = 0
         while start < len(pairs):
-            most_rows = max(1, self.max_tokens // int(target[start]))  # more rows never fit: no later target is shorter
-            longest = np.maximum.accumulate(longer_side[start : start + most_rows])
-            sizes = longest * np.arange(1, 1 + len(longest))  # sizes[n]: the tokens of n + 1 rows, padding included
-            n_rows = max(1, int(np.searchsorted(sizes, self.max_tokens, side="right")))
+            # more rows never fit, because no later target is shorter
+            max_rows = max(1, self.max_tokens // int(target_lengths[start]))
+            longest = np.maximum.accumulate(lengths[start : start + max_rows])
+            n_tokens = longest * np.arange(1, 1 + len(longest))  # n_tokens[n]: of n + 1 rows, padding included
+            n_rows = max(1, int(np.searchsorted(n_tokens, self.max_tokens, side="right")))
             yield pairs[start : start + n_rows]
             start += n_rows
 

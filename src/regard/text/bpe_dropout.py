@@ -10,6 +10,7 @@ Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,21 +129,24 @@ class Merges:
 
     def __init__(self, pieces: Sequence[str], scores: NDArray[np.float64]) -> None:
         self.piece_of_rank = np.argsort(-scores, kind="stable")
-        rank_of, id_of = np.argsort(self.piece_of_rank), ids_of(pieces)
+        self.n_pieces = len(pieces)
+        rank_of_piece, id_of = np.argsort(self.piece_of_rank), ids_of(pieces)
         merges = sorted(
-            (id_of[piece[:cut]] * len(pieces) + id_of[piece[cut:]], rank_of[number])
-            for piece, number in id_of.items()
+            (self.pair_number(id_of[piece[:cut]], id_of[piece[cut:]]), rank_of_piece[token])
+            for piece, token in id_of.items()
             for cut in range(1, len(piece))
             if piece[:cut] in id_of and piece[cut:] in id_of
         )
-        self.n_pieces = len(pieces)
-        # A pair of symbols is stored as one number: left * n_pieces + right. The number -1 (no pair) comes
-        # first, so that the search in `ranks` always finds a number that is not larger.
+        # the number -1 (no pair) comes first, so that the search in `ranks` always finds a number that is not larger
         self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
+
+    def pair_number(self, left: Any, right: Any) -> Any:
+        """Return the one number by which a pair of symbols is stored; `left` and `right` are ids, or arrays of ids."""
+        return left * self.n_pieces + right
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
         """Return, for each i, the rank of merging left[i] with right[i]; `NEVER` = they cannot be merged."""
-        pair = left * self.n_pieces + right
+        pair = self.pair_number(left, right)
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)
 
@@ -154,8 +158,8 @@ def letters_of_pieces(pieces: Sequence[str]) -> Side:
     """
     id_of = ids_of(pieces)
     letters_of_piece = [
-        [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [number]
-        for number, piece in enumerate(pieces)
+        [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [token]
+        for token, piece in enumerate(pieces)
     ]
     ids = np.array([letter for letters in letters_of_piece for letter in letters], dtype=np.uint32)
     return Side(ids, np.cumsum([0, *map(len, letters_of_piece)]))
@@ -163,4 +167,4 @@ def letters_of_pieces(pieces: Sequence[str]) -> Side:
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
     """Return the id of each piece, without the special pieces PAD, UNK, BOS and EOS."""
-    return {piece: number for number, piece in enumerate(pieces) if number > EOS}
+    return {piece: token for token, piece in enumerate(pieces) if token > EOS}

@@ -143,28 +143,26 @@ def write_corpus(
     report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.json").unlink(missing_ok=True)
-    n_kept, pairs = report.kept, iter(pairs)
+    n_kept_before, pairs = report.kept, iter(pairs)
     with ExitStack() as files:
-        ids, ends = (
-            [files.enter_context((folder / f"{side}.{suffix}").open("wb")) for side in SIDES]
-            for suffix in ("ids", "ends")
-        )
-        end = [0, 0]
-        for file in ends:
+        id_files = [files.enter_context((folder / f"{side}.ids").open("wb")) for side in SIDES]
+        end_files = [files.enter_context((folder / f"{side}.ends").open("wb")) for side in SIDES]
+        n_ids = [0, 0]  # in the files of the sources and of the targets
+        for file in end_files:
             file.write(np.int64(0).tobytes())
         while chunk := list(islice(pairs, PAIRS_PER_CHUNK * share.n)):
             encoded = encode_pairs(share.own(chunk), source, target, max_tokens, max_ratio, dtype)
             for sides, counts in share.exchange(encoded):
-                for side, (texts, lengths) in enumerate(sides):
-                    ids[side].write(texts.tobytes())
-                    ends[side].write((end[side] + np.cumsum(lengths)).tobytes())
-                    end[side] += len(texts)
+                for side, (ids, lengths) in enumerate(sides):
+                    id_files[side].write(ids.tobytes())
+                    end_files[side].write((n_ids[side] + np.cumsum(lengths)).tobytes())
+                    n_ids[side] += len(ids)
                 report.add(counts)
             progress(len(chunk))
-        for file in (*ids, *ends):
+        for file in (*id_files, *end_files):
             file.flush()
             os.fsync(file.fileno())
-    n_pairs = report.kept - n_kept
+    n_pairs = report.kept - n_kept_before
     if n_pairs == 0:
         raise InputError(
             f"no pair is left {purpose}: {report.left_out()}; give other files, or a larger data.max_tokens or "

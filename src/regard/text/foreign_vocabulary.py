@@ -56,14 +56,14 @@ def vocabulary_from_model(path: Path) -> Vocabulary:
     if ids == tuple(range(EOS + 1)) and pieces[: EOS + 1] == list(SPECIAL):
         return Vocabulary(model)
     names = {special.text for special in SPECIAL}
-    others = [piece for number, piece in enumerate(pieces) if number not in ids]
-    for piece in others:
+    ordinary = [piece for number, piece in enumerate(pieces) if number not in ids]
+    for piece in ordinary:
         if piece.text in names:
             raise InputError(
                 f"{path} has {piece.text} as an ordinary piece; it must be a special piece or absent: train the model "
                 "without it."
             )
-    return Vocabulary(with_pieces(model, [*SPECIAL, *others]))
+    return Vocabulary(with_pieces(model, [*SPECIAL, *ordinary]))
 
 
 def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:

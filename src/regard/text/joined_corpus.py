@@ -71,6 +71,6 @@ class JoinedCorpus:
         parts, sizes = list[Integers](), self.sizes.tolist()
         for number, (size, start, weight) in enumerate(zip(sizes, self.starts, self.weights, strict=True)):
             n_pairs = max(1, round(weight * size))
-            places = (epoch * n_pairs + np.arange(n_pairs)) % size  # indices into the corpus's fixed order
-            parts.append(start + permutation(size, seed, "corpus", number)[places])
+            corpus_order = permutation(size, seed, "corpus", number)  # the same in every epoch
+            parts.append(start + corpus_order[(epoch * n_pairs + np.arange(n_pairs)) % size])
         return np.concatenate(parts)

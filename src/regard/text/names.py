@@ -42,18 +42,21 @@ def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:
     >>> names_in(pairs * 5, capitals=1)
     {'톰': 'Tom'}
     """
-    texts = [(pair[capitals], pair[1 - capitals]) for pair in islice(pairs, MOST_PAIRS)]
-    counts = Counter(word for text, _ in texts for word in WITHIN_SENTENCE.findall(text) if word.istitle())
-    lower_case_words = {word for text, _ in texts for word in WORD.findall(text) if word.islower()}
+    first_pairs = list(islice(pairs, MOST_PAIRS))
+    texts = [pair[capitals] for pair in first_pairs]
+    translations = [pair[1 - capitals] for pair in first_pairs]
+    counts = Counter(word for text in texts for word in WITHIN_SENTENCE.findall(text) if word.istitle())
+    lower_case_words = {word for text in texts for word in WORD.findall(text) if word.islower()}
     names = [name for name, n in counts.most_common() if n >= LEAST_PAIRS and name.lower() not in lower_case_words]
-    translations = [other for _, other in texts]
-    found = dict[str, str]()
+    target_of = dict[str, str]()
     for name in names[:MOST_NAMES]:
-        with_name = [other for text, other in texts if name in WORD.findall(text)]
+        with_name = [
+            translation for text, translation in zip(texts, translations, strict=True) if name in WORD.findall(text)
+        ]
         counterpart, similarity = most_similar(with_name, translations)
         if similarity >= LEAST_SIMILARITY:
-            found |= {name: counterpart} if capitals == 0 else {counterpart: name}
-    return found
+            target_of |= {name: counterpart} if capitals == 0 else {counterpart: name}
+    return target_of
 
 
 def most_similar(with_name: list[str], translations: list[str]) -> tuple[str, float]:

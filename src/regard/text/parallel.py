@@ -95,7 +95,7 @@ class Report:
 
 def paths_in(text: str) -> list[Path]:
     """Return the paths in a comma-separated text; a text that is itself the name of a file is one path."""
-    return [Path(text)] if Path(text).is_file() else [Path(one) for one in text.split(",")]
+    return [Path(text)] if Path(text).is_file() else [Path(name) for name in text.split(",")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +195,10 @@ def decode_line(line: bytes, path: Path | str, number: int, has_utf8: bool = Fal
                 f"{path}, line {number}: ends in the middle of a character, so a part of the text is missing; copy it "
                 "again."
             ) from error
-        what = "only the lines that are not UTF-8, as earlier lines are" if has_utf8 else "the file first"
+        to_convert = "only the lines that are not UTF-8, as earlier lines are" if has_utf8 else "the file first"
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
-            f"convert {what}, for instance with iconv -f {likely_encoding(line)} -t UTF-8."
+            f"convert {to_convert}, for instance with iconv -f {likely_encoding(line)} -t UTF-8."
         ) from error
 
 

@@ -53,15 +53,15 @@ SPECIAL = (
 
 
 def pieces_of(model: bytes) -> list[Piece]:
-    found = []
-    for number, value, _ in protobuf_fields(model):
-        if number == PIECE and isinstance(value, bytes):
-            entry = {name: content for name, content, _ in protobuf_fields(value)}
-            text, score, kind = entry.get(TEXT, b""), entry.get(SCORE, bytes(4)), entry.get(KIND, NORMAL)
+    pieces = []
+    for number, message, _ in protobuf_fields(model):
+        if number == PIECE and isinstance(message, bytes):
+            piece = {number: value for number, value, _ in protobuf_fields(message)}
+            text, score, kind = piece.get(TEXT, b""), piece.get(SCORE, bytes(4)), piece.get(KIND, NORMAL)
             if not (isinstance(text, bytes) and isinstance(score, bytes) and len(score) == 4 and isinstance(kind, int)):
                 raise ValueError("a piece has no text, no score or no kind")
-            found.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
-    return found
+            pieces.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
+    return pieces
 
 
 def algorithm_of(model: bytes) -> int:
@@ -76,7 +76,7 @@ def algorithm_of(model: bytes) -> int:
 
 def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
     """Return a SentencePiece model with its pieces replaced by `pieces`, of which the first four are `SPECIAL`."""
-    others = b"".join(raw for number, _, raw in protobuf_fields(model) if number != PIECE)
+    other_fields = b"".join(field for number, _, field in protobuf_fields(model) if number != PIECE)
     table = b"".join(
         bytes_field(
             PIECE,
@@ -88,30 +88,31 @@ def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
         )
         for piece in pieces
     )
-    names = zip((PAD_PIECE, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE), SPECIAL, strict=True)
-    settings = b"".join(bytes_field(number, special.text.encode()) for number, special in names)
-    return table + others + bytes_field(TRAINING, settings)  # protobuf merges repeated settings: the last wins
+    special_pieces = zip((PAD_PIECE, UNKNOWN_PIECE, BOS_PIECE, EOS_PIECE), SPECIAL, strict=True)
+    settings = b"".join(bytes_field(number, piece.text.encode()) for number, piece in special_pieces)
+    return table + other_fields + bytes_field(TRAINING, settings)  # protobuf merges repeated settings: the last wins
 
 
 def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
     """Yield for each field of a protobuf message: its number, its value, and the bytes that encode both."""
-    at = 0
-    while at < len(message):
-        start = at
-        key, at = read_varint(message, at)  # the number of the field, times 8, plus its wire type
+    end = 0
+    while end < len(message):
+        start = end
+        tag, end = read_varint(message, start)
+        number, wire_type = tag >> 3, tag & 7
         value: int | bytes
-        if key & 7 == VARINT:
-            value, at = read_varint(message, at)
-        elif key & 7 in (EIGHT_BYTES, FOUR_BYTES, BYTES):
-            size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(key & 7)
+        if wire_type == VARINT:
+            value, end = read_varint(message, end)
+        elif wire_type in (EIGHT_BYTES, FOUR_BYTES, BYTES):
+            size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire_type)
             if size is None:  # a value of the type BYTES has its size before it
-                size, at = read_varint(message, at)
-            value, at = message[at : at + size], at + size
+                size, end = read_varint(message, end)
+            value, end = message[end : end + size], end + size
         else:
-            raise ValueError(f"the field at byte {start} has the unknown type {key & 7}")
-        if at > len(message):
+            raise ValueError(f"the field at byte {start} has the unknown type {wire_type}")
+        if end > len(message):
             raise ValueError(f"the field at byte {start} ends after the message")
-        yield key >> 3, value, message[start:at]
+        yield number, value, message[start:end]
 
 
 def read_varint(message: bytes, at: int) -> tuple[int, int]:

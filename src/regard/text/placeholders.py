@@ -29,7 +29,7 @@ LATIN, NOT_LATIN = "[A-Za-zÀ-ɏḀ-ỿ]", r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""A regular expression for where a name, number or address may end: not within a number or a Latin word."""
+"""Regular expressions for where an item may begin, and where it may end: not within a number or a Latin word."""
 
 BEGIN_AT, END_AT = re.compile(BEGIN), re.compile(END)
 
@@ -104,7 +104,8 @@ class Placeholders:
         {'Kotanu': '⟐', '1,051': '⟡'}
         """
         items = dict.fromkeys(ITEMS[self.latin].findall(source))
-        return dict(zip(sorted(items, key=lambda item: item not in SIGNS), SIGNS, strict=False))
+        signs_first = sorted(items, key=lambda item: item not in SIGNS)
+        return dict(zip(signs_first, SIGNS, strict=False))
 
     def signed_pair(self, source: str, target: str, names: Mapping[str, str] | None = None) -> tuple[str, str]:
         """Return a training pair; signs replace at most three names, numbers and addresses that stand in both texts.
@@ -121,21 +122,24 @@ class Placeholders:
         ('⟐은 갔다.', '⟐ left.')
         """
         # {item in the source: item in the target}; one sign replaces both
-        common = {item: item for item in ITEMS[self.latin].findall(source) if places(item, target)}
+        target_item_of = {item: item for item in ITEMS[self.latin].findall(source) if places(item, target)}
         for name, translated in (names or {}).items():
             in_both = name in source and translated in target  # a fast check first: False for most names
             if in_both and occurs_once(name, source) and occurs_once(translated, target):
-                common.setdefault(name, translated)
-        if not common:
+                target_item_of.setdefault(name, translated)
+        if not target_item_of:
             return source, target
-        first = int.from_bytes(digest((source,))) % len(SIGNS)
-        sign_of = dict(zip(sorted(common, key=source.find), SIGNS[first:] + SIGNS[:first], strict=False))
-        return with_signs(source, sign_of), with_signs(target, {common[item]: sign for item, sign in sign_of.items()})
+        first_sign = int.from_bytes(digest((source,))) % len(SIGNS)
+        signs = SIGNS[first_sign:] + SIGNS[:first_sign]
+        source_signs = dict(zip(sorted(target_item_of, key=source.find), signs, strict=False))
+        target_signs = {target_item_of[item]: sign for item, sign in source_signs.items()}
+        return with_signs(source, source_signs), with_signs(target, target_signs)
 
 
 def with_sign_pieces(vocabulary: Vocabulary) -> Vocabulary:
-    others = [piece for piece in pieces_of(vocabulary.model) if piece.text not in SIGNS]
-    return Vocabulary(with_pieces(vocabulary.model, [*others, *(Piece(sign, 0.0, USER_DEFINED) for sign in SIGNS)]))
+    other_pieces = [piece for piece in pieces_of(vocabulary.model) if piece.text not in SIGNS]
+    sign_pieces = [Piece(sign, 0.0, USER_DEFINED) for sign in SIGNS]
+    return Vocabulary(with_pieces(vocabulary.model, [*other_pieces, *sign_pieces]))
 
 
 def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
@@ -146,14 +150,14 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
     """
     if not signs:
         return text
-    sign_at = {}
+    item_at = dict[int, str]()
     for item in sorted(signs, key=len):  # a longer item replaces a shorter one that begins at the same place
-        sign_at.update(dict.fromkeys(places(item, text), (len(item), signs[item])))
+        item_at |= dict.fromkeys(places(item, text), item)
     parts, end = list[str](), 0
-    for place, (length, sign) in sorted(sign_at.items()):
-        if place >= end:
-            parts += [text[end:place], sign]
-            end = place + length
+    for start, item in sorted(item_at.items()):
+        if start >= end:
+            parts += [text[end:start], signs[item]]
+            end = start + len(item)
     return "".join([*parts, text[end:]])
 
 

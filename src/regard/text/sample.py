@@ -39,13 +39,10 @@ def sample(
     """
     if source == target:
         raise InputError(f"both languages are {source}; name two different ones.")
-    names = [namer(source), namer(target)]
+    source_name, target_name = namer(source), namer(target)
     numbers = random_numbers(sum(sizes.values()), below, seed)
-    pairs = [(names[0](number), names[1](number)) for number in numbers]
-    splits, start = {}, 0
-    for split, size in sizes.items():
-        splits[split], start = pairs[start : start + size], start + size
-    return splits
+    pairs = iter([(source_name(number), target_name(number)) for number in numbers])
+    return {split: list(islice(pairs, size)) for split, size in sizes.items()}
 
 
 def namer(language: str) -> Callable[[int], str]:
@@ -89,12 +86,12 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     powers = [10**d for d in range(1, len(str(below))) if 10**d < below]
     bounds = [(0, min(10, below)), *((power, min(10 * power, below)) for power in powers)]
     random, numbers = Random(seed_of(seed)), list[int]()
-    for index, (first, end) in enumerate(bounds):
-        share = min(end - first, (n - len(numbers)) // (len(bounds) - index))
-        numbers += random.sample(range(first, end), share)
-    for first, end in reversed(bounds):  # each `share` was rounded down: add numbers until there are n
+    for index, (start, stop) in enumerate(bounds):
+        share = min(stop - start, (n - len(numbers)) // (len(bounds) - index))
+        numbers += random.sample(range(start, stop), share)
+    for start, stop in reversed(bounds):  # each `share` was rounded down: add numbers until there are n
         taken = set(numbers)
-        numbers += islice((number for number in range(first, end) if number not in taken), n - len(numbers))
+        numbers += islice((number for number in range(start, stop) if number not in taken), n - len(numbers))
     random.shuffle(numbers)
     return sorted(numbers, key=lambda number: number > 9)
 
