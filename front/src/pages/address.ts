@@ -9,23 +9,23 @@ import { browserLanguage, language, LANGUAGES, type Language, words } from "../w
 import { MOST_LINKED, propose, proposed, proposeSecond } from "./text-field";
 
 const SCALES = ["absolute", "row", "log"] as const;
-const OTHERS = ["kind", "head", "query", "locked", "scale", "language", "write", "continuation", "model", "text", "second-text"]; // parameters of the address that this file reads; the map `linked` has all others
+const OWN_NAMES = ["kind", "head", "query", "locked", "scale", "language", "write", "continuation", "model", "text", "second-text"]; // parameters of the address that this file reads; the map `linked` has all others
 const NAME = /^[a-z-]{1,20}$/; // the form of a parameter's name
 const PAUSE_MILLISECONDS = 100; // the pause before the address changes: browsers block a page that changes it at each move of the pointer
 
 /** Functions that read the parameters of an address. `text`: "" = the parameter is missing. `number`: null = the parameter is not a whole number below `end`. */
 function parametersOf(address: string) {
-  const wanted = new URLSearchParams(address.replace(/^#/, ""));
-  const text = (name: string) => wanted.get(name) ?? "";
+  const parameters = new URLSearchParams(address.replace(/^#/, ""));
+  const text = (name: string) => parameters.get(name) ?? "";
   const number = (name: string, end: number) => (/^\d+$/.test(text(name)) && Number(text(name)) < end ? Number(text(name)) : null);
-  return { has: (name: string) => wanted.has(name), text, number, names: [...wanted.keys()] };
+  return { has: (name: string) => parameters.has(name), text, number, names: [...parameters.keys()] };
 }
 
 function restoreHeadAndQuery(address: string): void {
   const { has, text, number } = parametersOf(address);
   if (Object.hasOwn(trace.value.kinds, text("kind"))) kindName.value = text("kind");
-  const shown = headNamed(text("head"));
-  if (shown) chooseHead(shown.layer, shown.head);
+  const place = headNamed(text("head"));
+  if (place) chooseHead(place.layer, place.head);
   const position = number("query", queryTokens.value.length);
   if (position !== null || text("query") === "all") query.value = position;
   locked.value = has("locked") && query.value !== null;
@@ -37,44 +37,51 @@ function restore(address: string): void {
   const { text, names } = parametersOf(address);
   colourScale.value = SCALES.find((name) => name === text("scale")) ?? colourScale.value;
   language.value = (Object.keys(LANGUAGES) as Language[]).find((name) => name === text("language")) ?? language.value;
-  const refused = names.filter((name) => !(linked.get(name)?.read(text(name)) ?? OTHERS.includes(name)));
-  if (refused.length) complaint.value = words().linkIgnored(refused.map((name) => (NAME.test(name) ? name : "?")).join(", ")); // a link must not write its own sentences on the page
+  const ignored = names.filter((name) => !(linked.get(name)?.read(text(name)) ?? OWN_NAMES.includes(name)));
+  const safeNames = ignored.map((name) => (NAME.test(name) ? name : "?")); // a link must not write its own sentences on the page
+  if (ignored.length) complaint.value = words().linkIgnored(safeNames.join(", "));
 }
 
 function address(): string {
-  const shown = new URLSearchParams();
-  if (Object.keys(trace.value.kinds).length > 1) shown.set("kind", kindName.value);
-  shown.set("head", addressOfHead({ layer: layerNumber.value, head: head.value }));
-  shown.set("query", query.value === null ? "all" : String(query.value));
-  if (locked.value) shown.set("locked", "1");
-  shown.set("scale", colourScale.value);
-  if (language.value !== browserLanguage) shown.set("language", language.value);
-  for (const [name, { write }] of linked) if (write()) shown.set(name, write());
-  const { text, model, new_tokens: written, continuation }: Question & { model: string } = { ...trace.value, ...answered.value };
+  const parameters = new URLSearchParams();
+  if (Object.keys(trace.value.kinds).length > 1) parameters.set("kind", kindName.value);
+  parameters.set("head", addressOfHead({ layer: layerNumber.value, head: head.value }));
+  parameters.set("query", query.value === null ? "all" : String(query.value));
+  if (locked.value) parameters.set("locked", "1");
+  parameters.set("scale", colourScale.value);
+  if (language.value !== browserLanguage) parameters.set("language", language.value);
+  for (const [name, { write }] of linked) if (write()) parameters.set(name, write());
+  const { text, model, new_tokens: nNewTokens, continuation }: Question & { model: string } = { ...trace.value, ...answered.value };
   if (trace.value.live && text.length <= MOST_LINKED) {
-    if (written) shown.set("write", String(written));
-    if (continuation?.length) shown.set("continuation", continuation.join(" "));
-    shown.set("model", model);
-    shown.set("text", text);
+    if (nNewTokens) parameters.set("write", String(nNewTokens));
+    if (continuation?.length) parameters.set("continuation", continuation.join(" "));
+    parameters.set("model", model);
+    parameters.set("text", text);
   }
-  if (trace.value.live && second.value?.text && second.value.text.length <= MOST_LINKED) shown.set("second-text", second.value.text);
-  return String(shown);
+  const secondText = second.value?.text;
+  if (trace.value.live && secondText && secondText.length <= MOST_LINKED) parameters.set("second-text", secondText);
+  return String(parameters);
 }
 
 /** Show what the page's address names (the model reads its text first), and change the address whenever something else is shown. */
 export function followAddress(): void {
-  const first = location.hash;
-  restore(first);
-  const { text, number } = parametersOf(first);
-  const continuation = /^\d+( \d+){0,511}$/.test(text("continuation")) ? text("continuation").split(" ").map(Number) : undefined;
+  const openedAddress = location.hash;
+  restore(openedAddress);
+  const { text, number } = parametersOf(openedAddress);
+  const hasContinuation = /^\d+( \d+){0,511}$/.test(text("continuation"));
+  const continuation = hasContinuation ? text("continuation").split(" ").map(Number) : undefined;
   const question = { text: text("text"), model: text("model"), new_tokens: number("write", Infinity) ?? undefined, continuation };
-  const showLinked = () => batch(() => restore(first));
-  const secondText = text("second-text");
-  propose(question, () => (showLinked(), proposeSecond(secondText, showLinked)));
-  if (!proposed.value) proposeSecond(secondText, showLinked);
+  const showLinked = () => batch(() => restore(openedAddress));
+  const readSecond = () => proposeSecond(text("second-text"), showLinked);
+  propose(question, () => {
+    showLinked();
+    readSecond();
+  });
+  if (!proposed.value) readSecond();
   // A page in a frame and the page around the frame (a course or a notebook) send each other their addresses, and so show the same head.
-  let received = parent === window ? null : address(); // the address that was set by the page around the frame, at first or by its last message; it is not sent back
-  if (parent !== window)
+  const isFramed = parent !== window;
+  let received = isFramed ? address() : null; // the address that was set by the page around the frame, at first or by its last message; it is not sent back
+  if (isFramed)
     addEventListener("message", ({ source, data }) => {
       if (source !== parent || typeof data?.regard !== "string") return;
       batch(() => {
@@ -89,7 +96,7 @@ export function followAddress(): void {
     if (proposed.value || shown === received) return; // `proposed`: the address stays until the model has read the text of the link that opened the page
     received = null;
     const timer = setTimeout(() => {
-      if (parent !== window) parent.postMessage({ regard: shown }, "*");
+      if (isFramed) parent.postMessage({ regard: shown }, "*");
       else if (location.hash === written) { // else the reader has just opened another link, which must not be overwritten
         history.replaceState(null, "", `#${shown}`);
         written = location.hash;

@@ -11,7 +11,9 @@ import { language, type Language, words } from "../words";
 export function TopBar() {
   const say = words();
   const brand = <>regard <span>{say.tagline}</span></>;
-  const [address, name, title] = course.value ? [course.value.site, say.site, say.siteTitle] : [answerer.value.course, say.lessons, say.courseTitle];
+  const linkToSite = [course.value?.site, say.site, say.siteTitle] as const;
+  const linkToCourse = [answerer.value.course, say.lessons, say.courseTitle] as const;
+  const [address, name, title] = course.value ? linkToSite : linkToCourse;
   return (
     <div class="bar">
       {trace.value.live ? <h1 class="brand">{brand}</h1> : <p class="brand">{brand}</p>}
@@ -37,13 +39,13 @@ function Select({ label, value, options, choose }: { label: string; value: strin
 export function Controls() {
   const say = words();
   const kinds = Object.keys(trace.value.kinds);
-  const named = say as unknown as Record<string, string>;
+  const texts = say as unknown as Record<string, string>; // a kind is named by its text in words.ts
   const { map } = trace.value;
-  const numbers = Array.from({ length: layer.value.heads }, (_, i) => i);
+  const headNumbers = Array.from({ length: layer.value.heads }, (_, i) => i);
   return (
     <div class="controls" role="group" aria-label={say.shown}>
       {kinds.length > 1 && (
-        <Select label={say.attention} value={kindName.value} options={Object.fromEntries(kinds.map((name) => [name, named[name]]))} choose={chooseKind} />
+        <Select label={say.attention} value={kindName.value} options={Object.fromEntries(kinds.map((name) => [name, texts[name]]))} choose={chooseKind} />
       )}
       <Select
         label={say.layer}
@@ -54,7 +56,7 @@ export function Controls() {
       <Select
         label={say.head}
         value={head.value ?? "average"}
-        options={{ ...Object.fromEntries(numbers.map((n) => [n, String(n)])), average: say.average }}
+        options={{ ...Object.fromEntries(headNumbers.map((n) => [n, String(n)])), average: say.average }}
         choose={(which) => chooseHead(layerNumber.value, which === "average" ? null : Number(which))}
       />
       <span class="gap" />

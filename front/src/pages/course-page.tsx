@@ -72,19 +72,21 @@ const shortTitle = (lesson: Lesson) => lesson.texts[language.value].title.split(
 
 function LessonMain({ lesson }: { lesson: Lesson }) {
   const say = words();
-  const said = lesson.texts[language.value];
+  const { title, text, try: suggestions } = lesson.texts[language.value];
+  const hasControls = lesson.views.some((name) => name !== "alignment"); // an alignment has its own head
   return (
     <main class="lesson">
-      <h1>{said.title}</h1>
-      {said.text.map((paragraph) =>
-        paragraph.startsWith("= ") ? <p class="formula" key={paragraph}>{paragraph.slice(2)}</p> : <p class="prose" key={paragraph}><Prose text={paragraph} /></p>,
-      )}
-      {trace.value.worked ? lesson.views.length > 0 && <ExampleControls /> : lesson.views.some((name) => name !== "alignment") && <Controls />}
+      <h1>{title}</h1>
+      {text.map((paragraph) => {
+        if (paragraph.startsWith("= ")) return <p class="formula" key={paragraph}>{paragraph.slice(2)}</p>;
+        return <p class="prose" key={paragraph}><Prose text={paragraph} /></p>;
+      })}
+      {trace.value.worked ? lesson.views.length > 0 && <ExampleControls /> : hasControls && <Controls />}
       <div class="lesson-views">{lesson.views.map((name) => h(VIEWS[name], { key: name }))}</div>
-      {said.try.length > 0 && (
+      {suggestions.length > 0 && (
         <>
           <h2>{say.tryThis}</h2>
-          <ul>{said.try.map((line) => <li key={line}><Prose text={line} /></li>)}</ul>
+          <ul>{suggestions.map((line) => <li key={line}><Prose text={line} /></li>)}</ul>
         </>
       )}
       <h2>{say.onCommandLine}</h2>

@@ -19,7 +19,7 @@ let typingTimer = 0; // the timer that runs the model after a pause in typing
 
 const chosenModel = () => model.value ?? trace.value.model;
 
-const translates = (): boolean => answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment);
+const translates = (): boolean => (answerer.value.here ? kindHere() === "translator" : Boolean(trace.value.alignment));
 
 /** The kind of the chosen model, if it can run in this page; undefined for a server's model. */
 const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenModel())?.kind;
@@ -28,15 +28,17 @@ const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenMo
 export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
   const text = typed.value ?? trace.value.text;
-  const asked = answerer.value.here ? chosenModel() : model.value || undefined;
-  const [link, read, chosen] = [proposed.value, typed.value, model.value];
-  void readText({ text, model: asked, ...generationSettings(), continuation, truncate }).then((answered) => {
-    if (answered && typed.value === read) typed.value = null; // else the reader has typed more meanwhile
-    if (answered && model.value === chosen) model.value = null;
-    if (answered && second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the field of the second text has a text whose trace is not shown
+  const modelToAsk = answerer.value.here ? chosenModel() : model.value || undefined;
+  const [link, typedBefore, modelBefore] = [proposed.value, typed.value, model.value];
+  void readText({ text, model: modelToAsk, ...generationSettings(), continuation, truncate }).then((isAnswered) => {
+    if (isAnswered) {
+      if (typed.value === typedBefore) typed.value = null; // else the reader has typed more meanwhile
+      if (model.value === modelBefore) model.value = null;
+      if (second.value?.text !== (typedSecond.value ?? undefined)) askSecond(); // the field of the second text has a text whose trace is not shown
+    }
     if (proposed.value !== link) return; // meanwhile, the reader has typed another text
     proposed.value = null;
-    if (answered) link?.then();
+    if (isAnswered) link?.then();
   });
 }
 
@@ -46,10 +48,10 @@ function askSecond(then?: () => void): void {
   if (typed.value !== null) return ask();
   clearTimeout(typingTimer);
   const link = proposed.value;
-  void compareWith(typedSecond.value).then((answered) => {
+  void compareWith(typedSecond.value).then((isAnswered) => {
     if (proposed.value !== link) return;
     proposed.value = null;
-    if (answered) then?.();
+    if (isAnswered) then?.();
   });
 }
 
@@ -63,31 +65,34 @@ export function proposeSecond(text: string, then: () => void): void {
 /** Call `then` after a pause in typing, if the text is so short that the answer comes fast. */
 function askAfterPause(text: string, then: () => void): void {
   clearTimeout(typingTimer);
-  if (text.trim() && text.length <= 4 * LONG_TEXT && !newTokens.value) typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
+  if (!text.trim() || text.length > 4 * LONG_TEXT || newTokens.value) return;
+  typingTimer = window.setTimeout(then, answerer.value.pauseMilliseconds(chosenModel()));
 }
 
 /** The fields of a question that say how many tokens the model generates and, for a causal language model, how they are sampled. */
 function generationSettings(): Partial<Question> {
   if (!newTokens.value) return {};
-  const draws = answerer.value.here ? kindHere() === "causal" : trace.value.going;
-  return { new_tokens: newTokens.value, ...(draws ? { temperature: samplingTemperature.value, nucleus: nucleus.value } : {}) };
+  const samples = answerer.value.here ? kindHere() === "causal" : trace.value.going;
+  if (!samples) return { new_tokens: newTokens.value };
+  return { new_tokens: newTokens.value, temperature: samplingTemperature.value, nucleus: nucleus.value };
 }
 
 /** Put the text and the model of a link into the fields, and run the model. A server loads another model only after a click: anybody can write a link. */
-export function propose({ text, model: name = "", new_tokens: length = 0, continuation }: Question, then: () => void): void {
-  const { live, text: shown, model: loaded } = trace.value;
-  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_NAME_LETTERS || length > MOST_WRITTEN) return;
-  if (text === shown && name === loaded && !length && !continuation) return;
+export function propose({ text, model: name = "", new_tokens: nNewTokens = 0, continuation }: Question, then: () => void): void {
+  const { live, text: shownText, model: shownModel } = trace.value;
+  if (!live || !text.trim() || text.length > MOST_LINKED || name.length > MOST_NAME_LETTERS || nNewTokens > MOST_WRITTEN) return;
+  if (text === shownText && name === shownModel && !nNewTokens && !continuation) return;
   const { here } = answerer.value;
-  const other = Boolean(name) && name !== loaded && (!here || here.some((one) => one.name === name));
+  const isOtherModel = name !== "" && name !== shownModel && (!here || here.some((one) => one.name === name));
   proposed.value = { then };
-  [typed.value, model.value, newTokens.value] = [text, other ? name : null, length];
-  if (other && !here) complaint.value = words().linkedModel(name);
+  [typed.value, model.value, newTokens.value] = [text, isOtherModel ? name : null, nNewTokens];
+  if (isOtherModel && !here) complaint.value = words().linkedModel(name);
   else ask(continuation);
 }
 
 export function TextField() {
   const say = words();
+  const canWrite = answerer.value.here ? kindHere() === "causal" : !translates();
   return (
     <form
       class="type"
@@ -112,7 +117,7 @@ export function TextField() {
       <SecondField />
       <div class="options">
         {answerer.value.here ? <ModelsHere models={answerer.value.here} /> : <ModelOfServer />}
-        {(answerer.value.here ? kindHere() === "causal" : !translates()) && <NewTokens />}
+        {canWrite && <NewTokens />}
         {busy.value ? (
           <button type="button" key="cancel" onClick={cancel}>{say.cancel}</button>
         ) : (
@@ -195,7 +200,14 @@ function NewTokens() {
   return (
     <label>
       {say.write}
-      <input type="number" data-role="new-tokens" min={0} max={MOST_WRITTEN} value={newTokens.value} onInput={(event) => (newTokens.value = Number(event.currentTarget.value))} />
+      <input
+        type="number"
+        data-role="new-tokens"
+        min={0}
+        max={MOST_WRITTEN}
+        value={newTokens.value}
+        onInput={(event) => (newTokens.value = Number(event.currentTarget.value))}
+      />
       {say.writeTokens}
     </label>
   );

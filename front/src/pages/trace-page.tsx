@@ -15,6 +15,7 @@ import { Sentence } from "../views/sentence/sentence";
 import { StepByStep } from "../views/steps/steps";
 import { Strongest } from "../views/strongest";
 import { ChangesBand, WhatIf } from "../views/what-if";
+import type { Layer, ModelHere } from "../trace/data";
 import { words } from "../words";
 import { Controls, TopBar } from "./controls";
 import { ask, TextField } from "./text-field";
@@ -24,11 +25,10 @@ const MAY_SCROLL = 60; // a title with more letters than this may not fit into a
 export function TracePage() {
   const say = words();
   const traces = [trace.value, second.value].filter((one) => one !== null);
-  const allComputed = traces.flatMap(({ kinds }) => Object.values(kinds)).every(({ layers }) => layers.every((one) => one.query));
-  const { below, step } = trace.value.small;
+  const layers = traces.flatMap(({ kinds }) => Object.values(kinds)).flatMap((kind) => kind.layers);
   const { here: models } = answerer.value;
-  const here = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
-  const coarse = step === 1 ? say.fourDecimals : say.coarse(String(below / trace.value.units), String(step / trace.value.units));
+  const modelHere = models && (models.find(({ name }) => name === trace.value.model) ?? models[0]);
+  const precision = modelHere ? precisionHere(modelHere) : precisionOfPage(layers);
   return (
     <>
       <Header />
@@ -40,12 +40,23 @@ export function TracePage() {
       <ChangesBand />
       {isLongText.value ? <MapViews /> : <AllViews />}
       <footer>
-        {!isLongText.value && <p class="precision">{here ? (here.int8 ? say.quantisedHere(here.difference.toPrecision(2)) : say.preciseHere(here.difference.toExponential(1))) : allComputed ? say.precise : coarse}</p>}
+        {!isLongText.value && <p class="precision">{precision}</p>}
         {!trace.value.live && !isLongText.value && <p>{say.oneFile}</p>}
-        {here && <p>{say.modelHere}</p>}
+        {modelHere && <p>{say.modelHere}</p>}
       </footer>
     </>
   );
+}
+
+const precisionHere = ({ int8, difference }: ModelHere): string =>
+  int8 ? words().quantisedHere(difference.toPrecision(2)) : words().preciseHere(difference.toExponential(1));
+
+/** How precise the weights are: computed from queries and keys, or stored as rounded numbers. */
+function precisionOfPage(layers: Layer[]): string {
+  const say = words();
+  if (layers.every((layer) => layer.query)) return say.precise;
+  const { small: { below, step }, units } = trace.value;
+  return step === 1 ? say.fourDecimals : say.coarse(String(below / units), String(step / units));
 }
 
 function MapViews() {
@@ -83,11 +94,16 @@ function AllViews() {
 function Header() {
   const say = words();
   const { text, target_text: target, model, live, images, spectrogram } = trace.value;
-  const title = shortText(text) || (images.length ? say.picturesRead(images.length) : spectrogram ? say.recordingRead : "");
+  const mediumTitle = images.length ? say.picturesRead(images.length) : say.recordingRead;
+  const title = shortText(text) || (images.length || spectrogram ? mediumTitle : "");
   return (
     <header class="top">
       <TopBar />
-      {live ? <TextField /> : <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>}
+      {live ? (
+        <TextField />
+      ) : (
+        <h1 dir="auto" class={title.length > 240 ? "long" : ""} tabIndex={title.length > MAY_SCROLL ? 0 : undefined}>{title}</h1>
+      )}
       {target && <p class="target" dir="auto">{shortText(target)}</p>}
       <p class="facts"><b>{second.value ? `${traceName(0)} · ${traceName(1)}` : model}</b> · {sizes()}</p>
     </header>
@@ -100,9 +116,9 @@ const shortText = (text: string) => (isLongText.value ? `${text.slice(0, 120)}�
 /** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {
   const say = words();
-  const counts = kind.value.layers.map((one) => one.heads);
-  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const headCounts = kind.value.layers.map((layer) => layer.heads);
+  const [fewest, most] = [Math.min(...headCounts), Math.max(...headCounts)];
   const { source, target } = trace.value;
   const tokens = source.length && target.length ? say.toTokens(source.length, target.length) : say.tokens(queryTokens.value.length);
-  return `${say.layers(counts.length)} × ${say.heads(fewest === most ? most : `${fewest}–${most}`)} · ${tokens}`;
+  return `${say.layers(headCounts.length)} × ${say.heads(fewest === most ? most : `${fewest}–${most}`)} · ${tokens}`;
 }

@@ -30,7 +30,8 @@ export function textColour(strength: number): string {
   if (strength <= 0.1) return "";
   const [faint, middle] = dark.value ? [0.4, 0.54] : [0.45, 0.82];
   const [onMiddle, onStrong] = dark.value ? ["#fff", "#000"] : ["#000", "#fff"];
-  return strength <= faint ? "var(--ink)" : strength <= middle ? onMiddle : onStrong;
+  if (strength <= faint) return "var(--ink)";
+  return strength <= middle ? onMiddle : onStrong;
 }
 
 const themeCache = new Map<string, string>();

@@ -10,14 +10,14 @@ import { words } from "../words";
 /** A field that finds a token by its text, makes it the query, and calls `shows` with it. Enter goes to the next token that matches. */
 export function Find({ shows }: { shows: (item: Item) => void }) {
   const say = words();
-  const sought = useMemo(() => signal(""), []);
-  const place = useMemo(() => signal(0), []);
+  const searched = useMemo(() => signal(""), []);
+  const matchIndex = useMemo(() => signal(0), []);
   if (queryItems.value.length <= LONG_TEXT) return null;
-  const matches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(sought.value.toLowerCase()));
-  const go = (to: number) => {
-    const found = sought.value ? matches() : [];
-    place.value = found.length ? (to + found.length) % found.length : 0;
-    const item = found[place.value];
+  const findMatches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(searched.value.toLowerCase()));
+  const goToMatch = (index: number) => {
+    const matches = searched.value ? findMatches() : [];
+    matchIndex.value = matches.length ? index % matches.length : 0;
+    const item = matches[matchIndex.value];
     if (!item) return;
     lockQuery(item);
     shows(item);
@@ -28,10 +28,13 @@ export function Find({ shows }: { shows: (item: Item) => void }) {
         type="search"
         aria-label={say.find}
         placeholder={say.find}
-        onInput={(event) => ((sought.value = event.currentTarget.value), go(0))}
-        onKeyDown={(event) => event.key === "Enter" && go(place.value + 1)}
+        onInput={(event) => {
+          searched.value = event.currentTarget.value;
+          goToMatch(0);
+        }}
+        onKeyDown={(event) => event.key === "Enter" && goToMatch(matchIndex.value + 1)}
       />
-      {sought.value && <span role="status">{matches().length ? say.found(place.value + 1, matches().length) : say.foundNone}</span>}
+      {searched.value && <span role="status">{findMatches().length ? say.found(matchIndex.value + 1, findMatches().length) : say.foundNone}</span>}
     </p>
   );
 }

@@ -13,10 +13,10 @@ export const MIRRORED = [0, 1, 1, 0, 0, 0] as const; // the transform that swaps
 
 /** The distance between labels, in tokens: 1, 2 or 5 times a power of ten, and large enough that labels do not overlap. */
 function pitchOf(size: number): number {
-  const least = LABEL_PITCH / size;
-  if (least <= 1) return 1;
-  const power = 10 ** Math.floor(Math.log10(least));
-  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least)!;
+  const leastPitch = LABEL_PITCH / size;
+  if (leastPitch <= 1) return 1;
+  const power = 10 ** Math.floor(Math.log10(leastPitch));
+  return [1, 2, 5, 10].map((n) => n * power).find((pitch) => pitch >= leastPitch)!;
 }
 
 /** Draw as many labels as have room, and in bold the labels of the chosen query and key. `numbered`: add each token's position, and a line from the label to the weights. */
@@ -102,7 +102,8 @@ export function drawStrongest(context: CanvasRenderingContext2D, view: View, que
     const [inwardX, inwardY] = [Math.sign(insideX - x), Math.sign(insideY - y)];
     const item = view.keys[key];
     context.font = `650 12px ${theme("--sans")}`;
-    context.textAlign = inwardX ? (inwardX > 0 ? "left" : "right") : "center";
+    const sideAlign = inwardX > 0 ? "left" : "right";
+    context.textAlign = inwardX ? sideAlign : "center";
     context.textBaseline = "middle";
     context.strokeStyle = theme("--panel");
     context.lineWidth = 4;

@@ -16,8 +16,9 @@ export function namePlacer(width: number, height: number): NamePlacer {
   const taken: Box[] = [];
   const context = new OffscreenCanvas(1, 1).getContext("2d")!;
   context.font = `${SIZE}px ${theme("--sans")}`;
-  const isFree = ([left, top, right, bottom]: Box) =>
-    left >= 2 && top >= 2 && right <= width - 2 && bottom <= height - 2 && !taken.some((one) => left < one[2] && right > one[0] && top < one[3] && bottom > one[1]);
+  const isInside = ([left, top, right, bottom]: Box) => left >= 2 && top >= 2 && right <= width - 2 && bottom <= height - 2;
+  const overlap = ([left, top, right, bottom]: Box, other: Box) => left < other[2] && right > other[0] && top < other[3] && bottom > other[1];
+  const isFree = (box: Box) => isInside(box) && !taken.some((other) => overlap(box, other));
   return {
     take: ([x, y], radius) => void taken.push([x - radius, y - radius, x + radius, y + radius]),
     place: (text, [x, y], distance) => {
@@ -27,10 +28,10 @@ export function namePlacer(width: number, height: number): NamePlacer {
         [x + distance, y - half], [x - width / 2, y - distance - SIZE], [x - distance - width, y - half], [x - width / 2, y + distance],
         [x + near, y - near - SIZE], [x + near, y + near], [x - near - width, y - near - SIZE], [x - near - width, y + near],
       ];
-      const found = corners.map(([left, top]): Box => [left, top, left + width, top + SIZE]).find(isFree);
-      if (!found) return null;
-      taken.push(found);
-      return { x: found[0], y: found[1] + ASCENT };
+      const box = corners.map(([left, top]): Box => [left, top, left + width, top + SIZE]).find(isFree);
+      if (!box) return null;
+      taken.push(box);
+      return { x: box[0], y: box[1] + ASCENT };
     },
   };
 }

@@ -22,13 +22,14 @@ interface PanelProps {
 
 export function Panel({ view, title, caption, tools, wide = false, changed = false, both = false, children }: PanelProps) {
   const say = words();
+  const changeNote = changed ? say.asChanged : say.asInModel;
   return (
     <section class={`panel ${view}-panel${wide ? " whole" : ""}`} data-view={view} aria-label={title}>
       <div class="bar">
         <h2>
           {title}
           {second.value && !both && <> <span class="of-trace">{traceName(0)}</span></>}
-          {weightsChanged.value && view !== "what-if" && <> <span class={`of-trace${changed ? " as-changed" : ""}`}>{changed ? say.asChanged : say.asInModel}</span></>}
+          {weightsChanged.value && view !== "what-if" && <> <span class={`of-trace${changed ? " as-changed" : ""}`}>{changeNote}</span></>}
         </h2>
         {tools && <div class="tools">{tools}</div>}
       </div>
@@ -59,15 +60,15 @@ function Save() {
 /** The caution that weights do not explain an output by themselves, with a button that goes to the view in which the reader changes weights. */
 export function Caution() {
   const say = words();
-  const go = () => {
+  const goToWhatIf = () => {
     const view = document.querySelector<HTMLElement>("[data-view=what-if]")!;
     view.scrollIntoView({ block: "center" });
     view.querySelector("input")?.focus({ preventScroll: true });
   };
-  const offered = !isLongText.value && (!course.value || course.value.lessons[lessonNumber()].views.includes("what-if"));
+  const isOnPage = !isLongText.value && (!course.value || course.value.lessons[lessonNumber()].views.includes("what-if"));
   return (
     <p class="caption caution">
-      {say.caution} {offered && <button type="button" onClick={go}>{say.tryChange}</button>}
+      {say.caution} {isOnPage && <button type="button" onClick={goToWhatIf}>{say.tryChange}</button>}
     </p>
   );
 }
@@ -152,8 +153,8 @@ export function RankedList({ lines, disabled = false }: { lines: Ranked[]; disab
   );
   return (
     <ol class="top">
-      {lines.map((line, place) => (
-        <li key={place}>
+      {lines.map((line, rank) => (
+        <li key={rank}>
           {line.choose ? <button type="button" disabled={disabled} title={line.title} onClick={line.choose}>{content(line)}</button> : content(line)}
         </li>
       ))}

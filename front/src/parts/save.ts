@@ -26,8 +26,8 @@ function copyOf(panel: HTMLElement): HTMLElement {
   const canvases = panel.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(imageOf(canvases[i])));
   copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .caution button").forEach((control) => control.remove());
-  const words = panel.querySelectorAll(".tokens"); // in page.css, the size of letters depends on the width of the window: the copy gets the present size
-  copy.querySelectorAll<HTMLElement>(".tokens").forEach((copied, i) => (copied.style.fontSize = getComputedStyle(words[i]).fontSize));
+  const texts = panel.querySelectorAll(".tokens"); // in page.css, the size of letters depends on the width of the window: the copy gets the present size
+  copy.querySelectorAll<HTMLElement>(".tokens").forEach((copied, i) => (copied.style.fontSize = getComputedStyle(texts[i]).fontSize));
   const { fontFamily, fontSize, lineHeight, color } = getComputedStyle(document.body);
   Object.assign(copy.style, { width: `${panel.offsetWidth}px`, boxShadow: "none", fontFamily, fontSize, lineHeight, color });
   return copy;

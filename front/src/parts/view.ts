@@ -38,7 +38,8 @@ export function weightAt(view: View, x: number, y: number): { query: number; key
   if (x < view.left || y < view.top || x > view.left + view.width || y > view.top + view.height) return null;
   const [across, down] = [(x - view.left - view.x) / view.size, (y - view.top - view.y) / view.size].map(Math.floor);
   const [query, key] = view.turned ? [across, down] : [down, across];
-  return key >= 0 && query >= 0 && key < view.keys.length && query < view.queries.length ? { query, key } : null;
+  const isCell = key >= 0 && query >= 0 && key < view.keys.length && query < view.queries.length;
+  return isCell ? { query, key } : null;
 }
 
 // Small weights are drawn as tiles, which are images. On level L, each pixel of a tile stands for a square of 2^L × 2^L weights.
@@ -56,10 +57,10 @@ export const levelOf = (view: View): number => Math.max(0, Math.ceil(-Math.log2(
 /** The tiles in view, and `around` more rows and columns of tiles on each side. A tile is an image of `side` × `side` pixels, each of 2^level × 2^level weights. */
 export function tilesInView(view: View, level: number, side: number, around = 0): TilePlace[] {
   const { queries, keys } = inView(view);
-  const along = side * 2 ** level; // how many queries, and how many keys, a tile shows
+  const cellsPerSide = side * 2 ** level; // how many queries, and how many keys, a tile shows
   const range = ([first, last]: [number, number], count: number) => {
-    const from = Math.max(0, Math.floor(first / along) - around);
-    const to = Math.min(Math.ceil(count / along), Math.ceil(last / along) + around);
+    const from = Math.max(0, Math.floor(first / cellsPerSide) - around);
+    const to = Math.min(Math.ceil(count / cellsPerSide), Math.ceil(last / cellsPerSide) + around);
     return Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i);
   };
   const columns = range(keys, view.keys.length);

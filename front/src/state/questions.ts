@@ -61,7 +61,8 @@ export const readText = ({ model = answered.peek().model, ...question }: Questio
       const other = second.value;
       showTrace(answer, true);
       if (other && other.model === answer.model && !answer.map) showSecond(other);
-      answered.value = { ...(model === undefined ? {} : { model }), ...(answer.going ? readingOf(answer.going, question.truncate) : question) };
+      const reading = answer.going ? readingOf(answer.going, question.truncate) : question;
+      answered.value = model === undefined ? reading : { model, ...reading };
     });
   });
 

@@ -16,7 +16,7 @@ import {
 import { Context, DotProduct, Output, Projection } from "./vectors";
 import { given } from "./worked-example";
 
-const STAGE_MILLISECONDS = 2500;
+const STAGE_MILLISECONDS = 2500; // how long each stage is shown while they play
 
 const playing = signal(false);
 const cellSum = signal(""); // how the number under the pointer was computed: "0.5 = 1 · 0.5"
