@@ -113,8 +113,8 @@ def check_kernels() -> Iterator[tuple[str, str]]:
         reason = engine.unsupported_reason(pattern.call)
         if reason is not None:
             sys.exit(f"{name}: the GPU's kernels do not take this call: {reason}.")
-        context, summary, _ = engine.read(pattern.call, ask, contexts=True)
-        _, second_summary, _ = engine.read(pattern.call, ask, contexts=True)
+        context, summary, _ = engine.context_and_statistics(pattern.call, ask, contexts=True)
+        _, second_summary, _ = engine.context_and_statistics(pattern.call, ask, contexts=True)
         exact = attend(query.double(), key.double(), value.double(), **call).pattern
         exact_summary = gather_statistics(blocks_of(exact.call), exact.call.grid, exact.call.empty(), ask)
         errors = {part: difference(getattr(summary, part), getattr(exact_summary, part)) for part in STATISTICS}

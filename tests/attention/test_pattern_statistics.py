@@ -167,9 +167,11 @@ def test_a_summary_is_its_statistics_in_one_pass(name, monkeypatch):
     assert repr(nothing) == "Summary()"
     assert repr(pattern.summary()) == "Summary(received, entropy, distance, first)"
     expected = pattern.received(), pattern.entropy(), pattern.top(3), pattern.pooled(2, 7, "max")
-    passes, blocks, read = [], choose.blocks_of, engine.read
+    passes, blocks, read = [], choose.blocks_of, engine.context_and_statistics
     monkeypatch.setattr(choose, "blocks_of", lambda call, report: passes.append(1) or blocks(call, report))
-    monkeypatch.setattr(engine, "read", lambda *given, **options: passes.append(1) or read(*given, **options))
+    monkeypatch.setattr(
+        engine, "context_and_statistics", lambda *given, **options: passes.append(1) or read(*given, **options)
+    )
     summary = pattern.summary(received=True, entropy=True, top=3, pooled=(2, 7))
     assert len(passes) == 1
     assert torch.equal(summary.received, expected[0])

@@ -41,8 +41,12 @@ def passes(monkeypatch):
     """Return the list of the calls that the C kernel has computed."""
     assert engine.c_function("regard_attention") is not None, "these tests need a C compiler"
     monkeypatch.setattr(choose, "has_avx2", lambda: True)  # the same choices on every processor
-    seen, read = [], engine.read
-    monkeypatch.setattr(engine, "read", lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named))
+    seen, read = [], engine.context_and_statistics
+    monkeypatch.setattr(
+        engine,
+        "context_and_statistics",
+        lambda asked, *rest, **named: seen.append(asked) or read(asked, *rest, **named),
+    )
     return seen
 
 

@@ -48,7 +48,7 @@ class WeightedSum(ctypes.Structure):
 
 
 class Arguments(ctypes.Structure):
-    kept: tuple[Tensor | None, ...] = ()
+    tensors_pointed_to: tuple[Tensor | None, ...] = ()
     """Tensors whose addresses are in the struct, stored here so that their memory is not freed."""
 
     _fields_ = fields_of(

@@ -56,10 +56,10 @@ def test_a_context_that_may_be_wrong_is_doubtful(name):
     call = attend(*change(*inputs()), **{"mask": Causal(), **options}).pattern.call
     # attend may have converted them to float64
     call = call.changed(**dict(zip(("query", "key", "value"), change(*inputs()), strict=True)))
-    assert engine.read(call, Ask(), contexts=True)[2] is doubtful
+    assert engine.context_and_statistics(call, Ask(), contexts=True)[2] is doubtful
 
 
 @pytest.mark.parametrize("name", [name for name in DOUBTFUL if "value" in name or "sums" in name])
 def test_values_do_not_make_statistics_doubtful(name):
     call = attend(*DOUBTFUL[name][0](*inputs()), mask=Causal()).pattern.call
-    assert engine.compute(call.changed(value=call.value.float()), Ask(), contexts=False).doubtful is False
+    assert engine.compute(call.changed(value=call.value.float()), Ask(), contexts=False).needs_check is False

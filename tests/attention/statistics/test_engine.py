@@ -113,7 +113,7 @@ def test_sums_over_very_many_keys_keep_their_digits(normal, monkeypatch, width):
     key, value = torch.ones(1, 1, n_keys, 1), normal(1, 1, n_keys, width).abs()
     groups = torch.arange(n_keys)[None] % 3 == 0
     pattern = attend(torch.ones(1, 1, 1, 1), key, value).pattern
-    context, found, _ = engine.read(pattern.call, Ask(groups=groups), contexts=True)
+    context, found, _ = engine.context_and_statistics(pattern.call, Ask(groups=groups), contexts=True)
     assert_close(context.double(), value.double().mean(dim=2, keepdim=True), rtol=3e-6, atol=0)
     assert_close(found.groups.double(), groups.double().mean(dim=1)[None, None, None], rtol=3e-6, atol=0)
 
@@ -201,7 +201,7 @@ def test_an_answer_that_is_known_is_not_computed_again(monkeypatch):
     def read(*arguments, **options):
         raise RuntimeError("computed again")
 
-    monkeypatch.setattr(engine, "read", read)
+    monkeypatch.setattr(engine, "context_and_statistics", read)
     assert_close(asked.received(), expected[0])
     assert_close(asked.entropy(), expected[1])
     assert_close(asked.top(3).weights, expected[2].weights)

@@ -137,7 +137,7 @@ def by_kernels(call):
     vectors, how, ask = split(call)
     pattern = attend(*vectors, **how).pattern
     assert engine.unsupported_reason(pattern.call) is None, engine.unsupported_reason(pattern.call)
-    return engine.read(pattern.call, ask, contexts=True)[:2]
+    return engine.context_and_statistics(pattern.call, ask, contexts=True)[:2]
 
 
 def errors(call, expected):
@@ -225,17 +225,19 @@ def nan_places():
     """Return which statistics are NaN if a key is NaN, and if a key that the mask bars is NaN."""
     query, key, value = (part.clone() for part in inputs(items=2))
     key[1, 0, 30] = math.nan
-    _, found, _ = engine.read(attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True)
+    _, found, _ = engine.context_and_statistics(
+        attend(query, key, value, mask=Causal()).pattern.call, everything("max"), contexts=True
+    )
     rows = {name: getattr(found, name)[1, 0].isnan().tolist() for name in ("entropy", "distance", "first")}
     columns = {"received": found.received.isnan().flatten(1).any(dim=1).tolist()}
     columns["pooled"] = found.pooled.isnan().flatten(1).any(dim=1).tolist()
     cut = attend(query, key, value, mask=Padding(torch.tensor([37, 31]))).pattern
-    _, found, _ = engine.read(cut.call, Ask(own=True), contexts=False)
+    _, found, _ = engine.context_and_statistics(cut.call, Ask(own=True), contexts=False)
     rows |= {"own": found.own[1, 0].isnan().tolist()}
     value[:, :, 21:] = math.nan
     key[:, :, 21:] = math.nan
     barred = attend(query, key, value, mask=Padding(torch.tensor([21, 0]))).pattern
-    context, found, _ = engine.read(barred.call, everything(), contexts=True)
+    context, found, _ = engine.context_and_statistics(barred.call, everything(), contexts=True)
     numbers = [context, *(getattr(found, name) for name in STATISTICS)]
     return rows | columns | {"barred": any(bool(part.isnan().any()) for part in numbers)}
 
@@ -260,7 +262,7 @@ def log_sums():
 
     forward.KERNELS["cpu"] = (with_strides,)
     apart = attend(*(tensor.mT.contiguous().mT for tensor in tensors), mask=Causal()).pattern.call
-    found, expected = (engine.read(call, ask, contexts=True)[:2] for call in (apart, square))
+    found, expected = (engine.context_and_statistics(call, ask, contexts=True)[:2] for call in (apart, square))
     forward.KERNELS["cpu"] = (forward.flash_for_cpu,)
     with torch.device("meta"):
         with_another_default_device = forward.trusted(forward.flash_for_cpu, *kind, tokens=139)
@@ -285,7 +287,9 @@ def progress_calls():
     """Return the calls of the progress callback in a pass of several steps."""
     done = []
     engine.WEIGHTS_AT_ONCE = Q * K
-    engine.read(attend(*inputs(items=2)).pattern.call, Ask(), contexts=False, report=lambda n, of: done.append([n, of]))
+    engine.context_and_statistics(
+        attend(*inputs(items=2)).pattern.call, Ask(), contexts=False, report=lambda n, of: done.append([n, of])
+    )
     return done
 
 

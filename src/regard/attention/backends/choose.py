@@ -77,12 +77,14 @@ class Choice:
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
-            context, summary, doubtful = self.engine.read(call, NOTHING, contexts=True)
+            context, summary, needs_check = self.engine.context_and_statistics(call, NOTHING, contexts=True)
         else:
             with progress_callback() as report:
-                context, summary, doubtful = self.engine.read(call, ask, contexts=True, report=report)
+                context, summary, needs_check = self.engine.context_and_statistics(
+                    call, ask, contexts=True, report=report
+                )
         assert context is not None
-        return context, summary, doubtful
+        return context, summary, needs_check
 
 
 FASTEST = Choice("fused", "the fastest, and exact for this call")

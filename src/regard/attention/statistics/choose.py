@@ -25,7 +25,7 @@ class Engine(Protocol):
     def unsupported_reason(self, call: Call) -> str | None:
         """Return why the engine cannot compute the context and statistics of a call; None = it can."""
 
-    def read(
+    def context_and_statistics(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
         """Return the context, the statistics that `ask` requests, and whether `may_be_wrong` must check the context.
@@ -57,7 +57,7 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
     engine = find_engine(call)
     if engine is not None:
-        summary = engine.read(call, ask, contexts=False, report=report)[1]
+        _, summary, _ = engine.context_and_statistics(call, ask, contexts=False, report=report)
         if not statistics_may_hold_nan(summary):
             return summary
         call = without_overflow(call)

@@ -19,17 +19,17 @@ FOR_ALL_QUERIES = "received", "pooled"
 def with_gradients(call: Call, summary: Summary) -> Summary:
     numbers = floats_of(summary)
     differentiable = Statistics.apply(call, summary.ask, numbers, *call.tensors)  # type: ignore[no-untyped-call]
-    found = dict(zip(numbers, differentiable, strict=True))
+    statistics = dict(zip(numbers, differentiable, strict=True))
     if summary.top is not None:
-        found["top"] = replace(summary.top, weights=found["top"])
-    return replace(summary, **found)
+        statistics["top"] = replace(summary.top, weights=statistics["top"])
+    return replace(summary, **statistics)
 
 
 def floats_of(summary: Summary) -> dict[str, Tensor]:
-    present = {name: getattr(summary, name) for name in summary.__slots__ if name != "ask"}
+    statistics = {name: getattr(summary, name) for name in summary.__slots__ if name != "ask"}
     if summary.top is not None:
-        present["top"] = summary.top.weights  # the keys are integers, without gradients
-    return {name: numbers for name, numbers in present.items() if numbers is not None}
+        statistics["top"] = summary.top.weights  # the keys are integers, without gradients
+    return {name: numbers for name, numbers in statistics.items() if numbers is not None}
 
 
 class Statistics(torch.autograd.Function):
@@ -42,9 +42,10 @@ class Statistics(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         call, ask, names = ctx.call, ctx.ask, ctx.names
-        given = dict(zip(names, gradients, strict=True))
-        needed = [x for x in dict.fromkeys(call.tensors) if x.requires_grad]  # key and value may be one tensor
-        totals = [torch.zeros_like(tensor, dtype=call.weights_dtype) for tensor in needed]
+        output_gradients = dict(zip(names, gradients, strict=True))
+        # dict.fromkeys, because key and value may be one tensor
+        inputs = [tensor for tensor in dict.fromkeys(call.tensors) if tensor.requires_grad]
+        totals = [torch.zeros_like(tensor, dtype=call.weights_dtype) for tensor in inputs]
         has_maximum = ask.pooled is not None and ask.reduce == "max"
         with torch.no_grad():
             largest = pooled_map(call, ask) if has_maximum else None
@@ -53,21 +54,28 @@ class Statistics(torch.autograd.Function):
                 block = Block(tile, *weights_and_keep(call, tile))
                 numbers = floats_of(gather_statistics([block], call.grid, call.empty(), ask))
             block_gradients = {
-                name: given[name] if name in FOR_ALL_QUERIES else entries_at(given[name], 2, tile.queries)
-                for name in names
+                name: gradient if name in FOR_ALL_QUERIES else entries_at(gradient, 2, tile.queries)
+                for name, gradient in output_gradients.items()
             }
             if has_maximum:  # a cell's gradient goes to the block that has its largest weight
                 block_gradients["pooled"] = block_gradients["pooled"] * (numbers["pooled"] == largest)
-            found = torch.autograd.grad(
+            input_gradients = torch.autograd.grad(
                 [numbers[name] for name in names],
-                needed,
+                inputs,
                 [block_gradients[name] for name in names],
                 allow_unused=True,
                 create_graph=torch.is_grad_enabled(),  # for second derivatives
             )
-            totals = [total if part is None else total + part for total, part in zip(totals, found, strict=True)]
-        of_tensors = dict(zip(needed, totals, strict=True))  # below, pop gives a repeated tensor its gradient only once
-        return None, None, None, *(of_tensors.pop(x).to(x.dtype) if x in of_tensors else None for x in call.tensors)
+            totals = [
+                total if gradient is None else total + gradient
+                for total, gradient in zip(totals, input_gradients, strict=True)
+            ]
+        total_of = dict(zip(inputs, totals, strict=True))
+        tensor_gradients = [  # pop gives a tensor that occurs twice its gradient only once
+            total_of.pop(tensor).to(tensor.dtype) if tensor in total_of else None for tensor in call.tensors
+        ]
+        no_gradients = None, None, None  # for call, ask and numbers
+        return *no_gradients, *tensor_gradients
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:

@@ -61,8 +61,8 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shapes, shape, group)
     if any(not torch.equal(other, shape) for other in shapes):
-        named = ", ".join(f"rank {rank} has {other.tolist()}" for rank, other in enumerate(shapes))
-        raise ValueError(f"every rank must be given the same pattern: {named}.")
+        shape_of_ranks = ", ".join(f"rank {rank} has {other.tolist()}" for rank, other in enumerate(shapes))
+        raise ValueError(f"every rank must be given the same pattern: {shape_of_ranks}.")
 
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
@@ -90,5 +90,8 @@ def reduced_over_ranks(
         for numbers in (sums.rounded, sums.error):
             numbers = numbers.clone()
             dist.broadcast(numbers, group=group, group_src=rank)
-            (total.take_maximum if maximum else total.add)(numbers)
+            if maximum:
+                total.take_maximum(numbers)
+            else:
+                total.add(numbers)
     return total

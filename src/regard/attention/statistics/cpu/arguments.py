@@ -64,7 +64,7 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     if formula.sinks is not None:
         sinks = formula.sinks.float() / temperature
         arguments.sinks = sinks.data_ptr()
-    arguments.kept = table, sinks  # keeps the tensors in memory as long as the arguments that point to them
+    arguments.tensors_pointed_to = table, sinks
     arguments.doubtful = hides_overflow(call)
     return arguments
 
@@ -104,12 +104,14 @@ def distance_table(bias: Bias, grid: Grid) -> Float[Tensor, "heads distances"]:
 def vectors_by_distance(table: Float[Tensor, "heads distances"], queries: int) -> Vectors:
     """Return the C struct of the bias matrix [queries keys]. Its rows are parts of `table` and overlap in memory.
 
-    Row i begins at table[head, queries - 1 - i].
+    Row i begins at table[head, queries - 1 - i], so the stride from one query to the next is -1.
 
     Args:
         table: the bias at each distance, in ascending order of key position - query position.
     """
-    return Vectors(table.data_ptr() + table.itemsize * (queries - 1), 0, strides(table)[0], -1)
+    first_row = table.data_ptr() + table.itemsize * (queries - 1)
+    head_stride, _ = strides(table)
+    return Vectors(numbers=first_row, batch=0, head=head_stride, token=-1)
 
 
 def clamped(factor: float) -> float:

@@ -4,9 +4,9 @@ The tokens of a head are not adjacent in the tensors of most models. The kernel 
 the speed, because fewer tokens fit into the processor's cache.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from jaxtyping import Float, Int
@@ -58,24 +58,24 @@ def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool)
         return
     group, n_query_numbers = call.grid.heads // key.shape[1], query.shape[2] * query.shape[3]
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
-    heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, group * n_query_numbers + n_key_numbers))
-    start = 0
+    n_numbers_of_key_head = group * n_query_numbers + n_key_numbers
+    heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, n_numbers_of_key_head))
     # for each block: its batch item, and the number of its chunk (`heads_at_once` consecutive key heads)
     chunk_of_block = [(batch, head // group // heads_at_once) for batch, head in bounds[:, :2].tolist()]
-    for (batch, chunk), blocks_of_chunk in groupby(chunk_of_block):
-        stop = start + len(list(blocks_of_chunk))
+    first_block = 0
+    for (batch, chunk), n_blocks in Counter(chunk_of_block).items():
         key_heads = slice(chunk * heads_at_once, (chunk + 1) * heads_at_once)
         heads = slice(key_heads.start * group, key_heads.stop * group)
         yield ConvertedHeads(
-            slice(start, stop),
+            slice(first_block, first_block + n_blocks),
             readable_vectors(batch_item(query, batch)[:, heads], adjacent),
             readable_vectors(batch_item(key, batch)[:, key_heads], adjacent),
             None if value is None else readable_vectors(batch_item(value, batch)[:, key_heads], adjacent),
-            batch,
-            heads.start,
-            key_heads.start,
+            batch=batch,
+            head=heads.start,
+            key_head=key_heads.start,
         )
-        start = stop
+        first_block += n_blocks
 
 
 def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> Float[Tensor, "1 heads tokens d"]:
@@ -85,7 +85,8 @@ def batch_item(vectors: Float[Tensor, "_batch heads tokens d"], number: int) -> 
 
 def has_readable_layout(vectors: Float[Tensor, "_batch _heads _tokens _"], adjacent: bool) -> bool:
     """Return whether the C kernel can read vectors without a copy; if `adjacent`, tokens must be adjacent in memory."""
-    has_strides = vectors.stride(-1) == 1 and (not adjacent or vectors.stride(-2) == vectors.shape[-1])
+    token_stride, number_stride = vectors.stride()[-2:]
+    has_strides = number_stride == 1 and (not adjacent or token_stride == vectors.shape[-1])
     return vectors.dtype == torch.float32 and has_strides
 
 

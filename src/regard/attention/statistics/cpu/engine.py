@@ -10,7 +10,7 @@ the keys that its queries may attend to, as many at a time as fit into the proce
 The results do not depend on the number of threads or processes that compute the blocks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref
 
@@ -62,12 +62,12 @@ def unsupported_reason(call: Call) -> str | None:
     return None
 
 
-def read(
+def context_and_statistics(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
     results = compute(call, ask, contexts=contexts, report=report)
     context = None if results.context is None else results.context.to(call.value.dtype)
-    return context, results.summary(), results.doubtful
+    return context, results.summary(), results.needs_check
 
 
 def compute(
@@ -80,7 +80,8 @@ def compute(
     plan = Plan.of(call.grid, call.mask)
     if share is not None:
         plan = plan.share(share)
-    threads, write = min(torch.get_num_threads(), 1 + plan.size // WEIGHTS_PER_THREAD), torch_writer(call, plan)
+    n_threads = min(torch.get_num_threads(), 1 + plan.n_weights // WEIGHTS_PER_THREAD)
+    write_by_torch = torch_writer(call, plan)
     results = Results.of(call.grid, ask, call.value.shape[-1] if contexts else None)
     arguments = arguments_of(call, plan, results)
     arguments.seconds = SECONDS_AT_ONCE
@@ -90,25 +91,28 @@ def compute(
         write_vectors(arguments, converted, results)
         # A thread's scratch memory holds a block's scores and sums, its rows of the pooled map, and PANEL columns of a
         # matrix. The kernel may read up to PANEL floats past the end, so these are added.
-        panel = PANEL * max(arguments.d_key, plan.width if arguments.n_weighted_sums else 0)
-        size = plan.n_scratch + min(plan.rows, map_rows) * map_columns + panel + PANEL
-        arguments.scratch, arguments.scratch_size = scratch.resize_(threads * size).data_ptr(), size
-        bounds = plan.bounds[converted.block_numbers]
-        runs = [bounds] if write is None else written_blocks(call, plan, converted, write, arguments, threads)
-        for of_run in runs:  # the bounds of the blocks that the kernel computes next
-            arguments.bounds, arguments.n_blocks, arguments.next = of_run.data_ptr(), of_run.shape[0], 0
+        map_size = min(plan.max_queries, map_rows) * map_columns
+        panel_size = PANEL * max(arguments.d_key, plan.max_width if arguments.n_weighted_sums else 0)
+        arguments.scratch_size = plan.max_scratch + map_size + panel_size + PANEL
+        arguments.scratch = scratch.resize_(n_threads * arguments.scratch_size).data_ptr()
+        if write_by_torch is None:
+            runs: Iterable[Tensor] = [plan.bounds[converted.block_numbers]]
+        else:
+            runs = written_blocks(call, plan, converted, write_by_torch, arguments, n_threads)
+        for bounds in runs:  # of the blocks that the kernel computes next
+            arguments.bounds, arguments.n_blocks, arguments.next = bounds.data_ptr(), bounds.shape[0], 0
             check_arguments("regard_attention", arguments)
             while arguments.next < arguments.n_blocks:
                 arguments.threads = 0  # the C function numbers its threads, to divide the scratch memory
-                run(arguments, threads)
+                run(arguments, n_threads)
                 if report is not None:
-                    report(arguments.done, plan.size)
-    results.doubtful = bool(arguments.doubtful)
+                    report(arguments.done, plan.n_weights)
+    results.needs_check = bool(arguments.doubtful)
     return results
 
 
 def written_blocks(
-    call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, threads: int
+    call: Call, plan: Plan, converted: ConvertedHeads, write: Write, arguments: kernel.Arguments, n_threads: int
 ) -> Iterator[Int[Tensor, "blocks 8"]]:
     """Write the scores of a few blocks into memory, yield the bounds of these blocks, and go on with the next blocks.
 
@@ -117,31 +121,32 @@ def written_blocks(
     """
     bounds = plan.bounds[converted.block_numbers].clone()
     dtype = torch.bool if write is write_mask else torch.float32
-    at_once = max(1, min(len(bounds), max(threads, COMPUTED_AT_ONCE // max(1, plan.n_scratch))))
-    # A block has at most n_scratch scores, and the kernel may read PANEL numbers after the last.
-    computed = torch.empty(at_once * (plan.n_scratch + PANEL), dtype=dtype, device=CPU)
+    blocks_at_once = max(1, min(len(bounds), max(n_threads, COMPUTED_AT_ONCE // max(1, plan.max_scratch))))
+    # A block has at most max_scratch scores, and the kernel may read PANEL numbers after the last.
+    computed = torch.empty(blocks_at_once * (plan.max_scratch + PANEL), dtype=dtype, device=CPU)
     if write is write_mask:
         arguments.computed_masks = computed.data_ptr()
     else:
         arguments.scores = computed.data_ptr()
-    for numbers in spans(len(bounds), at_once):
+    for span in spans(len(bounds), blocks_at_once):
+        bounds_of_span = bounds[span.start : span.stop]
         offset = 0
-        for number in numbers:
-            bounds[number, -1] = offset
-            block = HeadBlock.of(bounds[number])
+        for block_bounds in bounds_of_span:
+            block_bounds[-1] = offset
+            block = HeadBlock.of(block_bounds)
             write(computed[offset:], call, block, plan.limits)
             offset += block.size + PANEL
-        yield bounds[numbers.start : numbers.stop]
+        yield bounds_of_span
 
 
-def run(arguments: kernel.Arguments, threads: int) -> None:
+def run(arguments: kernel.Arguments, n_threads: int) -> None:
     """Run the C kernel on several threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
     function = c_function("regard_attention")
     assert function is not None
-    if threads == 1 or gnu_openmp_parallel() is not None:
-        run_on_threads(function, arguments, threads)
+    if n_threads == 1 or gnu_openmp_parallel() is not None:
+        run_on_threads(function, arguments, n_threads)
         return
-    with ThreadPoolExecutor(threads - 1) as others:
-        for _ in range(threads - 1):
-            others.submit(function, byref(arguments))
+    with ThreadPoolExecutor(n_threads - 1) as other_threads:
+        for _ in range(n_threads - 1):
+            other_threads.submit(function, byref(arguments))
         function(byref(arguments))

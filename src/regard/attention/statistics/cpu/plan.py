@@ -47,8 +47,9 @@ class HeadBlock:
 
     @classmethod
     def of(cls, bounds: Int[Tensor, " 8"]) -> "HeadBlock":
-        batch, head, query, n_queries, key, n_keys, width, _ = bounds.tolist()
-        return cls(batch, head, range(query, query + n_queries), range(key, key + n_keys), width)
+        batch, head, first_query, n_queries, first_key, n_keys, width, _ = bounds.tolist()
+        queries, keys = range(first_query, first_query + n_queries), range(first_key, first_key + n_keys)
+        return cls(batch, head, queries, keys, width)
 
     @property
     def size(self) -> int:
@@ -81,10 +82,11 @@ class KeyLimits:
         ranges = None if mask is None else key_ranges(grid, mask, CPU)
         if ranges is None or len(ranges.starts) > 1:
             return None
-        limits = ranges.starts, ranges.stops
-        starts, stops = (limit[0].expand(-1, -1, grid.queries).int().contiguous() for limit in limits)
-        by_batch, by_head, _ = strides(starts)
-        return cls(starts, stops, (by_batch, by_head))
+        starts, stops = (
+            limits[0].expand(-1, -1, grid.queries).int().contiguous() for limits in (ranges.starts, ranges.stops)
+        )
+        batch_stride, head_stride, _ = strides(starts)
+        return cls(starts, stops, (batch_stride, head_stride))
 
     def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
         """For each group of `n_queries` consecutive queries, return its first allowed key and its last allowed key + 1.
@@ -93,10 +95,12 @@ class KeyLimits:
         """
         # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group.
         starts = torch.where(self.starts < self.stops, self.starts, n_keys)
-        padding = 0, -starts.shape[-1] % n_queries
-        groups = *starts.shape[:-1], -(-starts.shape[-1] // n_queries), n_queries
-        first = F.pad(starts, padding, value=n_keys).view(groups).amin(-1)
-        return first, F.pad(self.stops, padding).view(groups).amax(-1)
+        *lead, n_all_queries = starts.shape
+        n_groups = -(-n_all_queries // n_queries)
+        padding = 0, n_groups * n_queries - n_all_queries
+        starts_by_group = F.pad(starts, padding, value=n_keys).view(*lead, n_groups, n_queries)
+        stops_by_group = F.pad(self.stops, padding).view(*lead, n_groups, n_queries)
+        return starts_by_group.amin(-1), stops_by_group.amax(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,17 +109,20 @@ class Plan:
 
     limits: KeyLimits | None  # None = there is no mask, or it allows several ranges of keys
     bounds: Int[Tensor, "blocks 8"]  # for each block, the fields of the C struct `BlockBounds`
-    size: int  # the number of weights in all blocks together
-    rows: int  # the most queries of a block
-    width: int  # the most keys of a block that are computed at a time
-    n_scratch: int  # the most floats that the scores, maxima and sums of a block take (see `QueryBlock` in attention.h)
+    n_weights: int  # in all blocks together
+    max_queries: int  # of a block
+    max_width: int  # the most keys of a block that are computed at a time
+    max_scratch: (
+        int  # the most floats that the scores, maxima and sums of a block take (see `QueryBlock` in attention.h)
+    )
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
         """Divide a call into blocks. Plans are cached for masks without tensors: layers often need the same plan."""
         # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
-        make = cls.cached if mask is None or has_only_numbers(mask) else cls.cached.__wrapped__
-        return make(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
+        is_cacheable = mask is None or has_only_numbers(mask)
+        divide = cls.cached if is_cacheable else cls.cached.__wrapped__
+        return divide(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
 
     @staticmethod
     @lru_cache(8)
@@ -129,8 +136,11 @@ class Plan:
         _, _, _, n_queries, _, n_keys, width, _ = bounds.unbind(1)
         n_parts = -(-n_keys // width.clamp(min=1))  # rounded up
         n_scratch = n_queries * (n_keys + 3 + n_parts) + 2 * width
-        largest = [int(numbers.max()) if len(bounds) else 0 for numbers in (n_queries, width, n_scratch)]
-        return cls(limits, bounds, int((n_queries * n_keys).sum()), *largest)
+        n_weights = int((n_queries * n_keys).sum())
+        max_queries, max_width, max_scratch = (
+            int(numbers.max()) if len(bounds) else 0 for numbers in (n_queries, width, n_scratch)
+        )
+        return cls(limits, bounds, n_weights, max_queries, max_width, max_scratch)
 
     def share(self, blocks: slice) -> "Plan":
         """Return a plan with only some of the blocks, for a process that computes a part of the call."""
@@ -160,8 +170,8 @@ def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Te
     if limits is not None:
         first_key, stop_key = limits.reaches(size, grid.keys)
     else:
-        groups = spans(grid.queries, size)
-        reaches = [range(grid.keys) if mask is None else mask.reach(grid, queries) for queries in groups]
+        blocks = spans(grid.queries, size)
+        reaches = [range(grid.keys) if mask is None else mask.reach(grid, queries) for queries in blocks]
         first_key = torch.tensor([reach.start for reach in reaches], dtype=torch.int64, device=CPU)
         stop_key = torch.tensor([reach.stop for reach in reaches], dtype=torch.int64, device=CPU)
     batch, head = (torch.arange(n, device=CPU) for n in (grid.batch, grid.heads))

@@ -89,7 +89,7 @@ class Results:
     received: CompensatedSum | None
     pooled: CompensatedSum | None  # the sum, or the maximum, of the weights in each cell of the map
     cells: MapCells | None
-    doubtful: bool = False  # whether `overflow.may_be_wrong` must check the context; attention.h says when
+    needs_check: bool = False  # whether `overflow.may_be_wrong` must check the context; attention.h says when
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":

@@ -44,8 +44,8 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
     """
     if isinstance(numbers, Bias):
         return type(unrounded(numbers)) in (Alibi, RelativeBias) and min(grid.queries, grid.keys) > 0
-    typed = numbers.dtype in (torch.float32, torch.bool) and numbers.device.type == "cpu"
-    return typed and numbers.ndim > 0 and numbers.shape[-1] == grid.keys and numbers.stride(-1) == 1
+    has_readable_type = numbers.dtype in (torch.float32, torch.bool) and numbers.device.type == "cpu"
+    return has_readable_type and numbers.ndim > 0 and numbers.shape[-1] == grid.keys and numbers.stride(-1) == 1
 
 
 def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
@@ -56,14 +56,16 @@ def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock
     Args:
         limits: the key range of each query, if the kernel applies the mask; None = masked keys get the score -∞ here.
     """
+    first_of_part = 0
     for part in block.parts():
-        tile, rows = part.tile(call.grid), scores[: part.size].view(len(part.queries), -1)
-        torch.div(scores_of(call, tile)[0, 0], call.softmax_formula.temperature, out=rows)
-        by_mask = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
-        for keep in (by_mask, call.score.keep(tile)):
+        tile = part.tile(call.grid)
+        part_scores = scores[first_of_part : first_of_part + part.size].view(len(part.queries), -1)
+        torch.div(scores_of(call, tile)[0, 0], call.softmax_formula.temperature, out=part_scores)
+        mask_keep = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
+        for keep in (mask_keep, call.score.keep(tile)):
             if keep is not None:
-                rows.masked_fill_(~keep[0, 0], -math.inf)
-        scores = scores[part.size :]
+                part_scores.masked_fill_(~keep[0, 0], -math.inf)
+        first_of_part += part.size
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:

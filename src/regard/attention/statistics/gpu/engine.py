@@ -30,7 +30,7 @@ from regard.attention.scores.biases.bias import unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
 from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.pytorch_forward import context_and_log_sum
-from regard.attention.statistics.ranges import MOST_RANGES, key_ranges
+from regard.attention.statistics.ranges import MAX_RANGES, key_ranges
 from regard.attention.statistics.torch.block_statistics import gather_statistics
 from regard.attention.weights import blocks_of
 
@@ -72,7 +72,7 @@ def unsupported_reason(call: Call) -> str | None:
     if max(call.key.shape[-1], call.value.shape[-1]) > widest:
         return f"in {str(call.query.dtype).removeprefix('torch.')} the kernels take widths up to {widest}"
     if key_ranges(call.grid, call.mask, call.device) is None:
-        return f"the kernels take only masks that allow each query at most {MOST_RANGES} ranges of keys"
+        return f"the kernels take only masks that allow each query at most {MAX_RANGES} ranges of keys"
     return None
 
 
@@ -88,7 +88,7 @@ def triton_is_installed() -> bool:
 
 @torch.inference_mode(False)
 @torch.no_grad()
-def read(
+def context_and_statistics(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
     """Return context, statistics, and False: no context is checked for NaN, because a check would wait for the GPU."""

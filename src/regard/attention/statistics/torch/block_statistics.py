@@ -27,38 +27,42 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
         blocks: the weights of all queries, in order, each block over all keys.
         like: any tensor with the data type and device of the weights.
     """
-    per_query: dict[str, Callable[[Block], Tensor]] = {
+    all_per_query: dict[str, Callable[[Block], Tensor]] = {
         "entropy": entropies,
         "distance": mean_distances,
         "first": lambda block: weights_on_keys(block, torch.zeros_like(own_positions(block))),
         "own": lambda block: weights_on_keys(block, own_positions(block)),
         "previous": lambda block: weights_on_keys(block, own_positions(block) - 1),
     }
-    per_query = {name: statistic for name, statistic in per_query.items() if getattr(ask, name)}
+    per_query = {name: statistic for name, statistic in all_per_query.items() if getattr(ask, name)}
     if ask.groups is not None:
         groups = ask.groups.to(like).mT
         per_query["groups"] = lambda block: block.weights @ groups
     # torch.cat needs at least one tensor, also if there are no blocks
     no_queries = Block(grid.whole().part(queries=range(0)), like.new_zeros(*grid.shape[:2], 0, grid.keys), None)
-    found = {name: [statistic(no_queries)] for name, statistic in per_query.items()}
-    tops = [] if ask.top is None else [top_keys(no_queries, ask.top)]
+    numbers_of_blocks = {name: [statistic(no_queries)] for name, statistic in per_query.items()}
+    top_of_blocks = [] if ask.top is None else [top_keys(no_queries, ask.top)]
     received = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
     pooled = None if ask.pooled is None else Pooled(grid, like, *ask.pooled, ask.reduce)
     for block in blocks:
         for name, statistic in per_query.items():
-            found[name].append(statistic(block))
+            numbers_of_blocks[name].append(statistic(block))
         if ask.top is not None:
-            tops.append(top_keys(block, ask.top))
+            top_of_blocks.append(top_keys(block, ask.top))
         if ask.received:
             received = received + block.weights.sum(dim=2, dtype=received.dtype)
         if pooled is not None:
             pooled.add(block)
+    top = None
+    if top_of_blocks:
+        weights, keys = (torch.cat(tensors, dim=2) for tensors in zip(*top_of_blocks, strict=True))
+        top = Top(weights, keys)
     return Summary(
         ask=ask,
         received=received.to(like.dtype) if ask.received else None,
-        top=Top(*(torch.cat(parts, dim=2) for parts in zip(*tops, strict=True))) if tops else None,
+        top=top,
         pooled=None if pooled is None else pooled.value(),
-        **{name: torch.cat(parts, dim=2) for name, parts in found.items()},
+        **{name: torch.cat(numbers, dim=2) for name, numbers in numbers_of_blocks.items()},
     )
 
 
@@ -87,8 +91,9 @@ def weights_on_keys(block: Block, keys: Int[Tensor, " queries"]) -> PerQuery:
     """Return the weight of each query on the key whose index is in `keys`; 0 if no key has this index."""
     n_keys = block.weights.shape[-1]
     weights = block.weights if n_keys else F.pad(block.weights, (0, 1))  # gather needs at least one key
-    exists, keys = (keys >= 0) & (keys < n_keys), keys.clamp(0, weights.shape[3] - 1)
-    return weights.gather(3, keys.expand(*weights.shape[:2], -1)[..., None])[..., 0].where(exists, 0.0)
+    exists = (keys >= 0) & (keys < n_keys)
+    indices = keys.clamp(0, weights.shape[3] - 1).expand(*weights.shape[:2], -1)[..., None]
+    return weights.gather(3, indices)[..., 0].where(exists, 0.0)
 
 
 def top_keys(
