@@ -84,7 +84,7 @@ from regard.attention.normalise.hard import Choice
 from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.scores.prepared import Prepared
 from regard.attention.scores.score import Score
-from regard.attention.stages import found_in
+from regard.attention.stages import instances_in
 
 WIDTH, D_VALUE = 5, 3
 SIZES = [(5, 7), (7, 7), (1, 7), (11, 5), (3, 1), (2, 19), (17, 19)]
@@ -454,7 +454,9 @@ class Case:
         return self.keep if barred is None else self.keep & barred
 
     def parameters(self) -> list[nn.Parameter]:
-        return [p for part in (self.score, self.normalise) for m in found_in(part, nn.Module) for p in m.parameters()]
+        return [
+            p for part in (self.score, self.normalise) for m in instances_in(part, nn.Module) for p in m.parameters()
+        ]
 
     def full(self) -> "Case":
         """Return the case with no shared batch item and no shared key head: each is copied."""

@@ -269,7 +269,7 @@ def test_the_largest_tensor_of_plain_torch_is_the_matrix(normal):
 
 def test_attend_computes_no_weights_of_the_pattern(normal, monkeypatch):
     looked = []
-    for name in ("scores_of", "rows_of", "block_tiles"):
+    for name in ("scores_of", "vectors_of", "block_tiles"):
         monkeypatch.setattr(weights, name, lambda *_, name=name: looked.append(name))
     query = normal(2, 3, 29, 5)
     for mask in RULES.values():

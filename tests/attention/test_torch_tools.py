@@ -43,7 +43,7 @@ from regard import (
     mask_mod,
     use_backend,
 )
-from regard.attention.stages import found_in
+from regard.attention.stages import instances_in
 
 KINDS = [(stage, name) for stage, name in EVERY if stage != "positions"]
 PARAMETRIC = [(stage, name) for stage, name in KINDS if STAGES[stage][name].parametric]
@@ -438,7 +438,7 @@ def test_parameters_are_saved_copied_and_moved(stage, name):
     case = built({stage: name})
     part = case.score if stage == "score" else case.normalise
     twin = copy.deepcopy(part)
-    (module,), (other,) = found_in(part, torch.nn.Module), found_in(twin, torch.nn.Module)
+    (module,), (other,) = instances_in(part, torch.nn.Module), instances_in(twin, torch.nn.Module)
     numbers = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     assert numbers
     before = case.attend().context.detach()

@@ -101,13 +101,13 @@ def attend(
     >>> import torch
     >>> from regard import attend, Causal
     >>> query, key, value = torch.randn(3, 2, 8, 64, 16).unbind()
-    >>> seen = attend(query, key, value, mask=Causal())
-    >>> seen.context.shape, seen.pattern
+    >>> attended = attend(query, key, value, mask=Causal())
+    >>> attended.context.shape, attended.pattern
     (torch.Size([2, 8, 64, 16]), Pattern(batch=2, heads=8, queries=64, keys=64, mask=Causal()))
     """
     if has_torch_function((query, key, value)):  # tensor subclasses and TorchFunctionModes may replace attend
-        others: dict[str, Any] = {"score": score, "mask": mask, "normalise": normalise, "dropout": dropout, "ask": ask}
-        return handle_torch_function(attend, (query, key, value), query, key, value, **others)
+        options: dict[str, Any] = {"score": score, "mask": mask, "normalise": normalise, "dropout": dropout, "ask": ask}
+        return handle_torch_function(attend, (query, key, value), query, key, value, **options)
     call = Call.of(query, key, value, score, mask, normalise)
     choice = choose(call, dropout, ask)
     backend = choice.name

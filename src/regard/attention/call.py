@@ -99,11 +99,11 @@ class Call:
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "is_concrete", are_concrete(self.tensors))
         # torch.compile has no version counters, so a compiled program does not notice in-place changes.
-        compiling = not self.is_concrete and torch.compiler.is_compiling()
-        object.__setattr__(self, "versions", None if compiling else self.current_versions())
+        is_compiling = not self.is_concrete and torch.compiler.is_compiling()
+        object.__setattr__(self, "versions", None if is_compiling else self.current_versions())
 
     def __getstate__(self) -> tuple[object, ...]:
-        return tuple(getattr(self, part.name) for part in fields(self) if part.init)
+        return tuple(getattr(self, argument.name) for argument in fields(self) if argument.init)
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]  # reads the version counters anew: a copied tensor has its own
@@ -167,11 +167,11 @@ class Call:
 
         A bias of -∞ in the score also masks a key.
         """
-        by_score = self.score.keep(tile)
+        score_keep = self.score.keep(tile)
         if self.mask is None:
-            return by_score
-        by_mask = keep_of_tile(self.mask, tile, self.device)
-        return by_mask if by_score is None else by_mask & by_score
+            return score_keep
+        mask_keep = keep_of_tile(self.mask, tile, self.device)
+        return mask_keep if score_keep is None else mask_keep & score_keep
 
     def empty(self) -> Float[Tensor, ""]:
         """Return a scalar with the data type and device of the weights, so that `new_zeros` makes tensors like them."""
@@ -266,5 +266,5 @@ def check_each(**tensors: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
-    given = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
-    return TypeError(f"{name} is {given}; it takes an object such as {example!r}.")
+    stage_text = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
+    return TypeError(f"{name} is {stage_text}; it takes an object such as {example!r}.")

@@ -55,13 +55,13 @@ def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, *
     errors: list[BaseException] = []
     is_first = True
 
-    def run(*given: object) -> Result | None:
+    def run(*inputs: object) -> Result | None:
         nonlocal is_first
         if not is_first:  # the backward pass calls the function again
-            return function(*given)
+            return function(*inputs)
         is_first = False
         try:
-            return function(*given)
+            return function(*inputs)
         except BaseException as error:
             errors.append(error)
             return None

@@ -30,9 +30,9 @@ from regard.attention.steps import Steps
 from regard.attention.tensor_protocol import ThroughDense
 from regard.attention.weights import (
     context_of,
-    rows_of,
     scores_of,
     sum_over_queries,
+    vectors_of,
     weighted_sum,
     weights_and_keep,
     weights_of,
@@ -201,8 +201,8 @@ class Pattern(ThroughDense):
         """
         selection = Selection.of((batch, head, query), self.grid)
         call, tile = self.call, selection.tile
-        queries, keys = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
-        values = rows_of(call, call.value, tile, tile.keys)
+        queries, keys = vectors_of(call, call.query, tile, tile.queries), vectors_of(call, call.key, tile, tile.keys)
+        values = vectors_of(call, call.value, tile, tile.keys)
         scores, (weights, keep) = scores_of(call, tile), weights_and_keep(call, tile)
         with without_autocast(call.device):
             products = queries @ keys.mT if isinstance(self.score, ScaledDot) else scores

@@ -180,9 +180,9 @@ class Pyramid:
             return
         shown_queries = self.tokens(range(row, row + 1), STORED_LEVEL, axis=2)
         queries = self.positions(shown_queries, axis=2)
-        first, *others = self.heads
-        parts = first.all_weights(queries)
-        for head in others:
+        first_head, *other_heads = self.heads
+        parts = first_head.all_weights(queries)
+        for head in other_heads:
             parts = [part + other for part, other in zip(parts, head.all_weights(queries), strict=True)]
         for part in parts if self.shown is None else [self.joined(shown_queries, parts)]:
             if part.keys:
@@ -215,9 +215,9 @@ class Pyramid:
             )
         else:
             side = 1 << (level - STORED_LEVEL)
-            part = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
-            sums = over_squares(self.sums[part], side, partial(torch.sum, dtype=torch.float64), 0.0)
-            largest = over_squares(self.largest[part], side, torch.amax, -math.inf)
+            stored_cells = tuple(slice(cells.start * side, cells.stop * side) for cells in (rows, columns))
+            sums = over_squares(self.sums[stored_cells], side, partial(torch.sum, dtype=torch.float64), 0.0)
+            largest = over_squares(self.largest[stored_cells], side, torch.amax, -math.inf)
         sizes = self.sizes(rows, level, axis=2)[:, None] * self.sizes(columns, level, axis=3)
         cells = sums / sizes if pool == "mean" else largest
         return cells.float().masked_fill(largest == -math.inf, math.nan)
@@ -233,8 +233,8 @@ class Pyramid:
             queries = self.positions(shown_queries, axis=2)
             reach = self.heads[0].reach(queries)
             if reach.start >= keys.stop or keys.start >= reach.stop:
-                cells = len(span), len(columns)
-                parts.append((torch.zeros(cells), torch.full(cells, -math.inf)))
+                shape = len(span), len(columns)
+                parts.append((torch.zeros(shape), torch.full(shape, -math.inf)))
                 continue
             if self.heads[0].softmax is not None:
                 for row in range(shown_queries.start >> STORED_LEVEL, -(-shown_queries.stop >> STORED_LEVEL)):
@@ -293,7 +293,8 @@ class Pyramid:
 def stored_bytes(pattern: Pattern) -> int:
     """Return the bytes of a `Pyramid` (pooled weights) of one head: two float32 numbers for each 32 × 32 square."""
     n_rows, n_columns = (-(-length >> STORED_LEVEL) for length in pattern.shape[2:])
-    return 8 * n_rows * n_columns
+    bytes_per_square = 2 * torch.float32.itemsize
+    return bytes_per_square * n_rows * n_columns
 
 
 def first_of_square(token: int) -> int:

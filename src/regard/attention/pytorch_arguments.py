@@ -22,14 +22,15 @@ def explain_arguments_of(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         name_of_call = function.__qualname__.removesuffix(".__init__").removesuffix(".forward")
         parameters = signature(function).parameters.values()
-        most_positional = sum(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+        max_positional = sum(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
 
         @wraps(function)
         def with_hints(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return function(*args, **kwargs)
             except TypeError:
-                hints = [positional] * (len(args) > most_positional) + [named[name] for name in kwargs if name in named]
+                hints = [positional] if len(args) > max_positional else []
+                hints += [named[name] for name in kwargs if name in named]
                 if not hints:
                     raise
                 text = "; ".join(dict.fromkeys(hints))

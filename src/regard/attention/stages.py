@@ -71,14 +71,14 @@ def tensors_in(*parts: object) -> list[Tensor]:
     return tensors
 
 
-def found_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
+def instances_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
     """Return the modules or parameters (`kind`) in the fields of a score or normaliser; none from inside a module."""
     if isinstance(part, kind):
         return (part,)
     if isinstance(part, nn.Module):
         return ()
     names = getattr(part, "__dataclass_fields__", ())
-    return tuple(found for name in names for found in found_in(getattr(part, name), kind))
+    return tuple(instance for name in names for instance in instances_in(getattr(part, name), kind))
 
 
 def field_modules(*parts: object) -> nn.ModuleList | None:
@@ -86,7 +86,7 @@ def field_modules(*parts: object) -> nn.ModuleList | None:
 
     A score or normaliser that is itself an nn.Module is skipped: as an attribute of the layer, it is registered anyway.
     """
-    modules = [module for part in parts if not isinstance(part, nn.Module) for module in found_in(part, nn.Module)]
+    modules = [module for part in parts if not isinstance(part, nn.Module) for module in instances_in(part, nn.Module)]
     return nn.ModuleList(modules) if modules else None
 
 
@@ -95,7 +95,7 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
 
     The parameters of modules are left out, since they are registered with their module.
     """
-    parameters = [parameter for part in parts for parameter in found_in(part, nn.Parameter)]
+    parameters = [parameter for part in parts for parameter in instances_in(part, nn.Parameter)]
     return nn.ParameterList(parameters) if parameters else None
 
 
@@ -128,8 +128,8 @@ def on_device(part: Part, device: torch.device) -> Part:
     if isinstance(part, torch.device):  # a field of `Rounded`, a bias
         return device  # type: ignore[return-value]
     if isinstance(part, nn.Module):
-        moved = all(tensor.device == device for tensor in tensors_in(part))
-        return part if moved else copy.deepcopy(part).to(device)
+        is_on_device = all(tensor.device == device for tensor in tensors_in(part))
+        return part if is_on_device else copy.deepcopy(part).to(device)
     if isinstance(part, Tensor):
         return part.to(device)  # type: ignore[return-value]
     values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}

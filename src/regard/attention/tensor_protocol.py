@@ -69,8 +69,8 @@ def densified(value: Any) -> Any:
 
 
 def through_dense(operator: str) -> Callable[..., Any]:
-    def apply(self: ThroughDense, *others: Any) -> Any:
-        return getattr(torch.Tensor, operator)(self.dense(), *densified(others))
+    def apply(self: ThroughDense, *operands: Any) -> Any:
+        return getattr(torch.Tensor, operator)(self.dense(), *densified(operands))
 
     return apply
 

@@ -42,7 +42,7 @@ class Block:
 def scores_of(call: Call, tile: Tile) -> Weights:
     """Return the scores of a tile (block of the attention weights) before the mask, scaled and with the bias added."""
     call.check_tensors_unchanged()
-    query, key = rows_of(call, call.query, tile, tile.queries), rows_of(call, call.key, tile, tile.keys)
+    query, key = vectors_of(call, call.query, tile, tile.queries), vectors_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
         if call.needs_gradients and not are_finite(key):
             return scores_of_finite_keys(call, query, key, tile)
@@ -100,7 +100,7 @@ def context_of(
 
     def block_context(tile: Tile, value: Tensor) -> Float[Tensor, "batch heads block d"]:
         weights, keep = weights_and_keep(call, tile)
-        weights, values = F.dropout(weights, dropout), rows_of(call, value, tile, tile.keys).to(weights)
+        weights, values = F.dropout(weights, dropout), vectors_of(call, value, tile, tile.keys).to(weights)
         with without_autocast(call.device):
             return weighted_sum(weights, None if is_finite else keep, values).to(value.dtype)
 
@@ -115,14 +115,14 @@ def weighted_sum(
     """Return weights @ value; NaN and infinity in the values of masked keys (`keep` is False) have no effect."""
     if keep is None:
         return weights @ value
-    kept = keep.to(weights).expand_as(weights)
+    allowed = keep.to(weights).expand_as(weights)  # 1 or 0
     context = weights.masked_fill(~keep, 0) @ value.where(value.isfinite(), 0)  # masked weights get no gradient
     for number, is_number in (
         (math.nan, value.isnan()),
         (math.inf, value == math.inf),
         (-math.inf, value == -math.inf),
     ):  # NaN, ∞ or -∞ is added where the value of an unmasked key contains it
-        context = torch.where(kept @ is_number.to(weights) > 0, context + number, context)
+        context = torch.where(allowed @ is_number.to(weights) > 0, context + number, context)
     return context
 
 
@@ -165,7 +165,7 @@ def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
         yield tile.part(queries=tile.queries[span.start : span.stop], keys=keys)
 
 
-def rows_of(
+def vectors_of(
     call: Call, tensor: Float[Tensor, "any_batch any_heads any d"], tile: Tile, indices: Indices
 ) -> Float[Tensor, "batch heads indices d"]:
     """Return the vectors of the tokens `indices`, for the batch items and heads of `tile`, in the weights' data type.
@@ -175,6 +175,7 @@ def rows_of(
     """
     group = call.grid.heads // tensor.shape[1]
     heads = tile.heads if group == 1 else as_indices(tile.heads, tensor.device) // group
-    rows = entries_at(entries_at(tensor, 2, indices), 1, heads)
-    rows = rows.expand(tile.shape[0], -1, -1, -1) if tensor.shape[0] == 1 else entries_at(rows, 0, tile.batch)
-    return rows.to(call.weights_dtype)
+    vectors = entries_at(entries_at(tensor, 2, indices), 1, heads)
+    is_one_item = tensor.shape[0] == 1
+    vectors = vectors.expand(tile.shape[0], -1, -1, -1) if is_one_item else entries_at(vectors, 0, tile.batch)
+    return vectors.to(call.weights_dtype)

@@ -117,16 +117,16 @@ def run(command: list[str]) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     ) as compiler:
         try:
-            printed, _ = compiler.communicate(timeout=COMPILE_SECONDS)
+            output, _ = compiler.communicate(timeout=COMPILE_SECONDS)
         except subprocess.TimeoutExpired:
             raise BuildError(f"{command[0]} was stopped after {COMPILE_SECONDS} seconds") from None
         finally:
             if compiler.poll() is None:
                 os.killpg(compiler.pid, signal.SIGKILL)
     if compiler.returncode:
-        lines = printed.decode(errors="replace").splitlines()
-        first = next((line.strip() for line in lines if "error" in line), "it printed no error")
-        raise BuildError(f"{command[0]} failed with status {compiler.returncode}: {first}")
+        lines = output.decode(errors="replace").splitlines()
+        first_error = next((line.strip() for line in lines if "error" in line), "it printed no error")
+        raise BuildError(f"{command[0]} failed with status {compiler.returncode}: {first_error}")
 
 
 def sources_checksum(folder: Path) -> str:

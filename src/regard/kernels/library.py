@@ -64,8 +64,10 @@ def processor_level() -> str | None:
     if not (FOLDER / MANIFEST).exists():
         return None
     library = load(library_name(names[0]))
-    # the C function returns how many of the levels, from the lowest on, the processor supports
-    return names[0] if len(names) == 1 else [None, *names][library.regard_processor_level()]
+    if len(names) == 1:
+        return names[0]
+    n_supported = library.regard_processor_level()  # how many of the levels, from the lowest on
+    return names[n_supported - 1] if n_supported > 0 else None
 
 
 def has_avx2() -> bool:
@@ -108,6 +110,6 @@ def description() -> str:
     except InputError as error:
         return f"kernels: none: {error}"
     if level is None:
-        lacking = "the processor is below x86-64-v2" if (FOLDER / MANIFEST).exists() else "no C compiler when installed"
-        return f"kernels: none ({lacking}); {SLOWDOWN}; with a compiler, {BUILD_COMMAND} builds them"
+        cause = "the processor is below x86-64-v2" if (FOLDER / MANIFEST).exists() else "no C compiler when installed"
+        return f"kernels: none ({cause}); {SLOWDOWN}; with a compiler, {BUILD_COMMAND} builds them"
     return f"kernels: {level}"

@@ -28,11 +28,11 @@ def fields_of(file: str, struct: str, **structs: type[ctypes.Structure]) -> list
     LookupError: lanes.h has no struct Norm.
     """
     code = re.sub(r"/\*.*?\*/", "", (FOLDER / file).read_text(), flags=re.DOTALL)
-    found = re.search(rf"typedef struct {{([^{{}}]*)}} {struct};", code)
-    if found is None:
+    definition = re.search(rf"typedef struct {{([^{{}}]*)}} {struct};", code)
+    if definition is None:
         raise LookupError(f"{file} has no struct {struct}.")
     types, fields = {**NUMBERS, **structs}, []
-    for declaration in found[1].split(";")[:-1]:  # such as `const float *weight, *bias`
+    for declaration in definition[1].split(";")[:-1]:  # such as `const float *weight, *bias`
         kind, names = declaration.replace("const ", "").split(maxsplit=1)
         for pointer, name, length in re.findall(r"(\*?)(\w+)(?:\[(\d+)\])?", names):
             if pointer:

@@ -57,4 +57,4 @@ def top_tokens(
     threads = min(torch.get_num_threads(), rows, ceil(rows * vocabulary / LOGITS_OF_A_THREAD))
     run_on_threads(c_function("regard_top_tokens"), arguments, threads)
     starts = range(0, rows * n, n)
-    return [log_probabilities[at : at + n] for at in starts], [tokens[at : at + n] for at in starts]
+    return [log_probabilities[start : start + n] for start in starts], [tokens[start : start + n] for start in starts]

@@ -407,7 +407,7 @@ def compiled_for_hopper():
     JITFunction.run = lambda self, *given, grid, warmup, **options: kernels.append(
         run(self, *given, grid=grid, warmup=True, **options)
     )
-    engine.interpreted = lambda: True
+    engine.is_interpreted = lambda: True
     how = {"score": ScaledDot(softcap=2.0, bias=Alibi()), "mask": Window(3, 3) | Global([0])}
     usual = {"normalise": Softmax(sinks=SINKS), "ask": everything("max")}
     by_kernels(how | usual | {"dtype": torch.bfloat16, "width": 128})
@@ -429,7 +429,7 @@ def test_the_kernels_compile_for_a_gpu_and_fit_into_it():
 @pytest.fixture
 def anywhere(monkeypatch):
     """Pretend that the kernels are interpreted, so that no refusal is due to the missing GPU."""
-    monkeypatch.setattr(engine, "interpreted", lambda: True)
+    monkeypatch.setattr(engine, "is_interpreted", lambda: True)
     monkeypatch.setattr(engine, "triton_is_installed", lambda: True)
 
 
@@ -468,7 +468,7 @@ def test_the_ranges_of_a_mask_are_counted_for_one_query_alone(anywhere, monkeypa
 def test_without_a_gpu_or_triton_there_is_a_reason(monkeypatch):
     pattern = attend(*inputs()).pattern
     assert engine.unsupported_reason(pattern.call) == "the kernels run only on a GPU, and the query is on cpu"
-    monkeypatch.setattr(engine, "interpreted", lambda: True)
+    monkeypatch.setattr(engine, "is_interpreted", lambda: True)
     monkeypatch.setattr(engine, "triton_is_installed", lambda: False)
     assert engine.unsupported_reason(pattern.call) == "triton is not installed"
 

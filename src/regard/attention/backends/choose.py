@@ -145,12 +145,14 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         ask.check(call.grid)
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
-    if ask is not None and (engine := usable_engine(call, dropout, ask)) is not None:
+    engine = None if ask is None else usable_engine(call, dropout, ask)
+    if engine is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
         return Choice("tiled", reason, engine)
     obstacle = fused.unsupported_reason(call, dropout)
     if obstacle is None:
-        if not favours_cpu_kernel(call) or (engine := usable_engine(call, dropout, ask)) is None:
+        engine = usable_engine(call, dropout, ask) if favours_cpu_kernel(call) else None
+        if engine is None:
             return FASTEST
         return Choice("tiled", "exact, and faster than the fused kernel for this call", engine)
     if fused.math_unsupported_reason(call, dropout) is None:

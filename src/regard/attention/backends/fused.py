@@ -87,19 +87,20 @@ def fused_context(call: Call, dropout: float) -> Context:
     scale, bias = formula.scale / formula.temperature, bias_of(formula, call.query)
     query, key, value = expand_batches(grid, *pad_to_one_width(call.query, call.key, call.value))
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
-        context = kernel(query, key, value, None, scale, dropout)
+        context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout)
     elif bias is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
         # scale 0 is excluded: PyTorch sets masked products to -∞ before it multiplies by the scale, and -∞ · 0 is NaN
-        context = kernel(query, key, value, None, scale, dropout, causal=True)
+        context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
-        context = kernel(query, key, value, added_to_scores(mask, bias, grid.whole(), query), scale, dropout)
+        attn_mask = added_to_scores(mask, bias, grid.whole(), query)
+        context = kernel(query, key, value, attn_mask, scale, dropout)
     elif grid.queries == 1 or not added_varies_by_query(mask, formula.bias):
         context = context_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
     else:
-        blocks, run = list(spans(grid.queries, BLOCK_QUERIES)), context_of_block
+        compute, blocks = context_of_block, list(spans(grid.queries, BLOCK_QUERIES))
         if call.needs_gradients and rebuilds_in_backward(mask, bias, grid, blocks):
-            run = partial(checkpointed, context_of_block, reads=call.tensors, draws=dropout > 0)
-        contexts = [run(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in blocks]
+            compute = partial(checkpointed, context_of_block, reads=call.tensors, draws=dropout > 0)
+        contexts = [compute(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in blocks]
         context = torch.cat(contexts, dim=2) if len(contexts) > 1 else contexts[0]
     d_value = call.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
@@ -246,9 +247,9 @@ def kernel(
         query, key, value = map(contiguous_rows, (query, key, value))
     if query.is_cuda:
         return cuda_kernel(query, key, value, attn_mask, scale, dropout, causal)
-    grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
+    is_grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=is_grouped
     )
 
 
@@ -264,18 +265,19 @@ def cuda_kernel(
         all other cases   keys and values are repeated for each query head
     """
     group = query.shape[1] // key.shape[1]
-    grouped = group > 1
-    if grouped and attn_mask is None and not causal:
+    is_grouped = group > 1
+    if is_grouped and attn_mask is None and not causal:
         by_head, by_group = "batch (heads group) queries d", "batch heads (group queries) d"
         more_queries = rearrange(query, f"{by_head} -> {by_group}", group=group)
-        context = cuda_kernel(more_queries, key, value, None, scale, dropout, causal)
+        context = cuda_kernel(more_queries, key, value, None, scale, dropout, causal=False)
         return rearrange(context, f"{by_group} -> {by_head}", group=group)
     if attn_mask is not None:  # the fused kernels take no mask that is broadcast over the keys
         attn_mask = contiguous_rows(attn_mask.expand(-1, -1, -1, key.shape[2]))
-    if grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > LARGEST_GROUPED_WIDTH):
-        key, value, grouped = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), False
+    if is_grouped and (attn_mask is not None or query.itemsize > 2 or query.shape[3] > LARGEST_GROUPED_WIDTH):
+        key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
+        is_grouped = False
     return F.scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        query, key, value, attn_mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=is_grouped
     )
 
 
@@ -287,9 +289,9 @@ def math_kernel(
     It is called directly, because the context manager `torch.nn.attention.sdpa_kernel` would change the kernel of other
     threads too.
     """
-    grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
+    is_grouped = bool(key.shape[1] != query.shape[1])  # under torch.jit.trace, sizes are tensors
     run = torch.ops.aten._scaled_dot_product_attention_math
-    context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=grouped)[0]
+    context: Tensor = run(query, key, value, attn_mask, dropout, causal, scale=scale, enable_gqa=is_grouped)[0]
     return context
 
 

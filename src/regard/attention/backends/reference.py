@@ -48,9 +48,9 @@ def reference(
     for b in range(n_batch):
         for h in range(n_heads):
             queries, keys, values = (part.tolist() for part in (query[b, h], key[b, h // group], value[b, h // group]))
-            kept = None if keep is None else keep[b, h].tolist()
+            allowed = None if keep is None else keep[b, h].tolist()
             for i in range(n_queries):
-                visible = [j for j in range(len(keys)) if kept is None or kept[i][j]]
+                visible = [j for j in range(len(keys)) if allowed is None or allowed[i][j]]
                 scores = []
                 for j in visible:
                     score = sum(x * y for x, y in zip(queries[i], keys[j], strict=True)) * factor

@@ -47,8 +47,8 @@ class Grid(NamedTuple):
 
     def admits(self, tensor: Tensor) -> bool:
         """Return whether a tensor can be broadcast to [batch heads queries keys]."""
-        sizes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
-        return tensor.ndim <= 4 and all(have in (1, want) for have, want in sizes)
+        last_axes = zip(reversed(tensor.shape), reversed(self.shape), strict=False)
+        return tensor.ndim <= 4 and all(size in (1, grid_size) for size, grid_size in last_axes)
 
     def whole(self) -> "Tile":
         """Return the tile that contains all batch items, heads, queries and keys of the grid."""
@@ -84,8 +84,8 @@ class Tile:
         keys: Indices | None = None,
     ) -> "Tile":
         """Return a tile with the given indices of the grid; an axis given as None keeps the indices of this tile."""
-        given = (batch, heads, queries, keys)
-        return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, given, strict=True)))
+        new_axes = batch, heads, queries, keys
+        return Tile(self.grid, *(old if new is None else new for old, new in zip(self.axes, new_axes, strict=True)))
 
     def along(self, axis: int, device: torch.device) -> Int[Tensor, "#batch #heads #queries #keys"]:
         """Return the indices of this tile along an axis, 0 (batch) to 3 (keys), shaped to broadcast to the tile."""

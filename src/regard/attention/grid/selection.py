@@ -31,8 +31,8 @@ class Selection:
 
     @classmethod
     def of(cls, index: Index, grid: Grid) -> "Selection":
-        given = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
-        entries = [operator.index(entry) if is_integer(entry) else entry for entry in given]
+        index_entries = one_entry_per_axis(index if isinstance(index, tuple) else (index,))
+        entries = [operator.index(entry) if is_integer(entry) else entry for entry in index_entries]
         list_axes = [axis for entry, axis in zip(entries, AXES, strict=True) if not isinstance(entry, int | slice)]
         if len(list_axes) > 1:
             raise TypeError(
@@ -51,12 +51,13 @@ class Selection:
 
 def one_entry_per_axis(entries: tuple[Any, ...]) -> list[Any]:
     """Return the entries of an index, one for each of the four axes; full slices replace `...` and missing entries."""
-    gaps = [position for position, entry in enumerate(entries) if entry is Ellipsis]
-    given = len(entries) - len(gaps)
-    if given > 4 or len(gaps) > 1:
+    ellipses = [position for position, entry in enumerate(entries) if entry is Ellipsis]
+    n_given = len(entries) - len(ellipses)
+    if n_given > 4 or len(ellipses) > 1:
         raise IndexError(f"a pattern has four axes (batch, head, query, key); got {len(entries)} indices.")
-    gap = gaps[0] if gaps else len(entries)
-    return [*entries[:gap], *[slice(None)] * (4 - given), *entries[gap + 1 :]]
+    gap = ellipses[0] if ellipses else len(entries)
+    missing_entries = [slice(None)] * (4 - n_given)
+    return [*entries[:gap], *missing_entries, *entries[gap + 1 :]]
 
 
 def selected_indices(entry: Any, axis: str, size: int) -> Indices:

@@ -45,7 +45,7 @@ def check_torch_module(module: object) -> None:
         "add_zero_attn": module.add_zero_attn,
     }
     if any(unsupported.values()):
-        options = " and ".join(name for name, present in unsupported.items() if present)
+        options = " and ".join(name for name, is_used in unsupported.items() if is_used)
         raise ValueError(f"this nn.MultiheadAttention has {options}, which MultiHeadAttention does not support.")
     if not module.batch_first:
         raise ValueError(
@@ -63,5 +63,5 @@ def copy_projections(
     for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
         projection.weight.copy_(weight).requires_grad_(module.in_proj_weight.requires_grad)
         projection.bias.copy_(bias).requires_grad_(module.in_proj_bias.requires_grad)
-    for parameter, of_torch in zip(to_output.parameters(), module.out_proj.parameters(), strict=True):
-        parameter.copy_(of_torch).requires_grad_(of_torch.requires_grad)
+    for parameter, torch_parameter in zip(to_output.parameters(), module.out_proj.parameters(), strict=True):
+        parameter.copy_(torch_parameter).requires_grad_(torch_parameter.requires_grad)

@@ -87,8 +87,8 @@ class LatentAttention(nn.Module):
 
     >>> from regard import Causal, LatentAttention
     >>> attention = LatentAttention(d_model=64, n_heads=8, d_latent=16, d_rotary=4)
-    >>> read = attention(torch.randn(2, 10, 64), mask=Causal())
-    >>> read.output.shape, read.cache.latent.shape
+    >>> result = attention(torch.randn(2, 10, 64), mask=Causal())
+    >>> result.output.shape, result.cache.latent.shape
     (torch.Size([2, 10, 64]), torch.Size([2, 10, 16]))
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", section 2.1 and appendix C; RMS norms on the latents as in the published
@@ -155,8 +155,10 @@ class LatentAttention(nn.Module):
         """
         check_tokens(self, "x", x, self.d_model)
         latents = self.prepare(x, cache)
-        inputs = self.inputs_by_head if cache is None else self.inputs_from_latents
-        query, key, value = inputs(x, latents)
+        if cache is None:
+            query, key, value = self.inputs_by_head(x, latents)
+        else:
+            query, key, value = self.inputs_from_latents(x, latents)
         score = self.score if score is None else score
         if score.scale is None:
             score = replace(score, scale=self.score.scale)
@@ -170,19 +172,21 @@ class LatentAttention(nn.Module):
     def prepare(self, x: Float[Tensor, "batch tokens d_model"], cache: Latents | None = None) -> Latents:
         """Return the latents of the cached tokens (None = no tokens), followed by the latents of the tokens x."""
         first = 0 if cache is None else cache.n_tokens
-        one_head = self.to_rotary_key(x)[:, None]
-        rotary_key = self.positions(one_head, torch.arange(first, first + x.shape[1], device=x.device))[:, 0]
+        positions = torch.arange(first, first + x.shape[1], device=x.device)
+        rotary_key = self.positions(self.to_rotary_key(x)[:, None], positions)[:, 0]  # as one head
         latent = self.norm(self.to_latent(x))
         if cache is not None:
-            latent, rotary_key = torch.cat([cache.latent, latent], 1), torch.cat([cache.rotary_key, rotary_key], 1)
+            latent = torch.cat([cache.latent, latent], dim=1)
+            rotary_key = torch.cat([cache.rotary_key, rotary_key], dim=1)
         return Latents(latent=latent, rotary_key=rotary_key)
 
     def inputs_by_head(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
         """Return the queries of the tokens x, and the keys and values of all `latents`, for each head."""
         content, rotary = self.query_parts(x, latents.n_tokens)
-        key, value = (split_heads(to(latents.latent), self.n_heads) for to in (self.to_key, self.to_value))
+        key_content = split_heads(self.to_key(latents.latent), self.n_heads)
         rotary_key = latents.rotary_key[:, None].expand(-1, self.n_heads, -1, -1)
-        return torch.cat([content, rotary], dim=-1), torch.cat([key, rotary_key], dim=-1), value
+        value = split_heads(self.to_value(latents.latent), self.n_heads)
+        return torch.cat([content, rotary], dim=-1), torch.cat([key_content, rotary_key], dim=-1), value
 
     def inputs_from_latents(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:
         """Return the queries of the tokens x, and one head of keys and values (`latents`) that all query heads share.
@@ -191,9 +195,9 @@ class LatentAttention(nn.Module):
         query is multiplied by W_keyᵀ of its head: content · (latent W_key) = (content W_keyᵀ) · latent.
         """
         content, rotary = self.query_parts(x, latents.n_tokens)
-        content = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
+        latent_query = einsum(content, self.by_head(self.to_key), "b h q d, h d latent -> b h q latent")
         key = torch.cat([latents.latent, latents.rotary_key], dim=-1)
-        return torch.cat([content, rotary], dim=-1), key[:, None], latents.latent[:, None]
+        return torch.cat([latent_query, rotary], dim=-1), key[:, None], latents.latent[:, None]
 
     def query_parts(self, x: Float[Tensor, "batch queries d_model"], n_keys: int) -> tuple[Tensor, Tensor]:
         """Return the queries of x in every head: the content part, and the part with rotary positions.

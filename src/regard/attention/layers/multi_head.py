@@ -65,8 +65,8 @@ class MultiHeadAttention(nn.Module):
 
     >>> import torch
     >>> from regard import Causal, MultiHeadAttention
-    >>> read = MultiHeadAttention(d_model=512, n_heads=8)(torch.randn(2, 10, 512), mask=Causal())
-    >>> read.output.shape, read.pattern
+    >>> result = MultiHeadAttention(d_model=512, n_heads=8)(torch.randn(2, 10, 512), mask=Causal())
+    >>> result.output.shape, result.pattern
     (torch.Size([2, 10, 512]), Pattern(batch=2, heads=8, queries=10, keys=10, mask=Causal()))
 
     Source: Vaswani et al. 2017, section 3.2.2; grouped heads: Ainslie et al. 2023, section 2.2.
@@ -185,14 +185,14 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
     def extra_repr(self) -> str:
-        shown = {"n_heads": self.n_heads, "d_head": self.d_head}
+        options = {"n_heads": self.n_heads, "d_head": self.d_head}
         if self.n_key_heads != self.n_heads:
-            shown["n_key_heads"] = self.n_key_heads
+            options["n_key_heads"] = self.n_key_heads
         for name, default in {"score": ScaledDot(), "normalise": Softmax(), "positions": None}.items():
             part = getattr(self, name)
             if part != default and not isinstance(part, nn.Module):  # nn.Module shows its submodules itself
-                shown[name] = part
-        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+                options[name] = part
+        return ", ".join(f"{name}={value!r}" for name, value in options.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

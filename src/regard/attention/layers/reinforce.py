@@ -63,15 +63,15 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         )
     pattern.call.check_tensors_unchanged()  # pattern.top does not check this if the pattern has stored the top keys
     keys = pattern.top(1).keys
-    soft = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
+    softmax_call = pattern.call.changed(normalise=Softmax(temperature=pattern.normalise.choose.temperature))
 
-    def read(block: Tile) -> Float[Tensor, "batch heads block 1"]:
-        weights, chosen = weights_of(soft, block), entries_at(keys, 2, block.queries)
+    def log_weights_of_block(block: Tile) -> Float[Tensor, "batch heads block 1"]:
+        weights, chosen = weights_of(softmax_call, block), entries_at(keys, 2, block.queries)
         # A query that may attend to no key draws the key index -1: its log-probability and gradient are set to 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
     tiles = block_tiles(pattern.call, pattern.grid.whole())
-    blocks = [checkpointed(read, tile, reads=pattern.call.tensors) for tile in tiles]
+    blocks = [checkpointed(log_weights_of_block, tile, reads=pattern.call.tensors) for tile in tiles]
     if not blocks:  # the pattern has no queries
         return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

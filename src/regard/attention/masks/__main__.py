@@ -14,4 +14,4 @@ if __name__ == "__main__":
     for mask in (*single, *padded, *joined):
         print(mask)
         for row in mask.keep(grid.whole(), torch.device("cpu")).expand(grid.shape)[0, 0]:
-            print("   ", " ".join("●" if kept else "·" for kept in row))
+            print("   ", " ".join("●" if allowed else "·" for allowed in row))

@@ -30,17 +30,17 @@ class SinglePair(Tile):
     """A `Tile` (block of the attention weights) of only one query and one key.
 
     Attributes:
-        at: the indices of the batch item, head, query and key, as scalar tensors from FlexAttention.
+        indices: of the batch item, head, query and key, as scalar tensors from FlexAttention.
     """
 
-    at: tuple[Index, Index, Index, Index]
+    indices: tuple[Index, Index, Index, Index]
 
     def along(self, axis: int, device: torch.device) -> Index:
-        return self.at[axis]
+        return self.indices[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
-        at = self.at[4 - tensor.ndim :]
-        indices = [index for index, size in zip(at, tensor.shape, strict=True) if size != 1]
+        last_indices = self.indices[4 - tensor.ndim :]
+        indices = [index for index, size in zip(last_indices, tensor.shape, strict=True) if size != 1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
 
 

@@ -43,11 +43,11 @@ class Keep(EqualFields, Mask):
 
     def check(self, grid: Grid) -> None:
         if not grid.admits(self.tensor):
-            by_item = self.tensor.shape == (grid.batch, grid.keys)
+            has_one_row_per_item = self.tensor.shape == (grid.batch, grid.keys)
             raise ValueError(
                 f"mask of shape {list(self.tensor.shape)} does not broadcast to {list(grid.shape)} "
                 "(batch, heads, queries, keys); every axis must have that size or 1."
-                + (" A mask of shape [batch keys] is given as mask[:, None, None]." if by_item else "")
+                + (" A mask of shape [batch keys] is given as mask[:, None, None]." if has_one_row_per_item else "")
             )
 
 

@@ -98,14 +98,13 @@ class RangeMask(Mask):
         All other starts and stops lie between these, because `limits` is monotonic in position and length.
         """
         first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
-        ends = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
+        end_queries = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
+        end_lengths = (lengths,) if isinstance(lengths, int) else {*shortest_and_longest(lengths, keys)}
         bounds = []
-        for length in (lengths,) if isinstance(lengths, int) else {*shortest_and_longest(lengths, keys)}:
-            for query in ends:
+        for length in end_lengths:
+            for query in end_queries:
                 start, stop = self.limits(first + query, length, keys)
-                within = (
-                    0 if start is None else max(0, min(start, keys)),
-                    keys if stop is None else max(0, min(stop, keys)),
-                )
-                bounds.append(within)
+                first_key = 0 if start is None else max(0, min(start, keys))
+                stop_key = keys if stop is None else max(0, min(stop, keys))
+                bounds.append((first_key, stop_key))
         return bounds  # type: ignore[return-value]  # limits returns ints if position and length are ints

@@ -159,8 +159,8 @@ class _OneHot(torch.autograd.Function):
     @staticmethod
     def forward(preference: Tensor) -> Tensor:
         key = preference.argmax(dim=-1, keepdim=True)  # the first maximum, or a NaN if the row has one
-        chosen = torch.zeros_like(preference).scatter_(-1, key, 1.0)
-        return chosen.masked_fill_(preference.gather(-1, key).isnan(), math.nan)
+        one_hot = torch.zeros_like(preference).scatter_(-1, key, 1.0)
+        return one_hot.masked_fill_(preference.gather(-1, key).isnan(), math.nan)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:

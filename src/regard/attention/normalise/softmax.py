@@ -52,8 +52,8 @@ class Softmax(EqualFields, Normaliser):
 
     def _softmax(self, scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
         if self.temperature == 0:
-            largest = (scores == scores.amax(dim=-1, keepdim=True)).to(scores)
-            return largest / largest.sum(dim=-1, keepdim=True)
+            is_largest = (scores == scores.amax(dim=-1, keepdim=True)).to(scores)
+            return is_largest / is_largest.sum(dim=-1, keepdim=True)
         return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
 
     def check(self, grid: Grid) -> None:

@@ -64,9 +64,9 @@ class TalkingHeads(nn.Module, Normaliser):
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
-        visible = scores if keep is None else scores.masked_fill(~keep, 0.0)
+        without_masked = scores if keep is None else scores.masked_fill(~keep, 0.0)
         (normalise,) = with_parameters(self.held_parameters, self.normalise)
-        weights = mixed(normalise(mixed(visible, self.before), keep, tile), self.after)
+        weights = mixed(normalise(mixed(without_masked, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
     def weights(self, masked: Rows, tile: Tile) -> Rows:

@@ -61,8 +61,9 @@ def products_are_accurate(query: Query, key: Key, scale: float) -> bool:
 def squares_by_products(query: Query, key: Key) -> Scores:
     """Return ‖query‖² + ‖key‖² - 2 query · key for every query and key, computed in float64."""
     wide_query, wide_key = query.double(), key.double()
-    squares = (wide_query.square().sum(dim=-1)[..., None], wide_key.square().sum(dim=-1)[..., None, :])
-    return (squares[0] + squares[1] - 2 * wide_query @ wide_key.mT).to(query.dtype)
+    query_squares = wide_query.square().sum(dim=-1)[..., None]
+    key_squares = wide_key.square().sum(dim=-1)[..., None, :]
+    return (query_squares + key_squares - 2 * wide_query @ wide_key.mT).to(query.dtype)
 
 
 def squares_by_differences(query: Query, key: Key) -> Scores:

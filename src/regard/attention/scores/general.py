@@ -25,8 +25,8 @@ class General(nn.Module, DotScore):
     >>> import torch
     >>> from regard import General, attend
     >>> states, memory = torch.randn(1, 1, 3, 5), torch.randn(1, 1, 7, 11)
-    >>> seen = attend(states, memory, memory, score=General(d_query=5, d_key=11))
-    >>> seen.backend, seen.pattern
+    >>> attended = attend(states, memory, memory, score=General(d_query=5, d_key=11))
+    >>> attended.backend, attended.pattern
     ('fused', Pattern(batch=1, heads=1, queries=3, keys=7, score=General(d_query=5, d_key=11)))
 
     Source: Luong, Pham & Manning 2015, section 3.1, general.

@@ -164,12 +164,16 @@ class LocationAwareAfter(EqualFields, Preparable):
         if is_symbolic(query.shape[2]) or query.shape[2] == 1:
             return self.network.of_tile(query, key, previous, tile)
         numbers_per_query = len(tile.batch) * len(tile.heads) * tile.grid.keys * self.d_hidden
-        size = max(1, TILE_NUMBERS // max(1, numbers_per_query))
+        queries_at_once = max(1, TILE_NUMBERS // max(1, numbers_per_query))
         parameters = list(self.network.parameters())
-        parts = zip(torch.split(query, size, dim=2), torch.split(previous, size, dim=2), strict=True)
-        return torch.cat(
-            [checkpointed(self.network.of_tile, q, key, p, tile, reads=parameters) for q, p in parts], dim=2
+        blocks = zip(
+            torch.split(query, queries_at_once, dim=2), torch.split(previous, queries_at_once, dim=2), strict=True
         )
+        scores = [
+            checkpointed(self.network.of_tile, block_query, key, block_previous, tile, reads=parameters)
+            for block_query, block_previous in blocks
+        ]
+        return torch.cat(scores, dim=2)
 
     def check(self, grid: Grid) -> None:
         if not grid.admits(self.previous) or self.previous.shape[-1] != grid.keys:

@@ -48,8 +48,8 @@ class Prepared(EqualFields, Score):
     >>> from regard import Additive, attend
     >>> states, memory, score = torch.randn(1, 1, 3, 5), torch.randn(1, 1, 7, 11), Additive(5, 11, 13)
     >>> key = score.prepare(memory)
-    >>> seen = attend(states, key, memory, score=Prepared(score))
-    >>> torch.allclose(seen.context, attend(states, memory, memory, score=score).context, atol=1e-6)
+    >>> attended = attend(states, key, memory, score=Prepared(score))
+    >>> torch.allclose(attended.context, attend(states, memory, memory, score=score).context, atol=1e-6)
     True
     """
 

@@ -107,10 +107,10 @@ def relative_buckets(
     if bidirectional:
         n_buckets //= 2
     first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
-    length = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    magnitude = distance.abs() if bidirectional else (-distance).clamp(min=0)
     n_small = n_buckets // 2  # the first half of the buckets have one distance each: 0, 1, 2, …
     # Computed in float32 and in the order of T5's code. At the border of two buckets, rounding decides which bucket a
     # distance gets, so the rounding must be the same as in T5.
-    growth = torch.log(length.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
+    growth = torch.log(magnitude.float() / n_small) / math.log(max_distance / n_small) * (n_buckets - n_small)
     shared_bucket = n_small + growth.clamp(min=0).to(torch.long)
-    return first_bucket + torch.where(length < n_small, length, shared_bucket.clamp(max=n_buckets - 1))
+    return first_bucket + torch.where(magnitude < n_small, magnitude, shared_bucket.clamp(max=n_buckets - 1))

@@ -19,6 +19,9 @@ from regard.kernels.attention import strides
 
 LOG2_E = math.log2(math.e)
 
+BYTES_OF_THREE_STAGES = 160 * 2**10
+"""A kernel uses three stages on GPUs with at least this much shared memory for a block of threads."""
+
 
 class Sizes(NamedTuple):
     heads: int
@@ -54,7 +57,7 @@ class MaskRanges(NamedTuple):
     borders: Table  # [ranges batch heads tiles 4]: the borders of each tile, which schedule.py describes
 
 
-class Rule(NamedTuple):
+class ScoreFormula(NamedTuple):
     """The parameters that turn dot products of queries and keys into scores · log₂ e / temperature.
 
     The factor log₂ e makes softmax a power of 2, which a GPU computes faster than a power of e.
@@ -76,17 +79,17 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelArguments:
-    """The arguments of the Triton kernels: the tensors of a call of `attend`, the rule for scores, and block sizes."""
+    """The arguments of the Triton kernels: the tensors of a call of `attend`, the score formula, and block sizes."""
 
     grid: Grid
     query: StridedTensor
     key: StridedTensor
     value: StridedTensor
     limits: Limits
-    rule: Rule
+    formula: ScoreFormula
     sinks: Float[Tensor, " heads"]  # a score of each head that belongs to no key, times log₂ e / temperature; -∞ = none
     sizes: Sizes
-    tiles: tuple[int, int]
+    tile_sizes: tuple[int, int]
     """(n, m): the kernel `forward` computes n queries with m keys at a time, `read_weights` n keys with m queries."""
     stages: int
     """The number of blocks of vectors in shared memory: a kernel computes with one block while it loads the others."""
@@ -99,21 +102,22 @@ class KernelArguments:
         assert ranges is not None
         d_key, d_value = call.key.shape[-1], call.value.shape[-1]
         widths = padded(d_key), padded(d_value)
-        none = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=call.device)
-        sinks = none if formula.sinks is None else formula.sinks.to(none) / formula.temperature * LOG2_E
+        sinks = torch.full((grid.heads,), -math.inf, dtype=torch.float32, device=call.device)
+        if formula.sinks is not None:
+            sinks = formula.sinks.to(sinks) / formula.temperature * LOG2_E
         return cls(
             grid=grid,
             query=StridedTensor(call.query, *strides(call.query)[:3]),
             key=StridedTensor(call.key, *strides(call.key)[:3]),
             value=StridedTensor(call.value, *strides(call.value)[:3]),
             limits=limits_as_tensor(ranges, grid),
-            rule=rule_of(call),
+            formula=score_formula(call),
             sinks=sinks,
             sizes=Sizes(
                 grid.heads, grid.heads // call.key.shape[1], grid.queries, grid.keys, grid.offset, d_key, d_value
             ),
-            tiles=tile_sizes(max(widths), half=call.query.itemsize == 2),
-            stages=3 if shared_memory(call.device) >= 2**17 + 2**15 else 2,
+            tile_sizes=tile_sizes(max(widths), half=call.query.itemsize == 2),
+            stages=3 if shared_memory(call.device) >= BYTES_OF_THREE_STAGES else 2,
             widths=widths,
         )
 
@@ -137,8 +141,8 @@ def tile_sizes(width: int, *, half: bool) -> tuple[int, int]:
     >>> tile_sizes(64, half=False), tile_sizes(128, half=False)
     ((64, 32), (32, 16))
     """
-    n_read = max(16, min(64, 2**13 // width // (1 if half else 4)))
-    return 2 * n_read, n_read
+    n_keys = max(16, min(64, 2**13 // width // (1 if half else 4)))
+    return 2 * n_keys, n_keys
 
 
 def shared_memory(device: torch.device) -> int:
@@ -157,27 +161,30 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def rule_of(call: Call) -> Rule:
-    formula, grid, device = call.softmax_formula, call.grid, call.device
-    by_temperature = LOG2_E / formula.temperature
-    rule = Rule(product_factor=formula.scale * by_temperature, bias_factor=by_temperature)
-    if formula.softcap is not None:
-        product_factor = formula.scale / formula.softcap * 2 * LOG2_E
-        rule = rule._replace(product_factor=product_factor, tanh_factor=formula.softcap * by_temperature)
-    bias = unrounded(formula.bias)
+def score_formula(call: Call) -> ScoreFormula:
+    softmax, grid, device = call.softmax_formula, call.grid, call.device
+    by_temperature = LOG2_E / softmax.temperature
+    formula = ScoreFormula(product_factor=softmax.scale * by_temperature, bias_factor=by_temperature)
+    if softmax.softcap is not None:
+        product_factor = softmax.scale / softmax.softcap * 2 * LOG2_E
+        formula = formula._replace(product_factor=product_factor, tanh_factor=softmax.softcap * by_temperature)
+    bias = unrounded(softmax.bias)
     if isinstance(bias, Tensor):
         biases = with_four_axes(bias)
-        return rule._replace(biases=biases, **dict(zip(Rule._fields[-4:], strides(biases), strict=True)))
+        by_batch, by_head, by_query, by_key = strides(biases)
+        return formula._replace(
+            biases=biases, bias_batch=by_batch, bias_head=by_head, bias_query=by_query, bias_key=by_key
+        )
     if isinstance(bias, Alibi | RelativeBias):
-        rule = rule._replace(first_position=grid.first_position(bias.offset))
+        formula = formula._replace(first_position=grid.first_position(bias.offset))
     if isinstance(bias, Alibi):
         slopes = alibi_slopes(grid.heads) if bias.slopes is None else bias.slopes
-        return rule._replace(slopes=slopes.to(device, torch.float32))
+        return formula._replace(slopes=slopes.to(device, torch.float32))
     if isinstance(bias, RelativeBias):
         far = bias.max_distance
         # a query at position `far`: its biases on the keys 0 … 2 · far are those of the distances -far … far
-        query = far - rule.first_position
+        query = far - formula.first_position
         one_query = grid.whole().part(queries=range(query, query + 1), keys=range(2 * far + 1))
         by_distance = numbers_of_bias(bias, one_query, device)[0, :, 0].float().contiguous()
-        return rule._replace(by_distance=by_distance, max_distance=far)
-    return rule
+        return formula._replace(by_distance=by_distance, max_distance=far)
+    return formula

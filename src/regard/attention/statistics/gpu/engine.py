@@ -54,7 +54,7 @@ For the entropy, -Σ weight · ln weight, the kernel computes Σ weight · log�
 
 def unsupported_reason(call: Call) -> str | None:
     formula = call.formula
-    if call.device.type != "cuda" and not interpreted():
+    if call.device.type != "cuda" and not is_interpreted():
         return f"the kernels run only on a GPU, and the query is on {call.device}"
     if not triton_is_installed():
         return "triton is not installed"
@@ -76,7 +76,7 @@ def unsupported_reason(call: Call) -> str | None:
     return None
 
 
-def interpreted() -> bool:
+def is_interpreted() -> bool:
     """Return whether Triton runs its kernels in its interpreter on the CPU, as in the tests."""
     return os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -103,9 +103,9 @@ def context_and_statistics(
             results.context = call.value.new_zeros(*call.grid.shape[:3], call.value.shape[-1])
         summary = results.summary()
         if ask.top is not None or ask.groups is not None:
-            rest = replace(NOTHING, top=ask.top, groups=ask.groups)
-            gathered = gather_statistics(blocks_of(call), call.grid, call.empty(), rest)
-            summary = replace(summary, top=gathered.top, groups=gathered.groups)
+            top_and_groups = replace(NOTHING, top=ask.top, groups=ask.groups)
+            by_torch = gather_statistics(blocks_of(call), call.grid, call.empty(), top_and_groups)
+            summary = replace(summary, top=by_torch.top, groups=by_torch.groups)
         return results.context, summary, False
 
 
@@ -146,37 +146,38 @@ class Results:
             log_sum = torch.empty(grid.shape[:3], dtype=torch.float32, device=call.device)
             self.context = call.value.new_empty(*grid.shape[:3], call.value.shape[-1]) if contexts else None
         log_share = torch.empty_like(log_sum) if self.ask.distance and call.softmax_formula.sinks is not None else None
-        units = {name: torch.zeros_like(log_sum, dtype=torch.int64) for name in self.per_query if name in SUMS}
-        single = {name: weights for name, weights in self.per_query.items() if name not in SUMS}
+        sums_over_keys = {name: torch.zeros_like(log_sum, dtype=torch.int64) for name in self.per_query if name in SUMS}
+        single_weights = {name: weights for name, weights in self.per_query.items() if name not in SUMS}
         map_rows = self.ask.pooled[0] if self.ask.pooled else 1
-        by_row = self.received is not None or self.pooled is not None
+        has_row_sums = self.received is not None or self.pooled is not None
         has_maxima = self.pooled is not None and self.ask.reduce == "max"
-        head_weights = grid.queries * grid.keys
-        at_once = min(WEIGHTS_AT_ONCE // head_weights, SUMS_AT_ONCE // (map_rows * grid.keys))
-        for head_numbers in spans(grid.batch * grid.heads, max(1, at_once)):
+        n_head_weights = grid.queries * grid.keys
+        heads_at_once = min(WEIGHTS_AT_ONCE // n_head_weights, SUMS_AT_ONCE // (map_rows * grid.keys))
+        for head_numbers in spans(grid.batch * grid.heads, max(1, heads_at_once)):
             if by_pytorch is None:
                 compute_forward(arguments, ForwardResults(log_sum, log_share, self.context), head_numbers)
-            if single:
-                read_single_keys(arguments, log_sum, single, head_numbers)
-            if by_row or units:
-                sums = log_sum.new_zeros(len(head_numbers), map_rows, grid.keys) if by_row else None
+            if single_weights:
+                read_single_keys(arguments, log_sum, single_weights, head_numbers)
+            if has_row_sums or sums_over_keys:
+                sums = log_sum.new_zeros(len(head_numbers), map_rows, grid.keys) if has_row_sums else None
                 maxima = log_sum.new_zeros(len(head_numbers), map_rows, grid.keys) if has_maxima else None
-                compute_sums(arguments, log_sum, log_share, WeightSums(sums, maxima, **units), map_rows, head_numbers)
-                self.add_columns(head_numbers, sums, maxima)
+                weight_sums = WeightSums(sums, maxima, **sums_over_keys)
+                compute_sums(arguments, log_sum, log_share, weight_sums, map_rows, head_numbers)
+                self.write_received_and_pooled(head_numbers, sums, maxima)
             if report is not None:
                 if call.device.type == "cuda":
                     torch.cuda.synchronize()
-                report(head_numbers.stop * head_weights, call.grid.shape.numel())
-        for name, in_units in units.items():
-            self.per_query[name] = from_units(in_units, log_sum, SUMS[name])
+                report(head_numbers.stop * n_head_weights, call.grid.shape.numel())
+        for name, units in sums_over_keys.items():
+            self.per_query[name] = from_units(units, log_sum, factor=SUMS[name])
 
-    def add_columns(
+    def write_received_and_pooled(
         self,
         head_numbers: range,
         sums: Float[Tensor, "some_heads rows keys"] | None,
         maxima: Float[Tensor, "some_heads rows keys"] | None,
     ) -> None:
-        """Write `received` and `pooled` for some heads.
+        """Write both statistics for some heads.
 
         Args:
             head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.

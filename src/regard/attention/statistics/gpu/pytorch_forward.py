@@ -27,10 +27,10 @@ def context_and_log_sum(
     Return None if no kernel of PyTorch computes both for this call.
     """
     formula, grid = call.softmax_formula, call.grid
-    plain = formula.softcap is None and formula.bias is None and formula.sinks is None
-    square = isinstance(call.mask, Causal) and call.mask.is_lower_triangle(grid) and grid.queries == grid.keys
+    is_plain_softmax = formula.softcap is None and formula.bias is None and formula.sinks is None
+    is_causal = isinstance(call.mask, Causal) and call.mask.is_lower_triangle(grid) and grid.queries == grid.keys
     d_key, d_value = call.key.shape[-1], call.value.shape[-1]
-    if not plain or not (call.mask is None or square) or d_key != d_value or d_key % 8:
+    if not is_plain_softmax or not (call.mask is None or is_causal) or d_key != d_value or d_key % 8:
         return None
     scale = formula.scale / formula.temperature
     # For masked keys, PyTorch's kernels multiply -∞ by the scale: the score would be +∞ if scale < 0, and NaN if 0.
@@ -38,9 +38,9 @@ def context_and_log_sum(
         return None
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     for kernel in KERNELS[call.device.type]:
-        options = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, square
+        options = call.device, call.value.dtype, grid.heads // call.key.shape[1], d_key, is_causal
         if trusted(kernel, *options):
-            context, log_sum = kernel(query, key, value, square, scale)
+            context, log_sum = kernel(query, key, value, is_causal, scale)
             log_sum = (log_sum.reshape(grid.shape[:3]) * math.log2(math.e)).contiguous()
             # If a score is ∞, log_sum is ∞. It becomes NaN, so that the Triton kernels compute weights of NaN from it.
             return context, log_sum.masked_fill(log_sum == math.inf, math.nan)
@@ -50,20 +50,22 @@ def context_and_log_sum(
 def cudnn(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     """Run cuDNN's attention kernel, the fastest on Hopper and later GPUs."""
     run = torch.ops.aten._scaled_dot_product_cudnn_attention
-    context, log_sum, *_ = run(query, key, value, None, True, 0.0, causal, False, scale=scale)
+    context, log_sum, *_ = run(
+        query, key, value, attn_bias=None, compute_log_sumexp=True, is_causal=causal, scale=scale
+    )
     return context, log_sum
 
 
 def flash(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     run = torch.ops.aten._scaled_dot_product_flash_attention
-    context, log_sum, *_ = run(query, key, value, 0.0, causal, False, scale=scale)
+    context, log_sum, *_ = run(query, key, value, is_causal=causal, scale=scale)
     return context, log_sum
 
 
 def flash_for_cpu(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     """Return the context and the log-sum-exp from PyTorch's kernel for CPUs; only tests without a GPU call it."""
     run = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    return run(query, key, value, 0.0, causal, scale=scale)
+    return run(query, key, value, is_causal=causal, scale=scale)
 
 
 KERNELS: dict[str, tuple[Kernel, ...]] = {"cuda": (cudnn, flash), "cpu": (flash_for_cpu,)}
@@ -80,20 +82,22 @@ def trusted(
         width: the number of entries of each query, key and value.
         tokens: the number of queries and keys in the random input.
     """
-    random = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(2, heads, tokens, width, generator=random, device="cpu") for heads in (2 * group, 2, 2)]
-    query, key, value = (part.to(device, dtype) for part in drawn)
+    generator, batch, key_heads, scale = torch.Generator().manual_seed(0), 2, 2, 0.3
+    query, key, value = (
+        torch.randn(batch, heads, tokens, width, generator=generator, device="cpu").to(device, dtype)
+        for heads in (key_heads * group, key_heads, key_heads)
+    )
     try:
-        context, log_sum = kernel(query, key, value, causal, 0.3)
+        context, log_sum = kernel(query, key, value, causal, scale)
     except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return False
-    wide_query, wide_key, wide_value = query.double(), *(p.double().repeat_interleave(group, 1) for p in (key, value))
-    scores = wide_query @ wide_key.mT * 0.3
+    wide_key, wide_value = (vectors.double().repeat_interleave(group, dim=1) for vectors in (key, value))
+    scores = query.double() @ wide_key.mT * scale
     if causal:
         scores = scores.masked_fill(torch.ones_like(scores).tril() == 0, -math.inf)
     expected = scores.logsumexp(dim=-1)
     if log_sum.dtype != torch.float32 or log_sum.numel() != expected.numel():
         return False
-    exact = (log_sum.reshape(expected.shape).double() - expected).abs().max() < 1e-4
-    near = (context.double() - scores.softmax(dim=-1) @ wide_value).abs().max() < 16 * torch.finfo(dtype).eps
-    return bool(exact & near)
+    log_sum_error = (log_sum.reshape(expected.shape).double() - expected).abs().max()
+    context_error = (context.double() - scores.softmax(dim=-1) @ wide_value).abs().max()
+    return bool((log_sum_error < 1e-4) & (context_error < 16 * torch.finfo(dtype).eps))

@@ -22,7 +22,7 @@ from torch import Tensor
 from regard.attention.ask import Ask
 from regard.attention.statistics.gpu.arguments import KernelArguments
 from regard.attention.statistics.gpu.schedule import along_queries
-from regard.attention.statistics.gpu.scores import border, limits_of, scores_of, tile_of_program, vectors
+from regard.attention.statistics.gpu.scores import load_border, load_limits, load_vectors, scores_of, tile_of_program
 
 UNITS = tl.constexpr(2.0**40)
 """A number times this factor is the number in units of 2^-40; in these units, int64 holds numbers of up to 2^23."""
@@ -53,12 +53,12 @@ def compute_sums(
         map_rows: the number of rows to which the pooled map reduces the queries; 1 if there is no map.
         head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
     """
-    n_keys, n_queries = arguments.tiles
+    n_keys, n_queries = arguments.tile_sizes
     read_weights[(triton.cdiv(arguments.grid.keys, n_keys) * len(head_numbers),)](
         arguments.query,
         arguments.key,
         arguments.mask_ranges(along_queries(arguments.limits, arguments.grid.keys, n_keys)),
-        arguments.rule,
+        arguments.formula,
         log_sum,
         log_share,
         results,
@@ -82,7 +82,7 @@ def read_weights(
     query,
     key,
     mask_ranges,
-    rule,
+    formula,
     log_sum,
     log_share,
     results,
@@ -97,7 +97,7 @@ def read_weights(
 ):
     """Triton kernel: each program computes the weights on one block of keys and adds them to sums in `results`.
     Args:
-        query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. rule: `Rule`. sizes: `Sizes`.
+        query, key: `StridedTensor`s. mask_ranges: `MaskRanges`. formula: `ScoreFormula`. sizes: `Sizes`.
         log_sum, log_share: for each query, log₂ Σ 2^score, and log₂ of the sum of its weights (None = the sum is 1).
         results, map_rows: the tensors of sums (`WeightSums`), and the number of rows of the pooled map.
         ranges: the number of key ranges of each query.
@@ -106,76 +106,78 @@ def read_weights(
         n_keys, n_queries: the numbers of keys and of queries in a block.
     """
     tile, head_number, batch, head = tile_of_program(first_head, tl.cdiv(sizes.keys, n_keys), sizes.heads)
-    number, key_number = tl.arange(0, n_queries), tl.arange(0, n_keys)
-    j = tile * n_keys + key_number
+    query_in_block, key_in_block = tl.arange(0, n_queries), tl.arange(0, n_keys)
+    j = tile * n_keys + key_in_block
     key_exists = j < sizes.keys
-    keys = tl.trans(vectors(key, batch, head // sizes.group, tile * n_keys, key_number, key_exists, sizes.width, width))
+    keys = tl.trans(
+        load_vectors(key, batch, head // sizes.group, tile * n_keys, key_in_block, key_exists, sizes.width, width)
+    )
     for n in range(ranges):
-        row = row_of(border(mask_ranges, n, batch, head, tile, 0), sizes.queries, map_rows)
+        row = row_of(load_border(mask_ranges, n, batch, head, tile, 0), sizes.queries, map_rows)
         row_end = first_query_of(row + 1, sizes.queries, map_rows)
         total = tl.zeros([n_queries, n_keys], tl.float32)
         largest = tl.zeros([n_queries, n_keys], tl.float32)
         for part in tl.static_range(3):  # part 1 needs no mask (see schedule.py)
-            begin = border(mask_ranges, n, batch, head, tile, part)
-            end = border(mask_ranges, n, batch, head, tile, part + 1)
+            begin = load_border(mask_ranges, n, batch, head, tile, part)
+            end = load_border(mask_ranges, n, batch, head, tile, part + 1)
             for first in range(begin, end, n_queries):
-                i = first + number
-                exists = number < end - first
-                at = head_number * sizes.queries + i
-                queries = vectors(query, batch, head, first, number, exists, sizes.width, width)
-                log_sums = tl.load(log_sum + at, mask=exists, other=float("inf"))
-                where = (n, batch, head, i, j, exists, key_exists)
-                weights, log_weights = weights_of(queries, keys, mask_ranges, rule, log_sums, where, part != 1)
+                i = first + query_in_block
+                query_exists = i < end
+                flat_index = head_number * sizes.queries + i
+                queries = load_vectors(query, batch, head, first, query_in_block, query_exists, sizes.width, width)
+                log_sums = tl.load(log_sum + flat_index, mask=query_exists, other=float("inf"))
+                indices = (n, batch, head, i, j, query_exists, key_exists)
+                weights, log_weights = weights_of(queries, keys, mask_ranges, formula, log_sums, indices, part != 1)
                 if results.entropy is not None:
-                    add_units(results.entropy + at, tl.sum(weights * log_weights, axis=1), exists)
+                    add_units(results.entropy + flat_index, tl.sum(weights * log_weights, axis=1), query_exists)
                 if results.distance is not None:
                     distance = tl.sum(weights * distances(i + sizes.offset, j), axis=1)
                     if log_share is not None:
-                        distance *= tl.exp2(-tl.load(log_share + at, mask=exists, other=0.0))
-                    add_units(results.distance + at, distance, exists)
+                        distance *= tl.exp2(-tl.load(log_share + flat_index, mask=query_exists, other=0.0))
+                    add_units(results.distance + flat_index, distance, query_exists)
                 if results.sums is not None:
-                    to = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
+                    output = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
                     state = (total, largest, weights, row)
-                    read_to = tl.minimum(first + n_queries, end)
+                    block_end = tl.minimum(first + n_queries, end)
                     if short_rows:
-                        for _ in range(row, row_of(read_to, sizes.queries, map_rows)):
-                            total, largest, weights, row, row_end = finish_row(to, state, number < row_end - first)
+                        for _ in range(row, row_of(block_end, sizes.queries, map_rows)):
+                            total, largest, weights, row, row_end = finish_row(output, state, i < row_end)
                             state = (total, largest, weights, row)
-                    elif row_end <= read_to:
-                        total, largest, weights, row, row_end = finish_row(to, state, number < row_end - first)
+                    elif row_end <= block_end:
+                        total, largest, weights, row, row_end = finish_row(output, state, i < row_end)
                     total += weights
                     if results.maxima is not None:
                         largest = tl.maximum(largest, weights)
-        to = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
-        if results.sums is None:
-            pass
-        elif row < map_rows:
-            finish_row(to, (total, largest, tl.zeros_like(total), row), number < 0)
+        if results.sums is not None:
+            output = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
+            no_weights, no_queries = tl.zeros_like(total), query_in_block < 0
+            if row < map_rows:
+                finish_row(output, (total, largest, no_weights, row), no_queries)
 
 
 @no_type_check
 @triton.jit
-def weights_of(queries, keys, mask_ranges, rule, log_sums, where, masked: tl.constexpr):
+def weights_of(queries, keys, mask_ranges, formula, log_sums, indices, masked: tl.constexpr):
     """Return the weights of some queries (rows) on some keys (columns), and their binary logarithms.
 
     If keys may be masked, each logarithm is at least -1e30, because the product of a weight of 0 and -∞ would be NaN.
 
     Args:
         log_sums: for each query, log₂ Σ 2^score over its keys.
-        where: a tuple: the index of the key range; the batch item; the head; the indices of queries and of keys;
+        indices: a tuple: the index of the key range; the batch item; the head; the indices of queries and of keys;
             whether each query and each key exists (False after the last one).
         masked: whether the mask must be applied.
     """
-    n, batch, head, i, j, exists, key_exists = where
+    n, batch, head, i, j, query_exists, key_exists = indices
     products = tl.dot(queries, keys, input_precision="tf32x3")
-    inside = exists[:, None] & key_exists[None, :]
-    scores = scores_of(products, i[:, None], j[None, :], inside, batch, head, rule, keys.dtype)
+    pair_exists = query_exists[:, None] & key_exists[None, :]
+    scores = scores_of(products, i[:, None], j[None, :], pair_exists, batch, head, formula, keys.dtype)
     log_weights = scores - log_sums[:, None]
     weights = tl.exp2(log_weights)
     if masked:
-        start, stop = limits_of(mask_ranges.limits, n, batch, head, i, exists)
+        start, stop = load_limits(mask_ranges.limits, n, batch, head, i, query_exists)
         weights = tl.where((j[None, :] >= start[:, None]) & (j[None, :] < stop[:, None]), weights, 0.0)
-    if masked or rule.biases is not None:
+    if masked or formula.biases is not None:
         log_weights = tl.maximum(log_weights, -1e30)
     return weights, log_weights
 
@@ -189,11 +191,11 @@ def distances(positions, j):
 
 @no_type_check
 @triton.jit
-def finish_row(to, state, in_row):
+def finish_row(output, state, in_row):
     """Add the weights of one row of the pooled map to `results` (and update the maxima), and begin the next row.
 
     Args:
-        to: (`results`, a `WeightSums`; index of the head in its tensors; indices of the keys of this block; whether
+        output: (`results`, a `WeightSums`; index of the head in its tensors; indices of the keys of this block; whether
             each key exists; number of all queries; number of all keys; number of rows of the map).
         state: (sums of the row's weights in earlier blocks, [n_queries n_keys]; maxima of these weights; weights of
             this block of queries; index of the row).
@@ -203,17 +205,17 @@ def finish_row(to, state, in_row):
         The four entries of `state` for the next row (weights of queries in the finished row are set to 0), and the
         index of the first query after the next row.
     """
-    results, head, j, key_exists, n_all_queries, n_all_keys, map_rows = to
+    results, head, j, key_exists, n_all_queries, n_all_keys, map_rows = output
     total, largest, weights, row = state
-    last = tl.where(in_row[:, None], weights, 0.0)
-    at = (head * map_rows + row) * n_all_keys + j
-    sums = tl.load(results.sums + at, mask=key_exists, other=0.0) + tl.sum(total + last, axis=0)
-    tl.store(results.sums + at, sums, mask=key_exists)
+    row_weights = tl.where(in_row[:, None], weights, 0.0)
+    flat_index = (head * map_rows + row) * n_all_keys + j
+    sums = tl.load(results.sums + flat_index, mask=key_exists, other=0.0) + tl.sum(total + row_weights, axis=0)
+    tl.store(results.sums + flat_index, sums, mask=key_exists)
     if results.maxima is not None:
-        before = tl.load(results.maxima + at, mask=key_exists, other=0.0)
-        maxima = tl.maximum(before, tl.max(tl.maximum(largest, last), axis=0))
+        earlier_maxima = tl.load(results.maxima + flat_index, mask=key_exists, other=0.0)
+        maxima = tl.maximum(earlier_maxima, tl.max(tl.maximum(largest, row_weights), axis=0))
         maxima = tl.where(sums == sums, maxima, sums)  # tl.max ignores NaN; a sum is NaN if a weight is NaN
-        tl.store(results.maxima + at, maxima, mask=key_exists)
+        tl.store(results.maxima + flat_index, maxima, mask=key_exists)
     zeros = tl.zeros_like(total)
     weights = tl.where(in_row[:, None], 0.0, weights)
     return zeros, zeros, weights, row + 1, first_query_of(row + 2, n_all_queries, map_rows)
@@ -221,9 +223,9 @@ def finish_row(to, state, in_row):
 
 @no_type_check
 @triton.jit
-def add_units(to, numbers, exists):
+def add_units(addresses, numbers, exists):
     """Add numbers to sums that are stored as 64-bit integers, in units of 2^-40, where `exists` is True."""
-    tl.atomic_add(to, (numbers * UNITS).to(tl.int64), mask=exists, sem="relaxed")
+    tl.atomic_add(addresses, (numbers * UNITS).to(tl.int64), mask=exists, sem="relaxed")
 
 
 @no_type_check

@@ -37,8 +37,10 @@ def along_keys(limits: Limits, tile: int, step: int) -> Borders:
         step: how many keys the kernel reads at a time; each of a, b and c is a multiple of `step`, or equal to d.
     """
     n_queries = limits.shape[3]
-    last = torch.arange(n_queries + -n_queries % tile, device=limits.device).clamp(max=n_queries - 1)
-    starts, stops = limits[:, :, :, last].reshape(*limits.shape[:3], -1, tile, 2).unbind(-1)
+    n_tiles = -(-n_queries // tile)
+    # the last query is repeated until the last tile is full
+    query = torch.arange(n_tiles * tile, device=limits.device).clamp(max=n_queries - 1)
+    starts, stops = limits[:, :, :, query].reshape(*limits.shape[:3], n_tiles, tile, 2).unbind(-1)
     begin, end = starts.amin(-1) // step * step, stops.amax(-1)
     whole_from, whole_to = -(-starts.amax(-1) // step) * step, stops.amin(-1) // step * step
     return borders(begin, whole_from, whole_to, end)

@@ -23,15 +23,16 @@ def tile_of_program(first_head, tiles, heads):
         first_head: the number of the first head to compute; head h of batch item b has the number b · heads + h.
         tiles: the number of tiles (blocks of queries or keys) of a head.
     """
-    number = tl.program_id(0)
-    head_number = first_head + number // tiles
+    program = tl.program_id(0)
+    head_number = first_head + program // tiles
     batch, head = head_number // heads, head_number % heads
-    return tiles - 1 - number % tiles, head_number.to(tl.int64), batch.to(tl.int64), head.to(tl.int64)
+    tile = tiles - 1 - program % tiles
+    return tile, head_number.to(tl.int64), batch.to(tl.int64), head.to(tl.int64)
 
 
 @no_type_check
 @triton.jit
-def vectors(rows, batch, head, first, tokens, exists, width, padded: tl.constexpr):
+def load_vectors(rows, batch, head, first, tokens, exists, width, padded: tl.constexpr):
     """Load the vectors of some tokens as a matrix [tokens padded]; the vector of a token is 0 where `exists` is False.
 
     Args:
@@ -48,28 +49,28 @@ def vectors(rows, batch, head, first, tokens, exists, width, padded: tl.constexp
 
 @no_type_check
 @triton.jit
-def scores_of(products, i, j, exists, batch, head, rule, dtype: tl.constexpr):
+def scores_of(products, i, j, exists, batch, head, formula, dtype: tl.constexpr):
     """Return the scores of queries i and keys j, times log₂ e / temperature, given their dot products.
 
     Args:
         exists: False where the query or the key does not exist; the bias tensor is not read there.
-        rule: a `Rule` (see arguments.py); its factors include log₂ e / temperature.
+        formula: a `ScoreFormula` (see arguments.py); its factors include log₂ e / temperature.
         dtype: the data type of the query, to which the bias of `Alibi` is rounded.
     """
-    scores = products * rule.product_factor
-    if rule.tanh_factor is not None:
-        scores = rule.tanh_factor * tanh(scores)
-    if rule.slopes is not None:
-        distance = tl.abs(j - i - rule.first_position).to(tl.float32)
-        scores += (-tl.load(rule.slopes + head) * distance).to(dtype).to(tl.float32) * rule.bias_factor
-    if rule.by_distance is not None:
-        far = rule.max_distance
-        distance = tl.minimum(tl.maximum(j - i - rule.first_position, -far), far)
-        scores += tl.load(rule.by_distance + head * (2 * far + 1) + distance + far) * rule.bias_factor
-    if rule.biases is not None:
-        start = rule.biases + batch * rule.bias_batch + head * rule.bias_head
-        offsets = i.to(tl.int64) * rule.bias_query + j.to(tl.int64) * rule.bias_key
-        scores += tl.load(start + offsets, mask=exists, other=0.0).to(tl.float32) * rule.bias_factor
+    scores = products * formula.product_factor
+    if formula.tanh_factor is not None:
+        scores = formula.tanh_factor * tanh(scores)
+    if formula.slopes is not None:
+        distance = tl.abs(j - i - formula.first_position).to(tl.float32)
+        scores += (-tl.load(formula.slopes + head) * distance).to(dtype).to(tl.float32) * formula.bias_factor
+    if formula.by_distance is not None:
+        far = formula.max_distance
+        distance = tl.minimum(tl.maximum(j - i - formula.first_position, -far), far)
+        scores += tl.load(formula.by_distance + head * (2 * far + 1) + distance + far) * formula.bias_factor
+    if formula.biases is not None:
+        start = formula.biases + batch * formula.bias_batch + head * formula.bias_head
+        offsets = i.to(tl.int64) * formula.bias_query + j.to(tl.int64) * formula.bias_key
+        scores += tl.load(start + offsets, mask=exists, other=0.0).to(tl.float32) * formula.bias_factor
     return scores
 
 
@@ -85,22 +86,23 @@ def tanh(doubled):
 
 @no_type_check
 @triton.jit
-def limits_of(limits, n, batch, head, i, exists):
+def load_limits(limits, n, batch, head, i, exists):
     """Return the start and the stop of the n-th range of keys to which query i may attend; 0, 0 if not `exists`."""
-    at = start_of(limits, n, batch, head) + i.to(tl.int64) * limits.row_stride
-    return tl.load(at, mask=exists, other=0), tl.load(at + 1, mask=exists, other=0)
+    address = head_address(limits, n, batch, head) + i.to(tl.int64) * limits.row_stride
+    return tl.load(address, mask=exists, other=0), tl.load(address + 1, mask=exists, other=0)
 
 
 @no_type_check
 @triton.jit
-def border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
+def load_border(mask_ranges, n, batch, head, tile, which: tl.constexpr):
     """Return position a, b, c or d of a block: the kernel reads tokens a to d, and applies no mask to tokens b to c."""
-    return tl.load(start_of(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.row_stride + which)
+    address = head_address(mask_ranges.borders, n, batch, head) + tile * mask_ranges.borders.row_stride
+    return tl.load(address + which)
 
 
 @no_type_check
 @triton.jit
-def start_of(table, n, batch, head):
+def head_address(table, n, batch, head):
     """Return the address in a `Table` where the numbers of one head begin, for the n-th range of keys of each query."""
-    of_range = table.numbers + tl.cast(n, tl.int64) * table.range_stride
-    return of_range + batch * table.batch_stride + head * table.head_stride
+    range_address = table.numbers + tl.cast(n, tl.int64) * table.range_stride
+    return range_address + batch * table.batch_stride + head * table.head_stride
