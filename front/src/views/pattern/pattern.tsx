@@ -103,7 +103,7 @@ export function Pattern() {
         </>
       }
     >
-      <Find shows={(item) => zooms[0].centre(item.index, 0)} />
+      <Find shows={(item) => zooms[0].centre(visibleQueries.value.indexOf(item), 0)} />
       <p class={readoutText ? "readout" : "readout quiet"} role="status" data-hint={say.patternHint}><span>{readoutText || say.patternHint}</span></p>
       <div class="pattern" ref={box}>
         {patterns.map(({ traceIndex, name, isDifference }, i) => (
