@@ -271,7 +271,9 @@ def test_tokens_of_a_recipe_are_those_of_its_trainings(tmp_path):
         log = tmp_path / folder / "translator" / "log.jsonl"
         log.parent.mkdir(parents=True)
         log.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries[:n_entries]), "utf-8")
-    texts = recipes.Texts(recipes.Corpus("Tatoeba", "ko"), [], [], [], tmp_path, recipes.QUICK)
+    texts = recipes.Texts(
+        corpus=recipes.Corpus("Tatoeba", "ko"), train=[], test=[], items=[], folder=tmp_path, sizes=recipes.QUICK
+    )
     assert recipes.tokens_trained("half, back-translation", 1, texts) == 2 * 100 + 1 * 50 + 2 * 100
 
 
