@@ -56,12 +56,12 @@ ROOMS = {
 MAY_IMPORT = {room: {room, *others.split()} for room, others in ROOMS.items()}
 
 DOORS = {
-    ("regard/attention/pattern.py", "views"),
+    ("regard/__init__.py", "views"),
     *((f"regard/tracing/{name}.py", "views") for name in ("trace", "head", "comparison", "indirect_effects")),
     *((f"regard/translation/{name}.py", "views") for name in ("alignment", "translation")),
 }
-"""Imports that point upwards, inside functions only: from a trace, head, comparison, indirect effects, alignment,
-translation or pattern to its views."""
+"""Imports that point upwards, inside functions only: from a trace, head, comparison, indirect effects, alignment
+or translation to its views, and from the package's front to what a notebook shows."""
 
 
 def room_of(module: str) -> str:

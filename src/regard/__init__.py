@@ -8,6 +8,8 @@
 imports neither torch nor transformers.
 """
 
+import sys
+
 import lazy_loader
 
 __version__ = "0.1.0"
@@ -22,3 +24,14 @@ def __getattr__(name: str) -> object:
 
     near = ", ".join(get_close_matches(name, __all__))
     raise AttributeError(f"module 'regard' has no attribute {name!r}" + (f"; nearest: {near}" if near else ""))
+
+
+def _prepare_notebook() -> None:
+    """If the code runs in a notebook, let IPython show a `Pattern` (attention weights of all heads) as a picture."""
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
+        from regard.views.in_notebook import show_patterns
+
+        show_patterns(shell.display_formatter)
+
+
+_prepare_notebook()

@@ -45,9 +45,6 @@ class Attended(Described):
     pattern: Pattern
     backend: str
 
-    def _repr_png_(self) -> bytes | None:
-        return self.pattern._repr_png_()
-
 
 explain_sdpa_arguments = explain_arguments_of(
     "F.scaled_dot_product_attention",

@@ -155,12 +155,6 @@ class Pattern(ThroughDense):
         named = [f"{name}={stage!r}" for name, stage, default in stages if stage != default]
         return f"Pattern({', '.join([str(self.grid), *named])})"
 
-    def _repr_png_(self) -> bytes | None:
-        """Return the picture that a notebook shows; None, so that it shows text, if there are too many weights."""
-        from regard.views.in_notebook import picture_of
-
-        return picture_of(self)
-
     # Methods that compute the weights, the scores, or the dot products of queries and keys
 
     def __getitem__(self, index: Index) -> Float[Tensor, "..."]:

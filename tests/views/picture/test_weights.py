@@ -18,6 +18,7 @@ from torch import Tensor
 import regard
 import regard.views.picture.weights as weights_module
 from regard import Causal, InputError, attend
+from regard.views.in_notebook import show_patterns
 from regard.views.picture.canvas import weight_colours
 from regard.views.picture.fonts import Fonts
 from regard.views.picture.pattern import SQUARE_ROOT
@@ -39,6 +40,7 @@ def test_a_notebook_shows_a_pattern_as_a_picture_unless_it_is_large(normal: Call
     x = normal(1, 1, 4097, 2)
     few = x[:, :, :50]
     display = DisplayFormatter()
+    show_patterns(display)
     small, large = attend(few, few, few), attend(x, x, x)
     for part in (small, small.pattern):
         shown = display.format(part)[0]["image/png"]
