@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import torch
 
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
+BROWSERS = "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"
 
 BUSY_PERCENT = 10
 """The processor use by other programs above which measured times are unreliable."""
