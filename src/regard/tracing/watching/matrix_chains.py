@@ -8,9 +8,9 @@ weights @ value             or value @ weights, where value is no parameter eith
 from typing import Any
 
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.tracing.watching.origins import is_parameter
+from regard.tracing.watching.tensor_table import TensorTable
 from regard.tracing.watching.written_out import tensors_in
 
 PRODUCTS = ("matmul", "mm", "mv", "bmm", "baddbmm", "einsum", "sum")
@@ -21,8 +21,8 @@ class MatrixChains:
     """Stores the tensors that may be attention weights: products of two tensors, and tensors computed from them."""
 
     def __init__(self) -> None:
-        self.from_products: Any = WeakTensorKeyDictionary()
-        self.multiplied: Any = WeakTensorKeyDictionary()
+        self.from_products = TensorTable[bool]()
+        self.multiplied = TensorTable[bool]()
         """Maps each result of left * right, of which `sum` makes a product, to: is a factor in `from_products`."""
 
     def ends_chain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
@@ -40,7 +40,7 @@ class MatrixChains:
         has_parameter_or_number = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
         if name == "sum":
             is_product = result.ndim > 0 and operands[0] in self.multiplied
-            is_chained = self.multiplied.get(operands[0], False)
+            is_chained = self.multiplied.get(operands[0]) or False
         elif is_product and has_parameter_or_number:
             return False
         elif is_multiplication and len(operands) == 2 and not has_parameter_or_number:

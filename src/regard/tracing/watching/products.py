@@ -15,7 +15,7 @@ from regard.tracing.watching.named_axes import Axes, Axis, Named, new_axis
 from regard.tracing.watching.origins import Origin, ScoreInputs, ScoreOrigin, WeightedSum, WeightedValues, WeightOrigin
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: every torch function makes one, and setting frozen fields takes longer
 class Operation:
     """A call of a torch function.
 

@@ -65,6 +65,9 @@ EVERY_LAYER = " It must fit every layer: leave groups out for a model such as Sw
 
 MODEL_ITSELF = "(the model itself)"
 
+PROPERTY_READS = frozenset([*(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "device")), Tensor.size])
+"""Functions that read a property of a tensor, and compute nothing: a fifth of the calls of a Llama."""
+
 
 class Recorder(TorchFunctionMode):
     """Adds the attention calls that PyTorch code makes in this thread to a `Watched`, inside a `with` block.
@@ -90,7 +93,7 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if torch.compiler.is_compiling():
+        if func in PROPERTY_READS or torch.compiler.is_compiling():
             return func(*args, **kwargs)
         if func is F.multi_head_attention_forward:
             with self:

@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.tracing.watching.named_axes import AxesChange, Named, expansion, new_axis, permutation, view
 from regard.tracing.watching.origins import FeatureOrigin, Origin, ScoreOrigin, WeightedSum, WeightOrigin, is_parameter
@@ -34,6 +33,7 @@ from regard.tracing.watching.products import (
     sum_origin,
     weighted_values_origin,
 )
+from regard.tracing.watching.tensor_table import TensorTable
 
 OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "mat2", "other")
 """Keywords of torch functions for their operands, in the order in which the operands are passed without keywords."""
@@ -43,7 +43,7 @@ class WrittenOut:
     """Stores how scores, weights and similar tensors were computed, and the in-place version of each tensor."""
 
     def __init__(self) -> None:
-        self.origins: Any = WeakTensorKeyDictionary()
+        self.origins = TensorTable[tuple[Origin, int]]()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, WeightedSum | None]:
         """Run a torch function, and store how its result was computed if it is attention scores or weights.
@@ -53,8 +53,10 @@ class WrittenOut:
         rule = RULES.get(getattr(func, "__name__", "").strip("_"))
         if rule is None and not self.origins:
             return func(*args, **kwargs), None
-        operands = [*args, *(kwargs[name] for name in OPERANDS if name in kwargs)]
-        options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
+        operands, options = list(args), {}
+        if kwargs:
+            operands += [kwargs[name] for name in OPERANDS if name in kwargs]
+            options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         tensors = tensors_in(operands)
         origins = {id(tensor): self.origin(tensor) for tensor in tensors}  # now, since `func` may change an operand
         result = func(*args, **kwargs)
@@ -75,13 +77,22 @@ class WrittenOut:
 
     def origin(self, tensor: Tensor) -> Origin | None:
         """Return how a tensor was computed; None if that is unknown, or if the tensor was changed in place since."""
-        origin, at_version = self.origins.get(tensor, (None, 0))
-        return origin if origin is not None and version(tensor) == at_version else None
+        entry = self.origins.get(tensor)
+        if entry is None:
+            return None
+        origin, version_then = entry
+        return origin if version(tensor) == version_then else None
 
 
 def tensors_in(arguments: list[Any]) -> list[Tensor]:
-    flat = [part for argument in arguments for part in (argument if isinstance(argument, list | tuple) else [argument])]
-    return [part for part in flat if isinstance(part, Tensor)]
+    """Return the tensors among the arguments of a torch function, and in lists and tuples among them."""
+    tensors: list[Tensor] = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            tensors.append(argument)
+        elif isinstance(argument, list | tuple):
+            tensors += [part for part in argument if isinstance(part, Tensor)]
+    return tensors
 
 
 def version(tensor: Tensor) -> int:
