@@ -43,9 +43,15 @@ def browser_path() -> str | None:
 
 
 def processor() -> str:
+    """Return the processor's model name and, on Linux, the numbers of its family and model.
+
+    A virtual machine may report only "AMD EPYC", whose families 25 (Zen 4) and 26 (Zen 5) differ by a factor of two.
+    """
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    if not cpuinfo.exists():
+        return platform.processor() or platform.machine()
+    lines = [line.partition(":") for line in cpuinfo.read_text().splitlines()]
+    facts = {name.strip(): value.strip() for name, _, value in lines}
+    name = facts.get("model name") or platform.machine()
+    numbers = [f"{label} {facts[label]}" for label in ("cpu family", "model") if label in facts]
+    return f"{name} ({', '.join(numbers)})" if numbers else name

@@ -396,3 +396,12 @@ def test_expected_and_found_chrf_are_printed_for_groups_of_lines(tmp_path, capsy
     assert refusal(InputError, calibration.main, translator_folder, tmp_path / "a", tmp_path / "b") == (
         f"{translator_folder} has no calibration; finish its training with regard train."
     )
+
+
+def test_the_processor_is_named_with_its_family_and_model(tmp_path, monkeypatch):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nflags\t: avx2\n\n")
+    monkeypatch.setattr(machine, "Path", lambda path: cpuinfo)
+    assert machine.processor() == "AMD EPYC (cpu family 25, model 17)"
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 48\n")  # an Arm processor
+    assert machine.processor() == machine.platform.machine()
