@@ -25,17 +25,18 @@ from regard import (
 )
 
 
-def torchs(d_model: int, n_heads: int) -> nn.MultiheadAttention:
+def torchs(d_model: int, n_heads: int, bias: bool = True) -> nn.MultiheadAttention:
     """Return torch's multi-head attention with large random parameters, so that mistakes show."""
-    module = nn.MultiheadAttention(d_model, n_heads, batch_first=True).eval()
+    module = nn.MultiheadAttention(d_model, n_heads, batch_first=True, bias=bias).eval()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_(std=0.5, generator=torch.Generator().manual_seed(1))
     return module
 
 
-def test_self_attention_equals_torchs_with_its_parameters_copied(normal):
-    module, x = torchs(22, 2), normal(3, 7, 22)
+@pytest.mark.parametrize("bias", [True, False])
+def test_self_attention_equals_torchs_with_its_parameters_copied(normal, bias):
+    module, x = torchs(22, 2, bias), normal(3, 7, 22)
     read = MultiHeadAttention.from_torch(module)(x)
     output, weights = module(x, x, x, average_attn_weights=False)
     assert_close(read.output, output)
@@ -199,8 +200,9 @@ def test_refusals(without_type_checks):
             "rotary positions rotate pairs of numbers, so the width of a head must be even; got 3.",
         ),
         (
-            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, bias=False, add_zero_attn=True)),
-            "this nn.MultiheadAttention has bias=False and add_zero_attn, which MultiHeadAttention does not support.",
+            lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2, kdim=4, vdim=4, add_zero_attn=True)),
+            "this nn.MultiheadAttention has kdim or vdim other than embed_dim and add_zero_attn, which "
+            "MultiHeadAttention does not support.",
         ),
         (
             lambda: MultiHeadAttention.from_torch(nn.MultiheadAttention(6, 2)),
@@ -264,9 +266,9 @@ THREE_TENSORS = "for (x, x, x) write (x), for (x, memory, memory) write (x, memo
         ),
         (lambda layer, x: type(layer)(8, 2, 0.1), "after d_model and n_heads write names, such as dropout=0.1"),
         (
-            lambda layer, x: type(layer)(embed_dim=8, num_heads=2, batch_first=True, bias=False),
+            lambda layer, x: type(layer)(embed_dim=8, num_heads=2, batch_first=True),
             "for embed_dim write d_model; for num_heads write n_heads; leave out batch_first, because the batch is "
-            "always the first axis; leave out bias, because the projections always have biases",
+            "always the first axis",
         ),
         (
             lambda layer, x: type(layer)(8, 2, kdim=4, vdim=4, device="cpu", dtype=torch.float16),

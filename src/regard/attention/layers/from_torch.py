@@ -15,7 +15,6 @@ explain_constructor_arguments = explain_arguments_of(
         "embed_dim": "for embed_dim write d_model",
         "num_heads": "for num_heads write n_heads",
         "batch_first": "leave out batch_first, because the batch is always the first axis",
-        "bias": "leave out bias, because the projections always have biases",
         **dict.fromkeys(("kdim", "vdim"), "leave out kdim and vdim, because all tokens have the width d_model"),
         **dict.fromkeys(("device", "dtype"), "for device and dtype write .to(…) after the call"),
     },
@@ -40,7 +39,6 @@ def check_torch_module(module: object) -> None:
         raise TypeError(f"from_torch takes an nn.MultiheadAttention; got {type_name(module)}.")
     unsupported = {
         "kdim or vdim other than embed_dim": not module._qkv_same_embed_dim,
-        "bias=False": module.in_proj_bias is None,
         "add_bias_kv": module.bias_k is not None,
         "add_zero_attn": module.add_zero_attn,
     }
@@ -59,9 +57,11 @@ def copy_projections(
     module: nn.MultiheadAttention, to_query: nn.Linear, to_key: nn.Linear, to_value: nn.Linear, to_output: nn.Linear
 ) -> None:
     """Copy the parameters of `module`, and whether each is trained, from in_proj (query, key, value) and out_proj."""
-    weights, biases = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
-    for projection, weight, bias in zip((to_query, to_key, to_value), weights, biases, strict=True):
+    projections = to_query, to_key, to_value
+    for projection, weight in zip(projections, module.in_proj_weight.chunk(3), strict=True):
         projection.weight.copy_(weight).requires_grad_(module.in_proj_weight.requires_grad)
-        projection.bias.copy_(bias).requires_grad_(module.in_proj_bias.requires_grad)
+    if module.in_proj_bias is not None:
+        for projection, bias in zip(projections, module.in_proj_bias.chunk(3), strict=True):
+            projection.bias.copy_(bias).requires_grad_(module.in_proj_bias.requires_grad)
     for parameter, torch_parameter in zip(to_output.parameters(), module.out_proj.parameters(), strict=True):
         parameter.copy_(torch_parameter).requires_grad_(torch_parameter.requires_grad)

@@ -57,6 +57,7 @@ class MultiHeadAttention(nn.Module):
         score, normalise: the score and the normaliser (rule from scores to weights), as for `attend`.
         positions: the rotary embedding applied to queries and keys; None = no rotary embedding.
         dropout: the probability with which an attention weight is set to 0 in training.
+        bias: whether the four projections have biases.
 
     Raises:
         ValueError: n_heads does not divide d_model, or n_key_heads does not divide n_heads; the message lists the
@@ -83,6 +84,7 @@ class MultiHeadAttention(nn.Module):
         normalise: Normaliser = Softmax(),  # noqa: B008 (frozen, so safe to share)
         positions: Rotary | None = None,
         dropout: float = 0.0,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         n_key_heads = n_heads if n_key_heads is None else n_key_heads
@@ -93,10 +95,10 @@ class MultiHeadAttention(nn.Module):
         self.score, self.normalise, self.positions, self.dropout = score, normalise, positions, dropout
         # registers the modules and parameters in score and normaliser (see stages.py); saved models have these names
         self.held, self.held_parameters = field_modules(score, normalise), field_parameters(score, normalise)
-        self.to_query = nn.Linear(d_model, d_model)
-        self.to_key = nn.Linear(d_model, n_key_heads * self.d_head)
-        self.to_value = nn.Linear(d_model, n_key_heads * self.d_head)
-        self.to_output = nn.Linear(d_model, d_model)
+        self.to_query = nn.Linear(d_model, d_model, bias)
+        self.to_key = nn.Linear(d_model, n_key_heads * self.d_head, bias)
+        self.to_value = nn.Linear(d_model, n_key_heads * self.d_head, bias)
+        self.to_output = nn.Linear(d_model, d_model, bias)
         self.reset_parameters()
 
     @explain_call_arguments
@@ -166,7 +168,8 @@ class MultiHeadAttention(nn.Module):
         """Initialise projections by the Xavier uniform distribution (Glorot & Bengio 2010), and biases to 0."""
         for projection in (self.to_query, self.to_key, self.to_value, self.to_output):
             nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
+            if projection.bias is not None:
+                nn.init.zeros_(projection.bias)
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHeadAttention":
@@ -180,7 +183,8 @@ class MultiHeadAttention(nn.Module):
             TypeError: module is not a torch.nn.MultiheadAttention.
         """
         check_torch_module(module)
-        layer = cls(module.embed_dim, module.num_heads, dropout=module.dropout).to(module.in_proj_weight)
+        bias = module.in_proj_bias is not None
+        layer = cls(module.embed_dim, module.num_heads, dropout=module.dropout, bias=bias).to(module.in_proj_weight)
         copy_projections(module, layer.to_query, layer.to_key, layer.to_value, layer.to_output)
         return layer.train(module.training)
 
