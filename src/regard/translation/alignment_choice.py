@@ -17,6 +17,7 @@ If even the best rule has an agreement below `LEAST_AGREEMENT`, words are aligne
 Source: Li, Monroe & Jurafsky 2016, section 3, for the idea of erasing a word to measure how much it matters.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -73,7 +74,7 @@ def measured_rules(
     n_pieces = sum(map(len, needed))
     if not n_pieces:
         return [AlignmentRule()]
-    n_agreeing = dict[AlignmentRule, int]()
+    n_agreeing = Counter[AlignmentRule]()
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, pairs, device, BATCH_TOKENS):
             for rule in all_rules(decoding.cross):
@@ -81,8 +82,7 @@ def measured_rules(
                     pair = pairs[index]
                     weights = padded_weights[: len(pair.target_ids) + 1, : len(pair.source_ids)]
                     aligned_word = word_alignment(pair, weights, end_piece="").source_word_of_target_piece
-                    n = sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
-                    n_agreeing[rule] = n_agreeing.get(rule, 0) + n
+                    n_agreeing[rule] += sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
     return [replace(rule, agreement=n / n_pieces) for rule, n in n_agreeing.items()]
 
 
@@ -108,14 +108,13 @@ def piece_needs(
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
     no_weights = torch.empty(0, 0)
     alignments = [word_alignment(translation, no_weights, end_piece="") for translation in translations]
-    erasures = [
-        (index, word) for index, alignment in enumerate(alignments) for word in range(len(alignment.source_words))
-    ]
-    shortened = []
-    for index, word in erasures:
-        pieces = zip(translations[index].source_ids[:-1], alignments[index].source_word_of, strict=True)
-        source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
-        shortened.append(replace(translations[index], source_ids=source_ids))
+    erasures, shortened = [], []
+    for index, (translation, alignment) in enumerate(zip(translations, alignments, strict=True)):
+        for word in range(len(alignment.source_words)):
+            pieces = zip(translation.source_ids[:-1], alignment.source_word_of, strict=True)
+            source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
+            erasures.append((index, word))
+            shortened.append(replace(translation, source_ids=source_ids))
     needs = [torch.zeros(len(alignment.target_word_of), len(alignment.source_words)) for alignment in alignments]
     log_probabilities = token_log_probabilities(model, shortened, device, BATCH_TOKENS)
     for (index, word), without_word in zip(erasures, log_probabilities, strict=True):

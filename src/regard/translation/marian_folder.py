@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import InputError, first_paragraph, reason
-from regard.json_file import parse_json
+from regard.json_file import read_json
 from regard.text.foreign_vocabulary import vocabulary_from_table
-from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.text.vocabulary import EOS
 from regard.tracing.model_loading import check_layer_counts, quiet_transformers
 from regard.transformer.marian import from_marian
 from regard.transformer.model import Transformer
@@ -56,7 +56,8 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
-    config, tokenizer = read_json(folder / "config.json"), read_json(folder / "tokenizer_config.json", {})
+    config, tokenizer_file = read_object(folder / "config.json"), folder / "tokenizer_config.json"
+    tokenizer = read_object(tokenizer_file) if tokenizer_file.is_file() else {}
     id_names = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
     for name in id_names:
         if type(config.get(name)) is not int:
@@ -64,10 +65,9 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
             raise InputError(f"{given}; it must be the id of a piece.")
     ids = MarianIds(*(config[name] for name in id_names))
     model = marian_model(folder)
-    has_target_table = bool(tokenizer.get("separate_vocabs"))
     unknown = str(tokenizer.get("unk_token", "<unk>"))
     source_table_file = folder / "vocab.json"
-    target_table_file = folder / "target_vocab.json" if has_target_table else source_table_file
+    target_table_file = folder / "target_vocab.json" if tokenizer.get("separate_vocabs") else source_table_file
     source_table = piece_table(source_table_file, model.config.n_source_tokens)
     target_table = piece_table(target_table_file, model.config.n_target_tokens)
     if model.config.norm == "pre":  # Pegasus has the same size for source and target: the smaller table is padded
@@ -95,12 +95,10 @@ def marian_model(folder: Path) -> Transformer:
         raise InputError(f"{folder} has no Marian model that can be read: {first_paragraph(error)}.") from error
 
 
-def read_json(path: Path, default: Any = None) -> dict[str, Any]:
-    """Read a JSON object; return `default` if the file is missing and a default is given."""
-    if default is not None and not path.is_file():
-        return dict(default)
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; raise InputError if the file cannot be read, or if it has no JSON object."""
     try:
-        value = parse_json(path.read_bytes())
+        value = read_json(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
     except ValueError as error:
@@ -113,7 +111,7 @@ def read_json(path: Path, default: Any = None) -> dict[str, Any]:
 def piece_table(path: Path, n_rows: int) -> list[str]:
     """Read a JSON file {piece: id}; return the piece of each id below `n_rows`, "" for an id without a piece."""
     table = [""] * n_rows
-    for piece, token in read_json(path).items():
+    for piece, token in read_object(path).items():
         if type(token) is not int or not 0 <= token < n_rows:
             raise InputError(
                 f"{path} gives {piece!r:.40} the id {token!r:.40}, and the model has the ids 0 to {n_rows - 1:,}; "
@@ -146,20 +144,15 @@ def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) ->
     """
     if unknown not in table:
         raise InputError(f"{path} has no piece {unknown:.40}; a Marian vocabulary has one for unknown words.")
-    special_rows = {
-        PAD: None if ids.pad == ids.start else ids.pad,
-        UNK: table.index(unknown),
-        BOS: ids.start,
-        EOS: ids.end,
-    }
-    taken = [row for row in special_rows.values() if row is not None]
+    # in the order of regard's ids: PAD, UNK, BOS, EOS
+    special_rows = [None if ids.pad == ids.start else ids.pad, table.index(unknown), ids.start, ids.end]
+    taken = [row for row in special_rows if row is not None]
     if not all(0 <= row < len(table) for row in taken) or len(set(taken)) < len(taken):
         raise InputError(
             f"{path.parent / 'config.json'} gives special pieces the ids pad {ids.pad}, start {ids.start} and end "
             f"{ids.end}, which do not fit {path.name} with {len(table):,} pieces; copy the whole folder again."
         )
-    other_rows = (row for row in range(len(table)) if row not in taken)
-    return [*(special_rows[token] for token in sorted(special_rows)), *other_rows]
+    return [*special_rows, *(row for row in range(len(table)) if row not in taken)]
 
 
 def with_row_order(model: Transformer, source: Sequence[int | None], target: Sequence[int | None]) -> Transformer:
@@ -169,16 +162,14 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         source, target: for each new id, the index of its row in `model`; None = a row of zeros, never predicted.
     """
     config = replace(model.config, n_source_tokens=len(source), n_target_tokens=len(target))
-    order_and_new_value = {
-        "encoder.embedding.by_token.weight": (source, 0.0),
-        "decoder.embedding.by_token.weight": (target, 0.0),
-        "decoder.to_logits.weight": (target, 0.0),
-        "decoder.to_logits.bias": (target, NEVER_PREDICTED),
-    }
-    state = {
-        name: reorder_rows(tensor, *order_and_new_value[name]) if name in order_and_new_value else tensor
-        for name, tensor in model.state_dict().items()
-    }
+    state = model.state_dict()
+    for name, order, new_value in (
+        ("encoder.embedding.by_token.weight", source, 0.0),
+        ("decoder.embedding.by_token.weight", target, 0.0),
+        ("decoder.to_logits.weight", target, 0.0),
+        ("decoder.to_logits.bias", target, NEVER_PREDICTED),
+    ):
+        state[name] = reorder_rows(state[name], order, new_value)
     # Transformer(config) draws random parameters, which are then replaced; the caller's random numbers stay the same
     with torch.random.fork_rng(devices=[]):
         ordered = Transformer(config).to(model.decoder.to_logits.weight)

@@ -131,7 +131,7 @@ class Translator:
             TypeError: `texts` is a single text, a text is not a str, or `search` is not a `Search` object.
             ValueError: the number of prefixes is not the number of texts.
         """
-        if isinstance(search, type) or not callable(getattr(search, "run", None)):
+        if isinstance(search, type) or not isinstance(search, Search):
             raise TypeError(f"search is {type_name(search)}; it takes an object such as Beam().")
         check_texts(texts, "the text", first)
         prefixes = prefix_for_each(prefix, texts, first)

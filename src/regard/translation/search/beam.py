@@ -159,7 +159,7 @@ class SentenceSearch:
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
         """
-        n_before, unfinished = len(self.finished), list[Extension]()
+        unfinished = list[Extension]()
         for log_probability, parent, token in extensions:
             if len(self.finished) + len(unfinished) == self.beam.size or log_probability == -torch.inf:
                 break
@@ -168,7 +168,7 @@ class SentenceSearch:
                 self.add(log_probability, history.tokens(parent), own_coverage)
             else:
                 unfinished.append((log_probability, parent, token))
-        if len(self.finished) > n_before and len(self.finished) >= self.beam.n_best:
+        if len(self.finished) >= self.beam.n_best:
             self.least_log_probability = self.best()[-1].score * self.beam.lp(self.limit + 1)
         return unfinished
 
@@ -208,13 +208,11 @@ def best_extensions(
     limits = [sentence.limit for sentence in sentences]
     log_probabilities, tokens = top_tokens(decoding.logits, n_tokens, length, limits)
     refuse_nan(of_row[0] for of_row in log_probabilities)
-    rows = list(zip(totals, range(len(totals)), log_probabilities, tokens, strict=True))
     for index, sentence in enumerate(sentences):
-        first_row = index * rows_per_sentence
         extensions = [
-            (total + new, row, token)
-            for total, row, of_row, tokens_of_row in rows[first_row : first_row + rows_per_sentence]
-            for new, token in zip(of_row, tokens_of_row, strict=True)
+            (totals[row] + new, row, token)
+            for row in range(index * rows_per_sentence, (index + 1) * rows_per_sentence)
+            for new, token in zip(log_probabilities[row], tokens[row], strict=True)
         ]
         extensions.sort(key=itemgetter(0), reverse=True)
         yield sentence, extensions

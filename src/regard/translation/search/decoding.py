@@ -40,7 +40,7 @@ class SteppedDecoding:
     """A `Decoding` that calls a model's `start` and `step`; it begins with one hypothesis for each source, just BOS."""
 
     def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
-        self.model, self.n_rows = model, len(sources.lengths)
+        self.model = model
         bos_tokens = torch.full_like(sources.lengths, BOS)[:, None]
         self.step = model.step(bos_tokens, model.start(sources.source, sources.lengths))
 
@@ -54,24 +54,21 @@ class SteppedDecoding:
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
         state, device = self.step.state, self.step.logits.device
-        if list(parents) != list(range(self.n_rows)):
+        if list(parents) != list(range(len(self.logits))):
             state = state.select(torch.tensor(parents, device=device))
         self.step = self.model.step(torch.tensor(tokens, device=device)[:, None], state)
-        self.n_rows = len(tokens)
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
     """Start decoding with the hypothesis BOS for each source. A source will have at most `n_hypotheses` hypotheses."""
     n_sources = len(sources.limits)
-    sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
-    start_compiled = getattr(model, "compiled_decoding", None)
-    compiled: Decoding | None = None
-    if start_compiled is not None:
-        compiled = start_compiled(sources.source, sources.lengths, **sizes)
-    if compiled is None:
-        return SteppedDecoding(model, sources)
-    compiled.read([BOS] * n_sources, range(n_sources))
-    return compiled
+    if hasattr(model, "compiled_decoding"):
+        sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
+        compiled: Decoding | None = model.compiled_decoding(sources.source, sources.lengths, **sizes)
+        if compiled is not None:
+            compiled.read([BOS] * n_sources, range(n_sources))
+            return compiled
+    return SteppedDecoding(model, sources)
 
 
 def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
@@ -83,7 +83,7 @@ class SourceBatch:
         """
         prefixes = [()] * len(sources) if prefixes is None else prefixes
         source, lengths = pad_sequences(sources, device)
-        prefix = torch.tensor(list(map(list, prefixes)), dtype=torch.long, device=device).reshape(len(sources), -1)
+        prefix = torch.tensor(prefixes, dtype=torch.long, device=device)
         longest = model.config.max_tokens - 1  # one token is BOS
         limits = [PIECES_PER_SOURCE_PIECE * len(ids) + EXTRA_PIECES + prefix.shape[1] for ids in sources]
         return cls(
@@ -112,7 +112,6 @@ def pad_sequences(
     (tensor([[ 5,  3,  0],
             [ 7, 11,  3]]), tensor([2, 3]))
     """
-    lengths = list(map(len, sequences))
-    longest = max(lengths)
-    rows = [[*ids, *[PAD] * (longest - len(ids))] for ids in sequences]
-    return torch.tensor(rows, dtype=torch.long, device=device), torch.tensor(lengths, device=device)
+    rows = [torch.tensor(ids, dtype=torch.long) for ids in sequences]
+    padded = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+    return padded.to(device), torch.tensor(list(map(len, rows)), device=device)
