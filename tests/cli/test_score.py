@@ -84,3 +84,14 @@ def test_without_a_calibration_the_expected_chrf_is_a_dash(translator_folder):
         "the expected chrF is written as -: the translator has no calibration; regard train stores one at its end if "
         "there are at least 20 dev pairs, and Translator.calibrated measures one"
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_on_a_terminal_a_bar_is_shown_and_the_scores_still_go_to_standard_output(
+    translator_folder, files, options, monkeypatch
+):
+    expected = scores(translator_folder, files, *options)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, the error stream is a terminal now
+    result = invoke("score", translator_folder, *files, "--device", "cpu", *options)
+    assert result.stdout.split("\n")[:-1] == expected
+    assert "scoring" in result.stderr

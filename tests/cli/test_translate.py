@@ -11,6 +11,7 @@ import pytest
 from cli_runner import invoke, output, refused
 
 from regard import InputError
+from regard.cli import text_lines
 from regard.cli.text_lines import FIRST_BYTES, available_lines, read_lines
 from regard.cli.translate import prompt_for
 from regard.text.parallel import LONGEST_LINE
@@ -158,7 +159,8 @@ def test_several_samples_are_those_of_successive_seeds(folder, translator):
 
 
 def test_many_lines_are_the_same_lines_in_parts(folder, translator, monkeypatch):
-    monkeypatch.setattr("regard.cli.translate.LINES_PER_CALL", 2)
+    monkeypatch.setattr(text_lines, "FIRST_BYTES", 8)
+    monkeypatch.setattr(text_lines, "MOST_BYTES", 8)
     assert lines(folder, "--sample") == [one.text for one in translator.translate(LINES, search=Sample())]
 
 
@@ -277,6 +279,7 @@ ONE_SEARCH = "choose one search: --greedy, --sample, or beam search with its opt
         ),
         (("--top-p", 0.5), "--top-p 0.5 is an option of --sample; give --sample too."),
         (("--seed", 0), "--seed 0 is an option of --sample; give --sample too."),
+        (("--sample", "--n-best", 0), "--n-best 0 must be at least 1."),
         (("--beam", 0), "--beam 0 is the number of hypotheses in the beam; it must be at least 1."),
         (
             ("--beam", 3, "--n-best", 4),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cli_runner import refused
 
-from regard.cli.written_files import check_outputs
+from regard.cli.written_files import checked_outputs
 
 REPLACED = {
     "explain numbers.toml --html {}": "numbers.toml",
@@ -63,7 +63,9 @@ def test_the_progress_of_a_scan_does_not_replace_its_input():
 @pytest.mark.usefixtures("inputs")
 def test_a_page_and_a_new_file_may_be_written_beside_a_model():
     Path("folder/page.html").touch()
-    check_outputs([Path("folder/page.html"), Path("folder/new.json")], ["folder", None, "a/name/that/is/no/folder"])
+    inputs = ["folder", None, "a/name/that/is/no/folder"]
+    outputs = [Path("folder/page.html"), Path("folder/new.json")]
+    assert checked_outputs(inputs, html=outputs[0], json=outputs[1]) == outputs
 
 
 @pytest.mark.usefixtures("inputs")
@@ -75,4 +77,4 @@ def test_two_outputs_are_two_files(second):
 
 
 def test_a_device_is_written_by_any_number_of_options():
-    check_outputs([Path("/dev/null"), Path("/dev/null")])
+    checked_outputs(html=Path("/dev/null"), table=Path("/dev/null"))

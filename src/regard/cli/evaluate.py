@@ -89,17 +89,18 @@ def evaluate(
         assert translator is not None  # `check_inputs` requires it if there is no hypothesis
         assert source is not None
         hypotheses = translate_lines(translator, lines[source], truncate, int8, device)
+    tokenizer = tokenize or bleu_tokenizer(lines[reference])
     with spinner("measuring"):
         evaluation = measure(
             hypotheses,
             *(lines[path] for path in references),
             source=lines[source] if source else None,
             against=lines[against] if against else None,
-            tokenize=tokenize or bleu_tokenizer(lines[reference]),
+            tokenize=tokenizer,
             lowercase=lowercase,
             comet=comet,
         )
-    if tokenize is None and bleu_tokenizer(lines[reference]) == "char":
+    if tokenize is None and tokenizer == "char":
         print_remark(
             "BLEU counts characters, as in training, because the reference lines have few words; --tokenize 13a counts "
             "words."

@@ -61,8 +61,7 @@ def learn(
 def checked_language(language: str | None) -> "Language":
     """Return the given language of the lessons, or else Korean in a Korean locale, or else English."""
     if language is None:
-        locales = [os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG")]
-        locale = next(filter(None, locales), "")
+        locale = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
         return "ko" if locale.startswith("ko") else "en"
     if language not in ("en", "ko"):
         raise InputError(f"--language {language}: the lessons are in English and Korean; give en or ko.")

@@ -1,8 +1,6 @@
 """Show progress on the error stream of a terminal, so that standard output can still be piped."""
 
 import os
-import stat
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase
@@ -19,30 +17,29 @@ def spinner(task: str) -> Iterator[None]:
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    spinner_and_time = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    # redirect_stdout=False: what is printed meanwhile, such as JSON for a pipe, goes to standard output
+    spinner_and_time = Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, disable=not console.is_terminal
+    )
     with report_to(None), spinner_and_time as progress:  # no second bar for a slow computation
         progress.add_task(task, total=None)
         yield
 
 
-PrintRemark = Callable[[str], None]
-CountLines = Callable[[int], None]
-
-
 @contextmanager
-def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> Iterator[tuple[PrintRemark, CountLines]]:
+def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> Iterator[Callable[[int], None]]:
     """Show a progress bar for a stream of lines, if the error stream is a terminal and input and output are not.
 
-    `output` is the stream that is written while lines are read; None = nothing is written before the last line.
+    Yields a function that advances the bar by a number of lines. Remarks printed on the error stream appear above it.
 
-    Yields two functions: one prints a remark on the error stream, the other advances the bar by a number of lines.
+    `output` is the stream that is written while lines are read; None = nothing is written before the last line.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not console.is_terminal or (output is not None and output.isatty()) or stream.isatty():
-        yield (lambda remark: print(remark, file=sys.stderr)), (lambda n: None)
+        yield lambda n: None
         return
     columns = (
         TextColumn(task),
@@ -51,9 +48,8 @@ def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> I
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        status = os.fstat(stream.fileno())
-        n_bytes = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe has no size
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+        n_bytes = os.fstat(stream.fileno()).st_size if stream.seekable() else None  # a pipe has no size
         bar = progress.add_task(task, total=n_bytes, lines=0)
         n_read = 0
 
@@ -62,4 +58,4 @@ def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> I
             n_read += n
             progress.update(bar, lines=n_read, completed=stream.tell() if stream.seekable() else None)
 
-        yield (lambda remark: console.print(remark, markup=False, highlight=False, soft_wrap=True)), count
+        yield count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.remarks import print_remark, remark_on_fonts
-from regard.cli.written_files import check_outputs, checked_outputs, print_written
+from regard.cli.written_files import checked_outputs, print_written
 from regard.errors import InputError, counted
 from regard.visible_text import escape_controls
 
@@ -53,8 +53,7 @@ def scan(
         check_table_path(out)
     outputs = checked_outputs([file], table=out, png=png, svg=svg)
     progress = None if out is None else out.with_name(f"{out.name}.progress")
-    if progress is not None:
-        check_outputs([*outputs, progress], [file])
+    checked_outputs([file], progress=progress)
     result = scan_file(model, file, progress)
     from regard.tracing.tokens.readable_tokens import note_on_tokens
     from regard.views.terminal.roles import show
@@ -102,7 +101,7 @@ def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
         result.skip(lines)
         if result.n_lines:
             print_remark(f"continuing after line {result.n_lines:,}")
-        _, count = stack.enter_context(line_progress(stream, "scanning", None))
+        count = stack.enter_context(line_progress(stream, "scanning", None))
         count(result.n_lines)
         last_save = monotonic()
         try:

@@ -67,7 +67,7 @@ def score(
             from regard.translation.translator import Translator
 
             translator = Translator.load(folder, device)
-        _, count = stack.enter_context(line_progress(streams[0], "scoring", sys.stdout))
+        count = stack.enter_context(line_progress(streams[0], "scoring", sys.stdout))
         source_lines = chain.from_iterable(read_lines(streams[0], source))
         target_lines = chain.from_iterable(read_lines(streams[1], target))
         pairs_of_lines = checked_pairs(source_lines, target_lines, source, target)

@@ -58,19 +58,18 @@ def search_from_options(
     from regard.translation.search.minimum_risk import MinimumRisk
     from regard.translation.search.sampling import Sample
 
+    if greedy:
+        return Greedy()
     beam = {name: value for name, value in beam_options.items() if value is not None}
     sampling = {name: value for name, value in sampling_options.items() if value is not None}
-    n_samples = beam.pop("mbr", None)
-    if "n_best" in beam:
-        beam.setdefault("size", max(beam["n_best"], Beam().size))
+    n_best, n_samples = beam.pop("n_best", 1), beam.pop("mbr", None)
+    size = beam.pop("size", max(n_best, Beam().size))
     try:
-        if greedy or sample:
-            return Greedy() if greedy else Sample(**sampling, n_best=beam_options.get("n_best") or 1)
+        if sample:
+            return Sample(**sampling, n_best=n_best)
         if n_samples is None:
-            return Beam(**beam)
-        n_best, size = beam.pop("n_best", 1), beam.pop("size", Beam().size)
-        candidates = Beam(size, n_best=size, **beam)
-        return MinimumRisk(n_samples, candidates, Sample(**sampling), n_best)
+            return Beam(size, n_best=n_best, **beam)
+        return MinimumRisk(n_samples, Beam(size, n_best=size, **beam), Sample(**sampling), n_best)
     except ValueError as error:
         message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
         for name in (*beam_options, *sampling, "n_samples"):

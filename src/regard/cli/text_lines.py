@@ -12,8 +12,11 @@ from typing import cast
 from regard.errors import InputError, reason
 from regard.text.parallel import GZIP, LONGEST_LINE, decode_line, refuse_longer
 
-FIRST_BYTES, MOST_BYTES = 2**12, 2**20
-"""The size of the first read in bytes (small, to answer the first lines soon), and of the largest read."""
+FIRST_BYTES, MOST_BYTES = 2**12, 2**16
+"""The size of the first read in bytes (small, to answer the first lines soon), and of the largest read.
+
+`regard translate` translates the lines of one read together, sorted by length, before it writes their translations.
+"""
 
 
 def standard_input() -> BufferedIOBase:

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from regard.translation.alignment import Alignment
     from regard.translation.translation import Translation
     from regard.translation.translator import Translator
-
-LINES_PER_CALL = 512
-"""The number of lines that are translated together, sorted by length, before their translations are written."""
 
 NO_CALIBRATION = (
     "the expected chrF is written as -: the translator has no calibration; regard train stores one at its end if there "
@@ -140,32 +136,36 @@ def translate(
 
             search = search_from_options(greedy, sample, beam_options, sampling_options)
             translator = Translator.load(folder, device, int8=int8)
-        output = OutputFormat(alignments=alignments, scores=scores, json=as_json, n_best=n_best is not None)
-        print_remark, count = stack.enter_context(line_progress(stream, "translating", sys.stdout))
+        count = stack.enter_context(line_progress(stream, "translating", sys.stdout))
         if scores and translator.calibration is None:
-            print_remark(NO_CALIBRATION)
+            print(NO_CALIBRATION, file=sys.stderr)
         first, n_untranslated = 1, 0
-        for lines in read_lines(stream, file, prompt_for(stream, translator.name)):
-            for start in range(0, len(lines), LINES_PER_CALL):
-                texts = lines[start : start + LINES_PER_CALL]
-                translations = translator.translate(
-                    texts,
-                    search=search,
-                    prefix=prefixes.for_lines(first, len(texts)),
-                    truncate=truncate,
-                    split=not truncate,
-                    batch_tokens=batch_tokens or BATCH_TOKENS,
-                    first=first,
+        for texts in read_lines(stream, file, prompt_for(stream, translator.name)):
+            translations = translator.translate(
+                texts,
+                search=search,
+                prefix=prefixes.for_lines(first, len(texts)),
+                truncate=truncate,
+                split=not truncate,
+                batch_tokens=batch_tokens or BATCH_TOKENS,
+                first=first,
+            )
+            if as_json:
+                lines = json_lines(translator, translations)
+            else:
+                lines = text_lines(
+                    translator, translations, first, n_best=n_best is not None, scores=scores, alignments=alignments
                 )
-                output.write(translator, translations, first)
-                for number, translation in enumerate(translations, first):
-                    # a drawn translation may be improbable
-                    unlike = translation.unlike_source if sample else translation.unlike
-                    if remarks := [*remarks_on_translation(translation), *unlike]:
-                        print_remark(f"line {number}: {'; '.join(remarks)}")
-                    n_untranslated += translation.untranslated
-                first += len(texts)
-                count(len(texts))
+            sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
+            sys.stdout.buffer.flush()
+            for number, translation in enumerate(translations, first):
+                # a drawn translation may be improbable
+                unlike = translation.unlike_source if sample else translation.unlike
+                if remarks := [*remarks_on_translation(translation), *unlike]:
+                    print(f"line {number}: {'; '.join(remarks)}", file=sys.stderr)
+                n_untranslated += translation.untranslated
+            first += len(texts)
+            count(len(texts))
         prefixes.check_number_of_lines(first - 1)
     if n_untranslated:
         raise typer.Exit(1)
@@ -214,46 +214,38 @@ class Prefixes:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OutputFormat:
-    """The format in which translations are written.
+def json_lines(translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
+    for translation, alignment in zip(translations, translator.align(translations), strict=True):
+        yield json.dumps(translation.record(alignment), ensure_ascii=False)
 
-    Attributes:
-        alignments, scores: whether a line of text has the word alignment and the scores after the translation.
-        json: whether each translation is a JSON object with all fields, not a line of text.
-        n_best: whether each candidate translation has a line of text, not only the best.
+
+def text_lines(
+    translator: "Translator",
+    translations: "Sequence[Translation]",
+    first: int,
+    *,
+    n_best: bool,
+    scores: bool,
+    alignments: bool,
+) -> Iterator[str]:
+    """Yield a line of text for each translation; with `n_best`, for each of its candidates, after the line's number.
+
+    Args:
+        first: the number, from 1, of the first translated line.
+        scores, alignments: whether the line has the scores and the word alignment after the translation.
     """
-
-    alignments: bool
-    scores: bool
-    json: bool
-    n_best: bool
-
-    def write(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> None:
-        """Print translations; `first` is the number, from 1, of the first translated line."""
-        lines = self.as_json(translator, translations) if self.json else self.as_text(translator, translations, first)
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
-        sys.stdout.buffer.flush()
-
-    def as_json(self, translator: "Translator", translations: "Sequence[Translation]") -> Iterator[str]:
-        for translation, alignment in zip(translations, translator.align(translations), strict=True):
-            yield json.dumps(translation.record(alignment), ensure_ascii=False)
-
-    def as_text(self, translator: "Translator", translations: "Sequence[Translation]", first: int) -> Iterator[str]:
-        numbered_candidates = [
-            (number, candidate)
-            for number, best in enumerate(translations, first - 1)
-            for candidate in (best.candidates if self.n_best else [best])
-        ]
-        alignments: Sequence[Alignment | None] = [None] * len(numbered_candidates)
-        if self.alignments:
-            alignments = translator.align([candidate for _, candidate in numbered_candidates])
-        for (number, candidate), alignment in zip(numbered_candidates, alignments, strict=True):
-            text = " ".join(candidate.text.splitlines())  # a translation may have line ends if pieces are bytes
-            fields = [str(number), text, f"{candidate.score:.6f}"] if self.n_best else [text]
-            if self.scores:
-                chrf = candidate.expected_chrf
-                fields += [f"{candidate.mean_log_probability:.6f}", "-" if chrf is None else f"{chrf:.1f}"]
-            if alignment is not None:
-                fields.append(alignment.pharaoh)
-            yield " ||| ".join(fields)
+    numbers, candidates = [], []
+    for number, translation in enumerate(translations, first - 1):  # the numbers in the output begin at 0
+        for candidate in translation.candidates if n_best else [translation]:
+            numbers.append(number)
+            candidates.append(candidate)
+    aligned: Sequence[Alignment | None] = translator.align(candidates) if alignments else [None] * len(candidates)
+    for number, candidate, alignment in zip(numbers, candidates, aligned, strict=True):
+        text = " ".join(candidate.text.splitlines())  # a translation may have line ends if pieces are bytes
+        fields = [str(number), text, f"{candidate.score:.6f}"] if n_best else [text]
+        if scores:
+            chrf = candidate.expected_chrf
+            fields += [f"{candidate.mean_log_probability:.6f}", "-" if chrf is None else f"{chrf:.1f}"]
+        if alignment is not None:
+            fields.append(alignment.pharaoh)
+        yield " ||| ".join(fields)

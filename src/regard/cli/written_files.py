@@ -15,37 +15,31 @@ NEVER_READ = {".html", ".png", ".svg", ".pdf", ".csv", ".parquet"}
 
 
 def checked_outputs(inputs: Iterable[Path | str | None] = (), **options: Path | None) -> list[Path]:
-    """Return the files that a subcommand writes, without "-" (stdout); raise InputError if one cannot be written.
+    """Return the files that a subcommand writes, without "-" (stdout).
 
-    Args:
-        inputs: the files and models that the subcommand reads, which must not be replaced.
-        options: the file that each option names, such as png=Path("a.png"), which must end in .png; None = not given.
-    """
-    for option in ("png", "svg", "pdf"):
-        picture = options.get(option)
-        if picture is not None and picture.suffix.lower() != f".{option}":
-            raise InputError(f"--{option} writes a {option.upper()} file; {picture} does not end in .{option}.")
-    outputs = [path for option, path in options.items() if path is not None and (option, path) != ("json", STDOUT)]
-    check_outputs(outputs, inputs)
-    return outputs
-
-
-def check_outputs(outputs: Sequence[Path], inputs: Iterable[Path | str | None] = ()) -> None:
-    """Raise InputError unless every output can be written, is named once, and does not replace an input.
+    InputError is raised unless every file can be written, is named once, and does not replace an input.
 
     Args:
         inputs: the files that the subcommand reads, and names or folders of models; None = an input that is not given.
+        options: the file that each option names, such as png=Path("a.png"), which must end in .png; None = not given.
     """
     from regard.views.output_file import check_writable
 
     existing_inputs = [Path(path) for path in inputs if path is not None and Path(path).exists()]
-    for position, output in enumerate(outputs):
-        check_writable(output)
-        if output.exists() and any(is_part_of(output, path) for path in existing_inputs):
-            raise InputError(f"cannot write {output}: it is an input of this command; name another file.")
-        is_file = output.is_file() or not output.exists()  # a device such as /dev/null may be named twice
-        if is_file and output.resolve() in [earlier.resolve() for earlier in outputs[:position]]:
-            raise InputError(f"cannot write {output}: two options name it; name another file for one of them.")
+    outputs = list[Path]()
+    for option, path in options.items():
+        if path is None or (option == "json" and path == STDOUT):
+            continue
+        if option in ("png", "svg", "pdf") and path.suffix.lower() != f".{option}":
+            raise InputError(f"--{option} writes a {option.upper()} file; {path} does not end in .{option}.")
+        check_writable(path)
+        if path.exists() and any(is_part_of(path, existing) for existing in existing_inputs):
+            raise InputError(f"cannot write {path}: it is an input of this command; name another file.")
+        is_file = path.is_file() or not path.exists()  # a device such as /dev/null may be named twice
+        if is_file and path.resolve() in [earlier.resolve() for earlier in outputs]:
+            raise InputError(f"cannot write {path}: two options name it; name another file for one of them.")
+        outputs.append(path)
+    return outputs
 
 
 def is_part_of(output: Path, source: Path) -> bool:
