@@ -12,7 +12,7 @@ def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
     load = loading.load
 
     def load_once(name: str | None = None, writes: bool = False) -> LoadedModel:
-        return minilm if name is None and not writes else load(name, writes)
+        return minilm if name in (None, "MiniLM") and not writes else load(name, writes)
 
-    for module in ("tracing.model_loading", "by_hand.model_head"):
+    for module in ("tracing.model_loading", "tracing.run", "by_hand.model_head"):
         monkeypatch.setattr(f"regard.{module}.load", load_once)

@@ -74,6 +74,14 @@ def test_json_of_all_heads_or_of_a_layer_and_nothing_else_on_standard_output(tmp
     assert len(json.loads(look("a snake", "--json", "-", "--layer", "2"))["weights"]) == 12
 
 
+def test_json_on_standard_output_beside_an_error_stream_that_is_a_terminal(monkeypatch):
+    expected = json.loads(look("a snake", "--json", "-"))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # for rich, the error stream is a terminal now
+    result = invoke("look", "a snake", "--json", "-")
+    assert json.loads(result.stdout) == expected
+    assert "reading" in result.stderr
+
+
 def test_too_many_weights_for_json_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.views.json_text.MAX_WEIGHTS", 1000)
     assert refused("look", SNAKE, "--json", tmp_path / "a.json") == (

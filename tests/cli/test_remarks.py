@@ -69,7 +69,7 @@ def test_the_silence_after_a_recording_is_told_and_shown_on_demand(handmade, mon
     frames = [Frame(n / 2, (n + 1) / 2, recorded=n < 3) for n in range(5)]
     source = tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
     trace = replace(handmade("a b c d e"), source=source)
-    monkeypatch.setattr("regard.cli.look.trace_media", lambda *args, **options: trace)
+    monkeypatch.setattr("regard.tracing.run.trace", lambda *args, **options: trace)
     look = ["look", "--audio", tmp_path / "a.wav", "--model", "any", "--token", "0.50s", "--head", "L1H2"]
     assert invoke(*look).stderr == (
         "regard: the model reads 2.50 s; the silence after the recording, from 1.50 s on, is shown as one token; see "

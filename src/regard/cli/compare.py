@@ -1,7 +1,7 @@
 """`regard compare MODEL MODEL TEXT`: show where the attention of two models to the same text differs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from regard.cli.remarks import letters_of, print_remark, remark_on_file_name, re
 from regard.cli.shared_options import Target, Truncate, Words
 from regard.cli.written_files import STDOUT, checked_outputs, print_written, write_json
 from regard.errors import InputError
+
+if TYPE_CHECKING:
+    from regard.tracing.trace import Trace
 
 
 def compare(
@@ -49,7 +52,6 @@ def compare(
       regard compare checkpoint-1000 checkpoint-2000 "A dog runs." \\
           --at-most 1e-3 --json compared.json
     """
-    from regard.cli.look import trace_text
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_stdin
     from regard.tracing.comparison import compare as compare_traces
@@ -61,7 +63,7 @@ def compare(
     remark_on_file_name(text)
     text = read_stdin() if text == "-" else text
     with spinner("reading the text with both models"):
-        traces = [trace_text(name, text, target, truncate) for name in (model, other)]
+        traces = [trace_of(name, text, target, truncate) for name in (model, other)]
         if words:
             traces = [trace.words() for trace in traces]
         comparison = compare_traces(*traces, at_most=1e-3 if at_most is None else at_most)
@@ -82,3 +84,17 @@ def compare(
         head, token, distance = comparison.largest(1)[0]
         print_remark(f"{head} at {token}: {distance:.3g} > {at_most:g}")
         raise typer.Exit(1)
+
+
+def trace_of(model: str, text: str, target: str | None, truncate: bool) -> "Trace":
+    """Return the trace of a Hugging Face model, or of the translator in the folder `model`, while it reads a text."""
+    from regard.translation.translator_folder import holds_translator
+
+    if holds_translator(Path(model)):
+        from regard.by_hand.translator_head import translate_or_score
+        from regard.translation.translator import Translator
+
+        return translate_or_score(Translator.load(model), text, target, truncate).trace
+    from regard.tracing.run import trace
+
+    return trace(model, text, target=target, truncate=truncate)

@@ -1,7 +1,7 @@
 """`regard look TEXT`: run a model on a text and show its attention."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ from regard.errors import InputError
 from regard.visible_text import visible_name
 
 if TYPE_CHECKING:
-    from regard.tracing.trace import Trace
     from regard.translation.translation import Translation
 
 
@@ -100,6 +99,7 @@ def look(
       regard look --audio speech.wav --model openai/whisper-tiny --new-tokens 40
       regard look "A dog runs." --model en-de --html dog.html
     """
+    from regard.cli.media_files import media_arguments
     from regard.cli.progress import spinner
     from regard.cli.text_lines import read_stdin
 
@@ -114,21 +114,29 @@ def look(
     has_medium = bool(image or video or audio)
     if text is None and not has_medium:
         raise InputError("there is nothing to look at; give a text, --image, --video or --audio.")
+    if has_medium and model is None:
+        raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
     remark_on_file_name(text or "")
     text = read_stdin() if text == "-" else text
     with spinner("reading"):
         from regard.tracing.focus import focus_on
+        from regard.tracing.for_page import trace_for_page
+        from regard.tracing.run import trace
 
         translation = None if has_medium else translate_text(model, text or "", target, truncate, new_tokens)
         if translation is not None:
             traced = translation.trace
-        elif has_medium:
-            from regard.cli.media_files import media_arguments
-
-            options = media_arguments(image or [], video, audio) | {"layers": None if layer is None else [layer]}
-            traced = trace_media(model, text, target, new_tokens, options, for_page=html is not None)
         else:
-            traced = trace_model(model, text or "", target, truncate, new_tokens, for_page=html is not None)
+            run = trace_for_page if html else trace
+            traced = run(
+                "MiniLM" if model is None else model,
+                text,
+                target=target,
+                truncate=truncate,
+                new_tokens=new_tokens,
+                layers=[layer] if has_medium and layer is not None else None,
+                **media_arguments(image or [], video, audio),
+            )
         if words or span:
             traced = traced.words(*(span or ()))
         full_trace, traced = traced, traced.stage(head)  # `traced` now has only the layers of one patch size
@@ -159,14 +167,14 @@ def look(
                 traced.figure(picture, token=query, head=name, padding=padding)
         if heads:
             traced.heads_figure(heads, layer, focus.head.kind, padding=padding)
-        if json:
-            from regard.views.json_text import trace_json
-
-            all_heads = traced.heads(focus.head.kind)
-            json_heads = [focus.head] if head else [h for h in all_heads if layer in (None, h.layer)]
-            write_json(json, trace_json(traced, focus, json_heads))
     if pictures or heads:
         remark_on_fonts(letters_of(traced))
+    if json:
+        from regard.views.json_text import trace_json
+
+        all_heads = traced.heads(focus.head.kind)
+        json_heads = [focus.head] if head else [h for h in all_heads if layer in (None, h.layer)]
+        write_json(json, trace_json(traced, focus, json_heads))
     if json != STDOUT:  # printed last: a reader of the output, such as head, may end this command
         if translation is not None:
             show_alignment(translation)
@@ -206,45 +214,3 @@ def show_alignment(translation: "Translation") -> None:
         return
     console.print(alignment_table(alignment.source_words, alignment.target_words, alignment.weights))
     console.print(f"\naligned by {translation.translator.alignment_rule}\n", soft_wrap=False)
-
-
-def trace_text(model: str | None, text: str, target: str | None, truncate: bool) -> "Trace":
-    """Return the trace of a Hugging Face model (None = MiniLM), or of a translator, while it reads a text."""
-    translation = translate_text(model, text, target, truncate, None)
-    return trace_model(model, text, target, truncate, None) if translation is None else translation.trace
-
-
-def trace_model(
-    model: str | None, text: str, target: str | None, truncate: bool, new_tokens: int | None, for_page: bool = False
-) -> "Trace":
-    """Return the trace of a Hugging Face model (None = MiniLM); `for_page`: with hidden states, which a page shows."""
-    from regard.tracing.for_page import trace_for_page
-    from regard.tracing.model_loading import load
-    from regard.tracing.run import trace
-
-    loaded = load(model, writes=new_tokens is not None)
-    run = trace_for_page if for_page else trace
-    return run(loaded.model, text, target=target, tokenizer=loaded.tokenizer, truncate=truncate, new_tokens=new_tokens)
-
-
-def trace_media(
-    model: str | None,
-    text: str | None,
-    target: str | None,
-    new_tokens: int | None,
-    options: dict[str, Any],
-    for_page: bool,
-) -> "Trace":
-    """Return the trace of a model while it reads pictures or a video (with or without a text), or a recording.
-
-    Args:
-        options: arguments of `regard.trace`: the pictures, the video or the recording, and the layers to keep.
-        for_page: whether to keep the hidden states too, which a page shows.
-    """
-    if model is None:
-        raise InputError("MiniLM reads text alone; name a model of pictures or recordings with --model.")
-    from regard.tracing.for_page import trace_for_page
-    from regard.tracing.run import trace
-
-    run = trace_for_page if for_page else trace
-    return run(model, text, target=target, new_tokens=new_tokens, **options)
