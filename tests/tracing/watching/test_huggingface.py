@@ -286,6 +286,14 @@ def test_another_model_of_the_same_config_stays_as_it_is():
     assert first.encoder.layer[0].attention.self.config is first.config
 
 
+def test_a_copy_of_an_installed_model_gives_patterns():
+    _, seen = pair(AutoModel, ENCODERS["bert"])
+    inputs = texts("right")
+    outputs = copy.deepcopy(seen)(**inputs, output_attentions=True)
+    assert all(isinstance(pattern, Pattern) for pattern in outputs.attentions)
+    assert torch.equal(outputs[0], seen(**inputs)[0])
+
+
 def test_output_attentions_in_the_config_gives_patterns(tmp_path):
     _, seen = pair(AutoModel, ENCODERS["bert"])
     seen.config.output_attentions = True

@@ -16,8 +16,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from types import SimpleNamespace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -166,10 +165,6 @@ def allowing_attentions(config_class: type[Any]) -> type[Any]:
     return subclass
 
 
-COUNTER = SimpleNamespace(calls=0)
-"""Counts, in its attribute `calls`, the calls of `attention_forward`."""
-
-
 def warn_of_unseen_attention(model: nn.Module) -> None:
     """Warn after the first call of a module that is named like attention, if it did not call `attention_forward`.
 
@@ -178,35 +173,25 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
     """
     warned: set[type] = set()
 
-    def check_first_call(path: str, module: nn.Module) -> None:
-        calls_before: list[int] = []  # [0]: the value of COUNTER.calls when the module was first called
-
-        def before_call(module: nn.Module, args: Any) -> None:
-            if not torch.compiler.is_compiling():
-                calls_before.append(COUNTER.calls)
-
-        def after_call(module: nn.Module, args: Any, output: Any) -> None:
-            if torch.compiler.is_compiling() or not calls_before:
-                return
-            before_hook.remove()
-            after_hook.remove()
-            if uses_regard(model) and calls_before[0] == COUNTER.calls and type(module) not in warned:
-                warned.add(type(module))
-                warnings.warn(
-                    f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
-                    "pattern in the outputs; regard.watching(model) records what it computes.",
-                    stacklevel=2,
-                )
-
-        before_hook = module.register_forward_pre_hook(before_call)
-        after_hook = module.register_forward_hook(after_call)
+    def check_first_call(path: str, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.compiler.is_compiling() or module not in first_call_hooks:  # a copy of a model has the hooks, too
+            return
+        first_call_hooks.pop(module).remove()
+        has_pattern = any(part in SHARING for part in module.modules())
+        if uses_regard(model) and not has_pattern and type(module) not in warned:
+            warned.add(type(module))
+            warnings.warn(
+                f"{path} ({type(module).__name__}) computes no attention that passes through regard, so it has no "
+                "pattern in the outputs; regard.watching(model) records what it computes.",
+                stacklevel=2,
+            )
 
     def check_outputs(part: nn.Module, args: Any, output: Any) -> None:
-        if warned or torch.compiler.is_compiling() or not isinstance(output, Mapping):
+        if warned or torch.compiler.is_compiling() or part not in output_hooks or not isinstance(output, Mapping):
             return
         attentions = {name: tensors for name, tensors in output.items() if name.endswith("attentions") and tensors}
         if attentions:
-            hooks.pop(part).remove()
+            output_hooks.pop(part).remove()
         for name, tensors in attentions.items():
             if any(isinstance(tensor, Tensor) for tensor in tensors) and uses_regard(model):
                 warned.add(type(part))
@@ -217,10 +202,12 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
                 )
                 return
 
-    for path, module in model.named_modules():
-        if ATTENTION_NAME.search(type(module).__name__):
-            check_first_call(path, module)
-    hooks = {part: part.register_forward_hook(check_outputs) for part in models_in(model)}
+    first_call_hooks = {
+        module: module.register_forward_hook(partial(check_first_call, path))
+        for path, module in model.named_modules()
+        if ATTENTION_NAME.search(type(module).__name__)
+    }
+    output_hooks = {part: part.register_forward_hook(check_outputs) for part in models_in(model)}
 
 
 def uses_regard(model: nn.Module) -> bool:
@@ -302,7 +289,6 @@ def attention_forward(
         s_aux: for each head, the score of a sink: an extra score in the softmax's denominator (gpt-oss).
         indices: for each query, the indices of the keys to which it may attend (DeepSeek-V3.2); None = all keys.
     """
-    COUNTER.calls += 1
     if cache is not None:
         raise InputError(
             "regard cannot record attention over a paged cache (continuous batching); "
