@@ -110,35 +110,35 @@ def layout_of(
     config, patch = model.config, patch_size(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
     image_processor = getattr(processor, "image_processor", processor)
-    is_merged = "image_grid_thw" in encoded or "video_grid_thw" in encoded
-    if is_merged and patch is not None:
-        if "input_ids" not in encoded:
-            raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
-        return merged_squares(config.vision_config, encoded, patch)
-    cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
-    is_video = not pictures
-    # a processor that cuts pictures into tiles does not cut the frames of a video
-    has_whole_frames = is_video and (cuts_pictures or "pixel_values_videos" in encoded)
-    if pixels is not None and patch is not None and (not is_video or has_whole_frames):
-        if is_video:  # each frame is read as a picture
-            newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
-            frames = {"pixel_values": pixels.flatten(0, -4)}
-            layout = whole_pictures(config, frames, patch, n_image_tokens - len(newlines))
-            return replace(layout, text=(*layout.text, *newlines))
-        if pixels.ndim == 6:
-            return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
-        if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
-            return anyres_layout(config, encoded, patch)
-        shapes = tile_shapes(processor, pictures, pixels)
-        if shapes is not None:
-            tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
-            return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
-        if pixels.ndim == 4 and len(pixels) == len(pictures):
-            return whole_pictures(config, encoded, patch, n_image_tokens)
-    raise InputError(
+    unknown_division = InputError(
         f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
         "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
     )
+    if pixels is None or patch is None:
+        raise unknown_division
+    if "image_grid_thw" in encoded or "video_grid_thw" in encoded:
+        if "input_ids" not in encoded:
+            raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
+        return merged_squares(config.vision_config, encoded, patch)
+    if not pictures:  # a video: each frame is read as a picture, and not cut into tiles
+        cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
+        if not cuts_pictures and "pixel_values_videos" not in encoded:
+            raise unknown_division
+        newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
+        frames = {"pixel_values": pixels.flatten(0, -4)}
+        layout = whole_pictures(config, frames, patch, n_image_tokens - len(newlines))
+        return replace(layout, text=(*layout.text, *newlines))
+    if pixels.ndim == 6:
+        return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
+    if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
+        return anyres_layout(config, encoded, patch)
+    shapes = tile_shapes(processor, pictures, pixels)
+    if shapes is not None:
+        tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
+        return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
+    if pixels.ndim == 4 and len(pixels) == len(pictures):
+        return whole_pictures(config, encoded, patch, n_image_tokens)
+    raise unknown_division
 
 
 def encoder_tokens(

@@ -69,18 +69,13 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     height, width = layout.images[0].shape[1:]
     while (-(-height // side), -(-width // side)) != grid and side <= max(height, width):
         side *= 2  # patches of this side do not give the grid
-    grids = [
-        PatchGrid(image=number, rows=rows, columns=columns, height=rows * side, width=columns * side)
-        for number in range(len(layout.images))
-    ]
     places = [(row, column) for row in range(padded[0]) for column in range(padded[1])]
-
-    def patches_and_padding(picture: PatchGrid) -> tuple[Patch | str, ...]:
-        return tuple(
-            picture.patch(row, column) if row < rows and column < columns else PADDING for row, column in places
-        )
-
-    return replace(layout, encoder=tuple(map(patches_and_padding, grids)))
+    encoder = []
+    for number in range(len(layout.images)):
+        picture = PatchGrid(image=number, rows=rows, columns=columns, height=rows * side, width=columns * side)
+        patches = [picture.patch(row, column) if row < rows and column < columns else PADDING for row, column in places]
+        encoder.append(tuple(patches))
+    return replace(layout, encoder=tuple(encoder))
 
 
 def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLayout:

@@ -5,7 +5,7 @@ the silence have `recorded` False; views show them as one token, SILENCE.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,39 +45,30 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
             f"the recording has {sampling_rate:,} samples per second and {name} reads {rate:,}; "
             f"convert it, for instance with: ffmpeg -i FILE -ar {rate} speech.wav"
         )
-    encoded = processed(processor, audio, sampling_rate=sampling_rate)
-    recorded_seconds = np.shape(audio)[-1] / sampling_rate
-    features = encoded.get("input_features")
-    if features is not None and features.ndim == 4 and hasattr(model.config, "spec_size"):  # CLAP
-        seconds = features.shape[2] * extractor.hop_length / extractor.sampling_rate
-        check_length(name, recorded_seconds, seconds)
-        n_parts = model.config.spec_size // model.config.num_mel_bins
-        picture = spectrogram_picture(features[0, 0].T)
-        return Media(on_device(encoded, model), (picture,), None, partial(folded_tokens, picture, n_parts, seconds))
-    waves = encoded.get("input_values")
-    if waves is not None and waves.ndim == 3 and hasattr(model.config, "frequency_stride"):  # AST's [1, frames, bands]
-        frames = waves[0]
-        check_length(name, recorded_seconds, len(frames) * KALDI_HOP)
-        layout = overlapping_patches(spectrogram_picture(frames.T), frames.shape[1], model.config, KALDI_HOP)
-        tokens_of = partial(encoder_tokens, name, layout, model.config.patch_size)
-        return Media(on_device(encoded, model), layout.images, None, tokens_of)
-    seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
-    check_length(name, recorded_seconds, seconds)
-
-    def source_of(n_sequences: int, n_tokens: int, grids: Grids | None) -> Tokens:
-        length = seconds / n_tokens
-        frames = [Frame(n * length, (n + 1) * length, recorded=n * length < recorded_seconds) for n in range(n_tokens)]
-        return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
-
-    return Media(on_device(encoded, model), (), spectrogram, source_of)
-
-
-def check_length(model: str, recorded_seconds: float, seconds: float) -> None:
+    encoded, config = processed(processor, audio, sampling_rate=sampling_rate), model.config
+    recorded_seconds = len(audio) / sampling_rate
+    features, waves = encoded.get("input_features"), encoded.get("input_values")
+    images: tuple[Tensor, ...] = ()
+    spectrogram = None
+    source_of: Callable[[int, int, Grids | None], Tokens]
+    if features is not None and features.ndim == 4 and hasattr(config, "spec_size"):  # CLAP: [1 1 frames bands]
+        seconds = features.shape[2] * extractor.hop_length / rate
+        images = (spectrogram_picture(features[0, 0].T),)
+        source_of = partial(folded_tokens, images[0], config.spec_size // config.num_mel_bins, seconds)
+    elif waves is not None and waves.ndim == 3 and hasattr(config, "frequency_stride"):  # AST: [1 frames bands]
+        seconds = waves.shape[1] * KALDI_HOP
+        images = (spectrogram_picture(waves[0].T),)
+        layout = overlapping_patches(images[0], waves.shape[2], config, KALDI_HOP)
+        source_of = partial(encoder_tokens, name, layout, config.patch_size)
+    else:
+        seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
+        source_of = partial(frame_tokens, seconds, recorded_seconds)
     if recorded_seconds > seconds + 0.1:
         raise InputError(
-            f"the recording has {recorded_seconds:.2f} seconds and {model} reads {seconds:.2f}; give a part of it, "
+            f"the recording has {recorded_seconds:.2f} seconds and {name} reads {seconds:.2f}; give a part of it, "
             f"made for instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
         )
+    return Media(on_device(encoded, model), images, spectrogram, source_of)
 
 
 def time_and_spectrogram(
@@ -99,6 +90,15 @@ def time_and_spectrogram(
         f"the tokens of {type(model).__name__} are not equal parts of the time of a recording, so no token has a place "
         "in it; regard.watching(model) records the attention without tokens."
     )
+
+
+def frame_tokens(
+    seconds: float, recorded_seconds: float, n_sequences: int, n_tokens: int, grids: Grids | None
+) -> Tokens:
+    """Return a token for each of `n_tokens` equal time spans of the `seconds` that the model reads."""
+    length = seconds / n_tokens
+    frames = [Frame(n * length, (n + 1) * length, recorded=n * length < recorded_seconds) for n in range(n_tokens)]
+    return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:

@@ -65,6 +65,14 @@ class TiledPicture:
         )  # fmt: skip
         return tuple(grid.patches())
 
+    def tiles_and_thumbnail(self, merge: int, thumbnail_first: bool) -> list[tuple[Patch, ...]]:
+        """Return the patches, or squares, of each tile and of the thumbnail; a picture of one tile has no thumbnail."""
+        tiles = self.tiles(merge)
+        if len(tiles) == 1:
+            return tiles
+        thumbnail = self.thumbnail(merge)
+        return [thumbnail, *tiles] if thumbnail_first else [*tiles, thumbnail]
+
     def joined(self, tiles: Tiles) -> Float[Tensor, "3 all_rows all_columns"]:
         """Return the whole picture, put together from its tiles; `tiles` has them row by row."""
         return rearrange(tiles, "(rows columns) c h w -> c (rows h) (columns w)", rows=self.rows)
@@ -84,13 +92,10 @@ def tiles_in_turn(
     images, patches, squares = list[Tensor](), list[tuple[Patch, ...]](), list[tuple[Patch, ...]]()
     for number, (rows, columns) in enumerate(shapes):
         picture, n_tiles = TiledPicture(number, rows, columns, side, patch_size), rows * columns
-        has_thumbnail = n_tiles > 1
-        first_tile = len(patches) + 1 if thumbnail_first and has_thumbnail else len(patches)
+        first_tile = len(patches) + 1 if thumbnail_first and n_tiles > 1 else len(patches)
         images.append(picture.joined(pixels[first_tile : first_tile + n_tiles]))
-        for cells_merge, cells in ((1, patches), (merge, squares)):
-            tiles = picture.tiles(cells_merge)
-            thumbnails = [picture.thumbnail(cells_merge)] if has_thumbnail else []
-            cells.extend([*thumbnails, *tiles] if thumbnail_first else [*tiles, *thumbnails])
+        patches += picture.tiles_and_thumbnail(1, thumbnail_first)
+        squares += picture.tiles_and_thumbnail(merge, thumbnail_first)
     text = tuple(square for tile_squares in squares for square in tile_squares) if n_image_tokens else ()
     return PictureLayout(tuple(images), tuple(patches), text)
 
@@ -170,9 +175,8 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
         n_patches = len(rows) * len(columns)
         shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * len(thumbnail)))
-        if (
-            shrinkage > 1.1
-        ):  # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
+        # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
+        if shrinkage > 1.1:
             grid = replace(
                 grid, rows=int(len(rows) // shrinkage), columns=int(len(columns) // shrinkage), top=top * patch_size,
                 left=left * patch_size, height=len(rows) * patch_size, width=len(columns) * patch_size,
