@@ -98,9 +98,9 @@ def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) ->
     return list(zip(texts, probabilities.tolist(), strict=True))
 
 
-def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"], as_target: bool) -> tuple[Token, ...]:
-    """Return a `Token` with readable text for each id; `as_target`: whether the ids are of the target vocabulary."""
-    return readable_tokens(tokenizer, {"input_ids": ids}, text="", as_target=as_target)
+def tokens_of(tokenizer: Any, ids: Int[Tensor, "1 tokens"]) -> tuple[Token, ...]:
+    """Return a `Token` with readable text for each id of the tokenizer's target vocabulary."""
+    return readable_tokens(tokenizer, {"input_ids": ids}, text="", as_target=True)
 
 
 def written_tokens(
@@ -116,7 +116,7 @@ def written_tokens(
     for position in range(n_read, len(tokens)):
         row = probabilities[position - 1]  # the logits at a position are those of the next token
         best = row.topk(min(N_ALTERNATIVES, len(row)))
-        texts = tokens_of(tokenizer, best.indices[None], as_target=True)
+        texts = tokens_of(tokenizer, best.indices[None])
         alternatives = tuple((token.text, p) for token, p in zip(texts, best.values.tolist(), strict=True))
         probability = float(row[ids[0, position]])
         written.append(WrittenToken(position, tokens[position], probability, alternatives))

@@ -125,7 +125,7 @@ def read_medium(
     if int(ids[0, 0]) != start:
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)
     ids = ids[:, :-1]  # a decoder does not read the last token, but predicts it
-    tokens = tokens_of(tokenizer, ids, as_target=True)
+    tokens = tokens_of(tokenizer, ids)
     return replace(model_input, inputs={**medium.inputs, "decoder_input_ids": ids}, target=tokens)
 
 
@@ -148,7 +148,7 @@ def with_generated(
             model_input,
             inputs={**model_input.inputs, "decoder_input_ids": ids},
             target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
-            target=tokens_of(tokenizer, ids, as_target=True),
+            target=tokens_of(tokenizer, ids),
             written_ids=ids,
             n_read=1,
         )
@@ -156,7 +156,7 @@ def with_generated(
 
     n_read = len(model_input.target)
     # the token before is converted too, and left out again, since `Token.joined` of the first new token depends on it
-    generated = tokens_of(tokenizer, ids[:, n_read - 1 :], as_target=True)[1:]
+    generated = tokens_of(tokenizer, ids[:, n_read - 1 :])[1:]
     for _ in generated:  # each call lengthens the attention mask and the token types by one token
         inputs = model._update_model_kwargs_for_generation(ModelOutput(), inputs, is_encoder_decoder=False)
     return replace(
@@ -185,17 +185,19 @@ def with_positions(
     if KindOfPath.of(model).only_kind is not None:
         only_kind = "encoder" if source else "decoder"  # `target` also has the tokens if an encoder is to write
     kinds = {heads.kind or only_kind for heads in heads_of(change)}
-    if len(kinds) != 1 or None in kinds:
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
         raise InputError(
             f"{change} must name heads of one kind, since the tokens of each kind differ: for instance "
             "heads=['cross'] or heads=['decoder L0H1']."
         )
-    sides = SIDES[kinds.pop() or ""]
-    queries, keys = ({"source": source, "target": target}[side] for side in sides)
+    query_side, key_side = SIDES[kind]
+    tokens = {"source": source, "target": target}
+    queries, keys = tokens[query_side], tokens[key_side]
     if isinstance(change, Cut):
         query = None if change.query is None else token_position(change.query, queries)
         return replace(change, query=query, key=token_position(change.key, keys))
-    other_queries = getattr(change.other, sides[0])
+    other_queries = getattr(change.other, query_side)
     positions = {}
     for token, other_token in change.token_pairs or ():
         query = token_position(token, queries)

@@ -55,18 +55,17 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
 
     name = DEFAULT if name in (None, DEFAULT, MINILM) else str(name)
     source = minilm_source() if name == DEFAULT else name
-    local = is_on_this_machine(source)
-    if not local:
+    if not is_on_this_machine(source):
         check_hub_has(name, source)
     model_class = AutoModel
     if writes:
-        config = from_pretrained(AutoConfig, f"the configuration of {name!r}", source, local)
+        config = from_pretrained(AutoConfig, f"the configuration of {name!r}", source)
         model_class = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    model = from_pretrained(model_class, f"the model {name!r}", source, local)
+    model = from_pretrained(model_class, f"the model {name!r}", source)
     check_reads_text(model)
-    tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source, local)
+    tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", source)
     check_has_words(tokenizer, name)
-    return LoadedModel(name=model_name(model), model=model.eval(), tokenizer=tokenizer)
+    return LoadedModel(name=model_name(model), model=model, tokenizer=tokenizer)
 
 
 def load_with_lm_head(name: str | None) -> LoadedModel:
@@ -84,58 +83,53 @@ def load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name, is_on_this_machine(name))
+        tokenizer = from_pretrained(AutoTokenizer, f"the tokenizer of {name!r}", name)
         check_has_words(tokenizer, name)
         return tokenizer
     except InputError as error:
         raise InputError(f"no tokenizer for {name!r} could be loaded; give one with tokenizer=….") from error
 
 
-def load_with_processor(name: str, processor: Any, writes: bool) -> tuple["PreTrainedModel", Any]:
-    """Load a model for pictures or recordings by its name or folder, in evaluation mode, with its processor.
-
-    `processor` None = load the processor that belongs to the model. `writes`: whether the model has to generate text.
-    """
+def load_media_model(name: str, writes: bool) -> "PreTrainedModel":
+    """Load a model for pictures or recordings by its name or folder; `writes`: whether it has to generate text."""
     from transformers import AutoModel, AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq
 
-    local = is_on_this_machine(name)
-    if not local:
+    if not is_on_this_machine(name):
         check_hub_has(name, name)
-    generating_classes = (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq) if writes else ()
-    for model_class in generating_classes:
-        with suppress(InputError):
-            model = from_pretrained(model_class, f"the model {name!r}", name, local)
-            break
-    else:
-        model = from_pretrained(AutoModel, f"the model {name!r}", name, local)
-    return model.eval(), processor or load_processor(name)
+    description = f"the model {name!r}"
+    if writes:
+        for model_class in (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq):
+            with suppress(InputError):
+                return from_pretrained(model_class, description, name)
+    return from_pretrained(AutoModel, description, name)
 
 
 def load_processor(name: str) -> Any:
     from transformers import AutoFeatureExtractor, AutoProcessor
 
-    description, local = f"the processor of {name!r}", is_on_this_machine(name)
+    description = f"the processor of {name!r}"
     try:
-        return from_pretrained(AutoProcessor, description, name, local)
+        return from_pretrained(AutoProcessor, description, name)
     except InputError as error:
         try:  # an audio model without a tokenizer, such as a wav2vec 2 base model, has only a feature extractor
-            return from_pretrained(AutoFeatureExtractor, description, name, local)
+            return from_pretrained(AutoFeatureExtractor, description, name)
         except InputError:
             raise InputError(f"no processor for {name!r} could be loaded; give one with processor=….") from error
 
 
-def from_pretrained(auto_class: Any, description: str, source: str, local: bool) -> Any:
+def from_pretrained(auto_class: Any, description: str, source: str, download: bool = False) -> Any:
     """Load a model, a tokenizer or a processor from a folder, from the hub's cache or from the hub.
 
-    `auto_class` is a class of transformers such as AutoModel, `description` the name in error messages. `local`: try
-    the files on this machine first, and download only if that fails.
+    `auto_class` is a class of transformers such as AutoModel, `description` the name in error messages. The files on
+    this machine are tried first; if some are missing, this function calls itself to `download` them.
     """
+    local = not download and is_on_this_machine(source)
     try:
         with quiet_transformers(progress=not local):
             return auto_class.from_pretrained(source, local_files_only=local)
     except Exception as error:  # damaged, missing and unsuitable files raise exceptions of many classes
         if local and not Path(source).is_dir():
-            return from_pretrained(auto_class, description, source, local=False)
+            return from_pretrained(auto_class, description, source, download=True)
         raise InputError(f"{description} could not be loaded: {first_paragraph(error)}.") from error
 
 

@@ -25,9 +25,9 @@ from regard.tracing.model_input import read_medium, read_text, with_generated
 from regard.tracing.model_loading import (
     LoadedModel,
     load,
+    load_media_model,
     load_processor,
     load_tokenizer,
-    load_with_processor,
     model_name,
 )
 from regard.tracing.recorded_layers import check_no_nan, select_layers, steps_by_kind
@@ -129,17 +129,18 @@ def trace(
     medium: Media | None = None
     if n_media:
         if isinstance(model, str | Path):
-            model, processor = load_with_processor(str(model), processor, writes)
+            model = load_media_model(str(model), writes)
         check_is_pretrained(model)
         processor = processor or load_processor(model.name_or_path)
-        name, tokenizer = model_name(model), tokenizer or getattr(processor, "tokenizer", None) or IdTokens()
+        tokenizer = tokenizer or getattr(processor, "tokenizer", None) or IdTokens()
         if audio is None:
             medium = read_pictures(model, processor, images, video, fps, str(text or ""))
         else:
             medium = read_audio(model, processor, audio, sampling_rate)
     else:
         loaded = loaded_for_text(model, text, target, tokenizer, writes)
-        name, model, tokenizer = loaded.name, loaded.model, loaded.tokenizer
+        model, tokenizer = loaded.model, loaded.tokenizer
+    name = model_name(model)
     with evaluating(model):
         if medium is not None:
             model_input = read_medium(model, medium, target, tokenizer, writes, changes)
