@@ -20,6 +20,7 @@ from regard.tracing.patterns_by_layer import head_name, largest_cells, layers_in
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, reference_of
 from regard.tracing.trace import Trace
+from regard.tracing.watching.watched import largest_magnitude
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -155,8 +156,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     query_tokens = {kind: trace.queries(kind) for kind in trace.kinds}
     output, other_output, difference = trace.output, other.output, None
     if output is not None and other_output is not None and output.shape == other_output.shape:
-        differences = (output.cpu().double() - other_output.cpu().double()).abs()
-        difference = float(differences.max()) if differences.numel() else 0.0
+        difference = largest_magnitude(output.cpu().double() - other_output.cpu().double())
     return Comparison((trace, other), tuple(layers), query_tokens, distances, queries, weights, difference, at_most)
 
 
@@ -171,24 +171,22 @@ def check_comparable(trace: Trace, other: Trace) -> None:
             "the same architecture."
         )
     for side in ("source", "target"):
-        tokens, others = ([token.text for token in getattr(one, side)] for one in (trace, other))
-        if tokens != others:
-            pairs = zip_longest(tokens, others)
-            position = next(i for i, (token, other_token) in enumerate(pairs) if token != other_token)
-            names = [repr(texts[position]) if position < len(texts) else "no token" for texts in (tokens, others)]
-            raise InputError(
-                f"the traces have different tokens: the {side} has {names[0]} and {names[1]} at position {position}; "
-                "compare traces of the same text by models with the same tokenizer."
-            )
+        texts, other_texts = ([token.text for token in getattr(one, side)] for one in (trace, other))
+        for position, (text, other_text) in enumerate(zip_longest(texts, other_texts)):
+            if text != other_text:
+                names = ["no token" if one is None else repr(one) for one in (text, other_text)]
+                raise InputError(
+                    f"the traces have different tokens: the {side} has {names[0]} and {names[1]} at position "
+                    f"{position}; compare traces of the same text by models with the same tokenizer."
+                )
     n_heads, other_n_heads = head_counts(trace), head_counts(other)
-    if n_heads != other_n_heads:
-        layers = {**n_heads, **other_n_heads}
-        layer = next(layer for layer in layers if n_heads.get(layer) != other_n_heads.get(layer))
+    for layer in {**n_heads, **other_n_heads}:
         n, other_n = n_heads.get(layer, "no"), other_n_heads.get(layer, "no")
-        raise InputError(
-            f"the traces have {n} heads and {other_n} heads in {layer}; compare traces of the same architecture and "
-            "of the same layers."
-        )
+        if n != other_n:
+            raise InputError(
+                f"the traces have {n} heads and {other_n} heads in {layer}; compare traces of the same architecture "
+                "and of the same layers."
+            )
 
 
 def head_counts(trace: Trace) -> dict[str, int]:

@@ -56,7 +56,10 @@ def focus_on(
     without a kind is of the last kind in `trace.kinds`. `layer` is the layer that the head must be in; None = any.
     """
     kind = trace.kinds[-1]
-    heads = [trace[head if len(head.split()) > 1 else f"{kind} {head}"]] if head else trace.heads(kind)
+    heads = trace.heads(kind)
+    if head:
+        has_kind = len(head.split()) > 1
+        heads = [trace[head if has_kind else f"{kind} {head}"]]
     if layer is not None:
         layers = {candidate.layer for candidate in heads}
         if layer not in layers:
@@ -68,7 +71,8 @@ def focus_on(
     if head and query is not None:
         return Focus(heads[0], query)
     best_of_each_layer = [most_salient(layer_heads, query) for layer_heads in group_by_layer(heads)]
-    return max(best_of_each_layer, key=lambda best: best[0])[1]
+    _, focus = max(best_of_each_layer, key=lambda best: best[0])
+    return focus
 
 
 def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
@@ -87,8 +91,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     mean_weight = pattern.received()[0, numbers] / n_queries
     query_is_word, key_is_word = is_whole_word(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
-    best = torch.full_like(mean_weight[:, 0], -torch.inf)  # the largest salience of each head
-    best_query = torch.full_like(best, first_query).long()  # the query of this salience
+    best, focus = -torch.inf, Focus(heads[0], first_query)
     queries, keys = torch.arange(n_queries, device=device), torch.arange(n_keys, device=device)
     candidates = queries if query is None else queries[[query]]
     for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * n_keys))):
@@ -99,11 +102,11 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
         distance = chunk[:, None] - keys
         salience = (weights - mean_weight[:, None]) * torch.log1p(distance**2)
         salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
-        largest, index = salience.flatten(1).max(dim=1)
-        best_query = torch.where(largest > best, chunk[index // n_keys], best_query)
-        best = torch.maximum(largest, best)
-    value, chosen = best.max(dim=0)
-    return float(value), Focus(heads[int(chosen)], int(best_query[chosen]))
+        if float(salience.max()) > best:
+            best = float(salience.max())
+            head, row, _ = torch.unravel_index(salience.argmax(), salience.shape)
+            focus = Focus(heads[int(head)], int(chunk[row]))
+    return best, focus
 
 
 def is_whole_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:

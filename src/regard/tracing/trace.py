@@ -259,13 +259,9 @@ class Trace:
         tokens, groups = silence_as_one(self.source)
         if len(tokens) == len(self.source):
             return self
-        if self.joined is None:
-            original, source, target = self, groups, [range(i, i + 1) for i in range(len(self.target))]
-        else:
-            original, target = self.joined.trace, [*self.joined.target]
-            words = self.joined.source
-            source = [range(words[group[0]].start, words[group[-1]].stop) for group in groups]
-        merged = original._with_joined_tokens((source, target), (tokens, self.target))
+        joined = self.joined or JoinedTokens(self, single_tokens(self.source), single_tokens(self.target))
+        source = [range(joined.source[group[0]].start, joined.source[group[-1]].stop) for group in groups]
+        merged = joined.trace._with_joined_tokens((source, joined.target), (tokens, self.target))
         if self.spectrogram is None:
             return merged
         n_frames = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))
@@ -398,3 +394,7 @@ class JoinedTokens:
     trace: Trace
     source: tuple[range, ...]
     target: tuple[range, ...]
+
+
+def single_tokens(tokens: Sequence[Token]) -> tuple[range, ...]:
+    return tuple(range(position, position + 1) for position in range(len(tokens)))

@@ -72,12 +72,11 @@ def to_json(value: object, table: TensorTable) -> Json:
             "normalisers, so the file could not be read back."
         )
     parts = {name: to_json(part, table) for name, part in parts_of(value).items()}
-    parameters = {
-        kind: {name: table.add(tensor) for name, tensor in getattr(value, kind).items()}
-        for kind in ("_parameters", "_buffers")
-        if isinstance(value, nn.Module)
-    }
-    return {"rule": type(value).__name__, "parts": parts, **parameters}
+    document: Json = {"rule": type(value).__name__, "parts": parts}
+    if isinstance(value, nn.Module):
+        for kind in ("_parameters", "_buffers"):
+            document[kind] = {name: table.add(tensor) for name, tensor in getattr(value, kind).items()}
+    return document
 
 
 def parts_of(rule: object) -> dict[str, object]:

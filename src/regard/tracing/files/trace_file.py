@@ -171,14 +171,16 @@ def sources_from_json(document: Json) -> dict[int, tuple[Token, ...]] | None:
 
 def images_from_json(document: Json, tensors: Mapping[str, Tensor], tokens: Sequence[Token]) -> tuple[Tensor, ...]:
     """Return the pictures that the model read; raise an exception if a patch in `tokens` is in none of them."""
-    read = [checked_numbers(from_json(part, tensors), "image") for part in document]
-    images = tuple(image for image in read if image is not None)
-    if len(images) < len(read):
-        raise TypeError("an image must be a tensor.")
+    images = list[Tensor]()
+    for part in document:
+        image = checked_numbers(from_json(part, tensors), "image")
+        if image is None:
+            raise TypeError("an image must be a tensor.")
+        images.append(image)
     for token in tokens:
         if isinstance(token.place, Patch):
             check_patch(token.place, len(images), len(tokens))
-    return images
+    return tuple(images)
 
 
 def written_from_json(position: Json, token: Json, probability: Json, alternatives: Json) -> WrittenToken:

@@ -14,30 +14,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def encode_target(
-    model: "PreTrainedModel", tokenizer: Any, target: str, truncate: bool
-) -> tuple[torch.Tensor, tuple[Token, ...]]:
-    """Return the token ids [1 tokens] and the tokens that the decoder of an encoder-decoder reads.
-
-    These are a start token, then all tokens of the target but the last.
-    """
-    encoded, tokens = encode_text(model, tokenizer, Prompt(target), truncate, as_target=True)
-    start = torch.full((1, 1), decoder_start_id(model), device=model.device)
-    piece = tokenizer.convert_ids_to_tokens(int(start))
-    ids = torch.cat([start, encoded["input_ids"][:, :-1]], dim=1)
-    return ids, (Token(text=piece, piece=piece, special=True), *tokens[:-1])
-
-
-def decoder_start_id(model: "PreTrainedModel") -> int:
-    """Return the id of the first input token of the decoder of an encoder-decoder."""
-    for config in (model.config, getattr(model, "generation_config", None)):
-        if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
-            return start
-    raise InputError(
-        f"{type(model).__name__} does not say what its target begins with; set model.config.decoder_start_token_id."
-    )
-
-
 def encode_text(
     model: "PreTrainedModel", tokenizer: Any, prompt: Prompt, truncate: bool, as_target: bool = False
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
@@ -78,6 +54,30 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
         ) from error
 
 
+def encode_target(
+    model: "PreTrainedModel", tokenizer: Any, target: str, truncate: bool
+) -> tuple[torch.Tensor, tuple[Token, ...]]:
+    """Return the token ids [1 tokens] and the tokens that the decoder of an encoder-decoder reads.
+
+    These are a start token, then all tokens of the target but the last.
+    """
+    encoded, tokens = encode_text(model, tokenizer, Prompt(target), truncate, as_target=True)
+    start = torch.full((1, 1), decoder_start_id(model), device=model.device)
+    piece = tokenizer.convert_ids_to_tokens(int(start))
+    ids = torch.cat([start, encoded["input_ids"][:, :-1]], dim=1)
+    return ids, (Token(text=piece, piece=piece, special=True), *tokens[:-1])
+
+
+def decoder_start_id(model: "PreTrainedModel") -> int:
+    """Return the id of the first input token of the decoder of an encoder-decoder."""
+    for config in (model.config, getattr(model, "generation_config", None)):
+        if isinstance(start := getattr(config, "decoder_start_token_id", None), int):
+            return start
+    raise InputError(
+        f"{type(model).__name__} does not say what its target begins with; set model.config.decoder_start_token_id."
+    )
+
+
 PICTURE_CALL = "give it a picture: regard.trace(model, images=[picture]), or regard look --image FILE"
 RECORDING_CALL = "give it a recording: regard.trace(model, audio=wave), or regard look --audio FILE"
 MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "input_features": RECORDING_CALL}
@@ -88,9 +88,9 @@ def check_is_pretrained(model: object) -> None:
     """Raise TypeError unless `model` is a Hugging Face model; models that are not may have a `config` too."""
     is_module = isinstance(model, torch.nn.Module)
     if not (is_module and hasattr(model, "config") and hasattr(model, "name_or_path")):
+        advice = " regard.watching(model) records the attention of any PyTorch model." if is_module else ""
         raise TypeError(
-            f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}."
-            + " regard.watching(model) records the attention of any PyTorch model." * is_module
+            f"trace takes a Hugging Face PreTrainedModel, or the name or folder of one; got {type_name(model)}.{advice}"
         )
 
 

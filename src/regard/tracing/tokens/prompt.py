@@ -40,8 +40,9 @@ def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
 
 
 def is_chat(given: object) -> bool:
-    is_sequence = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    return is_sequence and all(isinstance(message, Mapping) for message in given)  # type: ignore[attr-defined]
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) == 0:
+        return False
+    return all(isinstance(message, Mapping) for message in given)
 
 
 def is_ids(given: object) -> bool:

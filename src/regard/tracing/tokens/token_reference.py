@@ -17,15 +17,14 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
         return reference % len(tokens)
     if not isinstance(reference, str):
         raise TypeError(f"{reference!r} is not a token; give its position, such as 7, or its text, such as 'it'.")
-    before, _, count = reference.rpartition(":")
-    text, number = (before, int(count)) if count.isdecimal() else (reference, 1)
-    for candidate, nth in ((reference, 1), (text, number)):  # the text of a token may itself end in a colon and digits
-        positions = occurrences(candidate, tokens)
-        if candidate and 1 <= nth <= len(positions):
-            return positions[nth - 1]
-        if candidate and positions and nth != 1:
-            names = candidate if len(positions) == 1 else f"{candidate}:1 to {candidate}:{len(positions)}"
-            raise InputError(f"no token {reference!r}: {candidate!r} occurs {times(len(positions))}; take {names}.")
+    if positions := occurrences(reference, tokens):  # comes first: the text of a token may end in a colon and digits
+        return positions[0]
+    text, _, number = reference.rpartition(":")
+    if number.isdecimal() and (positions := occurrences(text, tokens)):
+        if 1 <= int(number) <= len(positions):
+            return positions[int(number) - 1]
+        names = text if len(positions) == 1 else f"{text}:1 to {text}:{len(positions)}"
+        raise InputError(f"no token {reference!r}: {text!r} occurs {times(len(positions))}; take {names}.")
     if parts := tokens_spelling(reference, tokens):
         raise InputError(
             f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them, or join them with "
@@ -46,8 +45,9 @@ def query_position(reference: TokenReference, queries: Sequence[Token], keys: Se
         return token_position(reference, queries)
     except InputError as error:
         if isinstance(reference, str) and occurrences(reference, keys):
-            names = [reference_of(position, queries) for position in range(min(10, len(queries)))]
-            names += ["…"] * (len(queries) > 10)
+            names = [reference_of(position, queries) for position in range(len(queries))]
+            if len(names) > 10:
+                names[10:] = ["…"]
             raise InputError(f"{reference!r} is a key here, not a query; queries: {', '.join(names)}") from error
         raise
 
@@ -75,8 +75,11 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
         lambda token: token.text == f"[UNK:{text}]",
         lambda token: token.text.casefold() == text.casefold(),
     ]
-    matches = ([i for i, token in enumerate(tokens) if criterion(token)] for criterion in criteria)
-    return next(filter(None, matches), [])
+    for criterion in criteria:
+        positions = [i for i, token in enumerate(tokens) if criterion(token)]
+        if positions:
+            return positions
+    return []
 
 
 def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:

@@ -10,6 +10,28 @@ from regard.errors import InputError, nearest
 from regard.tracing.tokens.readable_tokens import Token
 
 
+def words_of(
+    sides: Sequence[Sequence[Token]], spans: Sequence[str]
+) -> tuple[list[list[range]], list[tuple[Token, ...]]]:
+    """Return, for each side (source and target), the positions of the tokens of each word, and a token for each word.
+
+    `spans` are sequences of words that become one word each, such as "Eiffel Tower".
+    """
+    groups = [with_spans(side, word_groups(side), spans) for side in sides]
+    words = [
+        tuple(joined_token([side[i] for i in group]) for group in side_groups)
+        for side, side_groups in zip(sides, groups, strict=True)
+    ]
+    texts = list(dict.fromkeys(word.text for side_words in words for word in side_words))
+    for span in spans:
+        if not letters_of(span) or letters_of(span) not in map(letters_of, texts):
+            raise InputError(
+                f"no words {span!r} in the text, or only parts of words; the nearest words are "
+                f"{', '.join(nearest(span, texts))}."
+            )
+    return groups, words
+
+
 def is_word(tokens: Sequence[Token]) -> Bool[Tensor, " tokens"]:
     """Return, for each token, whether it is a word: it has a letter or digit, and is not a special token.
 
@@ -74,25 +96,3 @@ def joined_token(tokens: Sequence[Token]) -> Token:
     text = first.text + "".join(token.text if token.joined else f" {token.text}" for token in others)
     special = all(token.special for token in tokens)
     return Token(text, " ".join(token.piece for token in tokens), first.joined, special, first.place)
-
-
-def words_of(
-    sides: Sequence[Sequence[Token]], spans: Sequence[str]
-) -> tuple[list[list[range]], list[tuple[Token, ...]]]:
-    """Return, for each side (source and target), the positions of the tokens of each word, and a token for each word.
-
-    `spans` are sequences of words that become one word each, such as "Eiffel Tower".
-    """
-    groups = [with_spans(side, word_groups(side), spans) for side in sides]
-    words = [
-        tuple(joined_token([side[i] for i in group]) for group in side_groups)
-        for side, side_groups in zip(sides, groups, strict=True)
-    ]
-    texts = list(dict.fromkeys(word.text for side_words in words for word in side_words))
-    for span in spans:
-        if not letters_of(span) or letters_of(span) not in map(letters_of, texts):
-            raise InputError(
-                f"no words {span!r} in the text, or only parts of words; the nearest words are "
-                f"{', '.join(nearest(span, texts))}."
-            )
-    return groups, words

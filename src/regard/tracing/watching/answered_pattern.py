@@ -98,9 +98,9 @@ class AnsweredPattern(Pattern):
             has_groups = stored.ask.groups is not None and torch.equal(stored.ask.groups, ask.groups)
             parts["groups"] = stored.groups if has_groups else None
         if ask.top is not None:
-            n_needed = min(ask.top, self.grid.keys)
-            has_top = stored.top is not None and stored.top.keys.shape[-1] >= n_needed
-            parts["top"] = stored.top.resized(ask.top) if stored.top is not None and has_top else None
+            parts["top"] = None
+            if stored.top is not None and stored.top.keys.shape[-1] >= min(ask.top, self.grid.keys):
+                parts["top"] = stored.top.resized(ask.top)
         if ask.pooled is not None:
             has_map = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
             parts["pooled"] = stored.pooled if has_map else None

@@ -63,7 +63,7 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     for change in changes:
         check_change(change, kind_of.only_kind)
     changer = AttentionChanger(changes, kind_of)
-    with running_modules(model, on_enter=changer.enter) as changer.running, changer:
+    with running_modules(model, changer.enter) as changer.running, changer:
         yield
     changer.check_all_applied()
 

@@ -32,9 +32,8 @@ class DiagonalBias(EqualFields, Bias):
         rows = blocks[item[query] % n_items, :, position[query] % n_queries].movedim(1, 0)
         if n_heads > 1:
             rows = rows[as_indices(tile.heads, device)]
-        token_at = (
-            (item * item_size + position).argsort().view(-1, item_size)
-        )  # token_at[item, position]: index in the sequence
+        # token_at[item, position]: index in the sequence
+        token_at = (item * item_size + position).argsort().view(-1, item_size)
         numbers = rows.new_zeros(*rows.shape[:2], tile.grid.keys)
         numbers.scatter_(2, token_at[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, item_size))
         return entries_at(numbers[None], 3, tile.keys)

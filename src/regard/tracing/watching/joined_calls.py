@@ -165,19 +165,15 @@ def map_of_one_sequence(
     def cell_sizes(n: int) -> Tensor:  # the number of weights in each cell of the map of n joined items
         return MapCells.of(n * grid.queries, n * grid.keys, rows, columns).sizes.to(pooled)
 
-    item = torch.arange(n_items, device=pooled.device)[:, None]
-    # row[i, r]: the row of the result into which row r of the map of item i is reduced; column[i, c] likewise
-    row = (item * rows + torch.arange(rows, device=pooled.device)) // n_items
-    column = (item * columns + torch.arange(columns, device=pooled.device)) // n_items
-    cell = (row[:, :, None] * columns + column[:, None]).flatten().expand(n_heads, -1)
-    parts = rearrange(pooled * cell_sizes(1) if reduce == "mean" else pooled, "b h r c -> h (b r c)")
-    joined = parts.new_zeros(n_heads, rows * columns)  # weights between items are 0
-    joined = joined.scatter_reduce(1, cell, parts, "amax" if reduce == "max" else "sum").view(1, n_heads, rows, columns)
+    blocks = pooled * cell_sizes(1) if reduce == "mean" else pooled
+    matrix = on_diagonal(blocks, Grid(n_items, n_heads, rows, columns))
+    cells = rearrange(matrix, "1 h (r m) (c n) -> 1 h r c (m n)", m=n_items, n=n_items)
+    joined = cells.amax(dim=-1) if reduce == "max" else cells.sum(dim=-1)
     return joined / cell_sizes(n_items) if reduce == "mean" else joined
 
 
 def on_diagonal(blocks: Tensor, grid: Grid) -> Tensor:
-    """Return the masks of all items of a batch as the diagonal blocks of one mask, with False elsewhere."""
+    """Return the masks (or maps) of all items of a batch as the diagonal blocks of one, with False (or 0) elsewhere."""
     blocks = blocks.expand(grid.batch, -1, grid.queries, grid.keys)
     matrix = blocks.new_zeros(1, blocks.shape[1], grid.batch, grid.queries, grid.batch, grid.keys)
     for item, block in enumerate(blocks):

@@ -174,16 +174,10 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
     with ExitStack() as hooks:
         for path, module in model.named_modules():
             if is_linear(module):
-                handles = [module.register_forward_hook(partial(recorder.record_linear, path))]
+                hooks.callback(module.register_forward_hook(partial(recorder.record_linear, path)).remove)
             elif path and (layer_path(path) == path or has_windows(module)):
-                handles = [
-                    module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True),
-                    module.register_forward_hook(recorder.leave_layer, always_call=True),
-                ]
-            else:
-                continue
-            for handle in handles:
-                hooks.callback(handle.remove)
+                hooks.callback(module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True).remove)
+                hooks.callback(module.register_forward_hook(recorder.leave_layer, always_call=True).remove)
         yield recorder
 
 

@@ -66,9 +66,7 @@ class RunningModules:
 
 @contextmanager
 def running_modules(
-    model: nn.Module,
-    on_enter: Callable[[int], None] | None = None,
-    on_leave: Callable[[nn.Module, bool], None] | None = None,
+    model: nn.Module, on_enter: Callable[[int], None], on_leave: Callable[[nn.Module, bool], None] | None = None
 ) -> Iterator[RunningModules]:
     """Keep track of the modules of a model that are running in this thread, inside a `with` block.
 
@@ -80,9 +78,8 @@ def running_modules(
     def enter(path: str, module: nn.Module, args: Any) -> None:
         if get_ident() == thread:  # another thread may run the same model
             running.stack.append((path, module))
-            if on_enter is not None:
-                n_running = len(running.stack) - 1  # the first entry is no module
-                on_enter(n_running)
+            n_running = len(running.stack) - 1  # the first entry is no module
+            on_enter(n_running)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
         if get_ident() == thread:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
+from typing import Any
 
 import torch
 from torch import nn
@@ -83,12 +84,9 @@ def check_ask(ask: object) -> None:
         raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
 
 
-def check_layers(layers: object) -> None:
-    if isinstance(layers, Collection) and not isinstance(layers, str):
-        is_right = all(isinstance(layer, Integral) for layer in layers)
-    else:
-        is_right = layers is None
-    if not is_right:
+def check_layers(layers: Any) -> None:
+    is_list = isinstance(layers, Collection) and not isinstance(layers, str)
+    if layers is not None and not (is_list and all(isinstance(layer, Integral) for layer in layers)):
         raise TypeError(f"layers={layers!r} is not a list of layer numbers; give for instance layers=[3].")
 
 
