@@ -74,13 +74,11 @@ def int8_unsupported_reason(model: Transformer) -> str | None:
     return unsupported_reason(model.encoder) or unsupported_reason(model.decoder)
 
 
-def quantised_parameters(module: nn.Module) -> StackParameters:
+def quantised_parameters(module: Encoder | Decoder) -> StackParameters:
     """Return an encoder or decoder with quantised weights; the kernels must support it (see `unsupported_reason`)."""
     copies: list[Tensor] = []
 
-    def linear_of(layer: nn.Linear | None) -> LinearParameters:
-        if layer is None:
-            return LinearParameters()
+    def linear_of(layer: nn.Linear) -> LinearParameters:
         parameters, tensors = quantised_layer(layer)
         copies.extend(tensors)
         return parameters

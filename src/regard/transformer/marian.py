@@ -10,7 +10,6 @@ Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from regard.attention.positions.sinusoidal import sinusoidal
 from regard.errors import InputError, import_extra
-from regard.transformer.config import Share, TransformerConfig
+from regard.transformer.config import Position, Share, TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS, Activation
 from regard.transformer.model import Transformer
 
@@ -153,9 +152,7 @@ def copy_from_marian(model: "MarianMTModel | PegasusForConditionalGeneration") -
     waves = sinusoidal(marian_config.max_position_embeddings, d_model, order="sines first")
     positions = marian_parameters["model.encoder.embed_positions.weight"].cpu().float()
     is_learned = not torch.allclose(positions, waves.float(), atol=1e-2)  # only in Pegasus models that regard wrote
-    config = replace(
-        config_from_marian(marian_config, shared_matrices(model)), positions="learned" if is_learned else "sinusoidal"
-    )
+    config = config_from_marian(marian_config, shared_matrices(model), "learned" if is_learned else "sinusoidal")
     if not marian_config.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
@@ -169,7 +166,7 @@ def copy_from_marian(model: "MarianMTModel | PegasusForConditionalGeneration") -
     return copy.train(model.training)
 
 
-def config_from_marian(marian: "MarianConfig", share: Share) -> TransformerConfig:
+def config_from_marian(marian: "MarianConfig", share: Share, positions: Position) -> TransformerConfig:
     for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = getattr(marian, f"encoder_{name}"), getattr(marian, f"decoder_{name}")
         if encoder != decoder:
@@ -191,6 +188,7 @@ def config_from_marian(marian: "MarianConfig", share: Share) -> TransformerConfi
         n_layers=marian.encoder_layers,
         n_decoder_layers=marian.decoder_layers,
         norm="post" if marian.model_type == "marian" else "pre",
+        positions=positions,
         activation=HUGGING_FACE_ACTIVATIONS[marian.activation_function],
         share=share,
         dropout=marian.dropout,

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
-from regard.kernels.library import c_function
 from regard.transformer.block import BlockOutput
 from regard.transformer.config import TransformerConfig
-from regard.transformer.decoder import Decoder
-from regard.transformer.decoding.encode import encode, encode_unsupported_reason
+from regard.transformer.decoder import Decoded, Decoder
+from regard.transformer.decoding.encode import encode, is_encoding_supported
 from regard.transformer.decoding.kernel import CompiledDecoding
 from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.state import DecodingState
@@ -35,20 +34,6 @@ class TransformerOutput(Described):
     logits: Float[Tensor, "batch target vocabulary"]
     encoder: tuple[Pattern, ...]
     decoder: tuple[Pattern, ...]
-    cross: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TransformerStep:
-    """For each input token, the logits of the token that follows it; the state is an argument of the next step.
-
-    Attributes:
-        cross: the cross-attention weights of each decoder block. The batch axis counts the sources; the queries of a
-            source are the new tokens of all its targets, one target after the other.
-    """
-
-    logits: Float[Tensor, "batch new vocabulary"]
-    state: DecodingState
     cross: tuple[Pattern, ...]
 
 
@@ -142,23 +127,22 @@ class Transformer(nn.Module):
         """
         return self._start(source, lengths, *self._kernel_parameters(source))
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> TransformerStep:
+    def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> Decoded:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
 
         Args:
             tokens: the next token ids of each target, usually one per row; in the first step BOS.
             state: the result of `start`, or `state` of the previous step's output.
         """
-        decoded = self.decoder(tokens, state)
-        return TransformerStep(logits=decoded.logits, state=decoded.state, cross=decoded.cross)
+        return self.decoder(tokens, state)
 
     def compiled_decoding(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"], *, most_rows: int, most_tokens: int
     ) -> CompiledDecoding | None:
         """Encode the sources; return an object that adds target tokens by C kernels, or None if they cannot be used.
 
-        The result is None if the kernels were not built, if they do not support the decoder, if `is_kernel_allowed`
-        returns False (e.g. because gradients are on), or if the model has fewer than `most_tokens` position vectors.
+        The result is None if the kernels do not support the decoder, if `is_kernel_allowed` returns False (e.g. because
+        they were not built or gradients are on), or if the model has fewer than `most_tokens` position vectors.
 
         Args:
             source: token ids, padded on the right.
@@ -167,7 +151,7 @@ class Transformer(nn.Module):
             most_tokens: the largest number of tokens of a target text, BOS counted.
         """
         encoder, decoder = self._kernel_parameters(source)
-        if decoder is None or most_tokens > decoder.embedding.n_positions or c_function("regard_decoding_step") is None:
+        if decoder is None or most_tokens > decoder.embedding.n_positions:
             return None
         state = self._start(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
@@ -196,7 +180,7 @@ class Transformer(nn.Module):
         check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])
         lengths_if_padded = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
-        if decoder and encoder and encode_unsupported_reason(encoder, decoder, source) is None:
+        if decoder and encoder and is_encoding_supported(encoder, source):
             memory = encode(encoder, decoder, source, lengths_if_padded)
             return DecodingState(lengths=lengths_if_padded, memory=memory)
         return self.decoder.start(self.encoder(source, lengths_if_padded).output, lengths_if_padded)

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from regard import Rotary, ScaledDot
 from regard.transformer.decoding import encode as module
-from regard.transformer.decoding import parameters
+from regard.transformer.decoding import parameters, supported
 from regard.transformer.decoding.encode import MOST_TOKENS
 from regard.transformer.decoding.parameters import Snapshot, StackParameters
 from regard.transformer.encoder import Encoder
@@ -161,7 +161,7 @@ def test_a_source_with_more_tokens_than_positions_is_left_to_the_modules(modules
 
 def test_without_a_compiler_the_modules_encode(monkeypatch, modules_alone):
     model = new_model()
-    monkeypatch.setattr(module, "c_function", lambda name: None)
+    monkeypatch.setattr(supported, "c_function", lambda name: None)
     assert_equal_where_kept(memory_of(model), in_float64(model))
 
 

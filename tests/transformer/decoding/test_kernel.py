@@ -14,8 +14,8 @@ from torch.testing import assert_close
 from regard import Rotary
 from regard.attention.positions.rope_scaling import Yarn
 from regard.kernels import threads as threads_module
-from regard.transformer import model as model_module
 from regard.transformer.decoding import kernel as module
+from regard.transformer.decoding import supported
 from regard.transformer.decoding.kernel import MOST_ROWS_AT_ONCE
 from regard.transformer.decoding.parameters import StackParameters
 from regard.transformer.decoding.supported import unsupported_reason
@@ -183,8 +183,7 @@ def last_vectors(model, target, sources):
 def test_the_kernel_computes_any_number_of_logits(n_logits, rows, threads, normal, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(module, "PRODUCTS_PER_THREAD", 1)
-    model = new_model(n_decoder_layers=1)
-    model.decoder.to_logits = torch.nn.Linear(96, n_logits)
+    model = new_model(n_decoder_layers=1, n_target_tokens=n_logits)
     with torch.inference_mode():
         decoding = decoding_of(model, SOURCE[:1], LENGTHS[:1], rows)
         decoding.read([0] * rows, [0] * rows)
@@ -291,6 +290,7 @@ def with_narrow_norms(model):
         ({}, with_narrow_cross_attention, UNLIKE),
         ({}, with_narrow_norms, UNLIKE),
         ({}, lambda model: setattr(model.decoder, "norm", torch.nn.LayerNorm(80)), UNLIKE),
+        ({}, lambda model: setattr(model.decoder.norm, "bias", torch.nn.Parameter(torch.zeros(80))), UNLIKE),
         ({}, lambda model: setattr(model.decoder.embedding, "by_token", torch.nn.Embedding(37, 80)), UNLIKE),
         ({}, lambda model: setattr(model.decoder, "to_logits", torch.nn.Linear(80, 37)), UNLIKE),
         (
@@ -314,7 +314,7 @@ def test_a_decoder_whose_parts_do_not_fit_together_has_a_reason_and_no_parameter
 
 def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):
     model = new_model()
-    monkeypatch.setattr(model_module, "c_function", lambda name: None)
+    monkeypatch.setattr(supported, "c_function", lambda name: None)
     with torch.inference_mode():
         assert decoding_of(model) is None
 

@@ -30,20 +30,9 @@ class EncodeArguments(ctypes.Structure):
     _anonymous_ = ("stack",)
 
 
-def encode_unsupported_reason(
-    encoder: StackParameters, decoder: StackParameters, source: Int[Tensor, "sources tokens"]
-) -> str | None:
-    """Return why the kernel cannot encode a batch of sources, padded on the right; None if it can."""
-    if source.shape[1] > MOST_TOKENS:
-        return f"a source has more than {MOST_TOKENS} tokens"
-    if source.shape[1] > encoder.embedding.n_positions:
-        return "a source has more tokens than the encoder has positions"
-    if encoder.rotary is not None:
-        return "the encoder has rotary positions"
-    widths = encoder.stack.d_model, decoder.stack.key_heads * decoder.stack.d_head
-    if any((layer.n_in, layer.n_out) != widths for layer in decoder.memory_layers):
-        return "the layers to the keys and values do not fit the encoder's output"
-    return None if c_function("regard_encode") else "no C kernels were built when regard was installed"
+def is_encoding_supported(encoder: StackParameters, source: Int[Tensor, "sources tokens"]) -> bool:
+    """Return whether the kernel can encode a batch of sources, padded on the right."""
+    return encoder.rotary is None and source.shape[1] <= min(MOST_TOKENS, encoder.embedding.n_positions)
 
 
 def encode(
@@ -64,9 +53,9 @@ def encode(
     allocate = source.new_empty if lengths is None else source.new_zeros
     memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
     n_threads = min(torch.get_num_threads(), n_sources)
-    x_numbers = source.numel() * encoder.stack.d_model
+    x = memory.new_empty(source.numel() * encoder.stack.d_model)
     scratch_numbers = encoder.stack.scratch_numbers(n_tokens, n_tokens)
-    x_and_scratch = memory.new_empty(x_numbers + n_threads * scratch_numbers)
+    scratch = memory.new_empty(n_threads * scratch_numbers)
     arguments = EncodeArguments(
         stack=encoder.stack,
         sources=n_sources,
@@ -74,11 +63,11 @@ def encode(
         lengths=None if lengths is None else lengths.data_ptr(),
         embedding=encoder.embedding,
         ids=source.data_ptr(),
-        x=x_and_scratch.data_ptr(),
+        x=x.data_ptr(),
         layers=decoder.memory_layers,
         n_layers=n_layers,
         memory=memory.data_ptr(),
-        scratch=x_and_scratch.data_ptr() + x_numbers * ctypes.sizeof(ctypes.c_float),
+        scratch=scratch.data_ptr(),
         scratch_numbers=scratch_numbers,
     )
     check_arguments("regard_encode", arguments)

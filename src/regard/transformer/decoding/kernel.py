@@ -97,23 +97,19 @@ class CompiledDecoding:
 
     def _allocate(self, most_rows: int, most_tokens: int) -> None:
         """Allocate all memory that the kernels write; decoding_step.c describes each part."""
-        stack, n_logits, memory = self.decoder.stack, self.decoder.projection.n_out, self.memory[0]
+        stack, memory = self.decoder.stack, self.memory[0]
         self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
         self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
         for source in range(len(memory.key)):  # before the first step, there is one row for each source
             self.tables[source * (1 + most_tokens)] = source  # each row of a table begins with the row's source
         longest = max(most_tokens, memory.n_tokens)
         self.scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), longest)
-        cache_size = 2 * stack.key_heads * stack.d_head * most_tokens
-        sizes = [
-            most_rows * stack.d_model,
-            most_rows * stack.n_blocks * stack.d_model,
-            most_rows * n_logits,
-            most_rows * stack.n_blocks * cache_size,
-            self.n_threads * self.scratch_numbers,
-        ]
-        self.x, self.queries, logits, self.cache, self.scratch = torch.split(memory.key.new_empty(sum(sizes)), sizes)
-        self.all_logits = logits.view(most_rows, n_logits)
+        allocate = memory.key.new_empty  # float32 on the CPU
+        self.x = allocate(most_rows * stack.d_model)
+        self.queries = allocate(most_rows * stack.n_blocks * stack.d_model)
+        self.all_logits = allocate(most_rows, self.decoder.projection.n_out)
+        self.cache = allocate(most_rows * stack.n_blocks * 2 * stack.key_heads * most_tokens * stack.d_head)
+        self.scratch = allocate(self.n_threads * self.scratch_numbers)
 
     def _step_arguments(self, most_rows: int, most_tokens: int) -> StepArguments:
         arguments = StepArguments(
@@ -125,8 +121,8 @@ class CompiledDecoding:
             most_tokens=most_tokens,
             buffer=self.cache.data_ptr(),
             tables=ctypes.addressof(self.tables),
-            source_keys=struct_array(TokenVectors, [block.key for block in self.memory]),
-            source_values=struct_array(TokenVectors, [block.value for block in self.memory]),
+            source_keys=struct_array(TokenVectors, [TokenVectors.of(block.key) for block in self.memory]),
+            source_values=struct_array(TokenVectors, [TokenVectors.of(block.value) for block in self.memory]),
             sources=len(self.memory[0].key),
             source_tokens=self.memory[0].n_tokens,
             lengths=None if self.lengths is None else self.lengths.data_ptr(),

@@ -16,8 +16,10 @@ from torch.utils.hooks import RemovableHandle
 from regard.attention.positions.rotary import Rotary
 from regard.kernels.structs import fields_of
 from regard.transformer.block import DecoderBlock, EncoderBlock
-from regard.transformer.decoding.supported import WIDTH_MULTIPLE, linear_layers, norms, unsupported_reason
+from regard.transformer.decoder import Decoder
+from regard.transformer.decoding.supported import WIDTH_MULTIPLE, unsupported_reason
 from regard.transformer.embedding import Embedding
+from regard.transformer.encoder import Encoder
 from regard.transformer.feed_forward import ACTIVATIONS
 
 
@@ -27,13 +29,11 @@ class LinearParameters(ctypes.Structure):
     _fields_ = fields_of("linear.h", "Linear")
 
     @classmethod
-    def of(cls, layer: nn.Linear | None) -> "LinearParameters":
-        if layer is None:
-            return cls()
+    def of(cls, layer: nn.Linear) -> "LinearParameters":
         return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
 
 
-LinearOf = Callable[[nn.Linear | None], LinearParameters]
+LinearOf = Callable[[nn.Linear], LinearParameters]
 """A function that returns the parameters of a linear layer as they are, or quantised."""
 
 
@@ -43,8 +43,8 @@ class NormParameters(ctypes.Structure):
     _fields_ = fields_of("blocks.h", "Norm")
 
     @classmethod
-    def of(cls, norm: nn.LayerNorm | None) -> "NormParameters":
-        return cls() if norm is None else cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+    def of(cls, norm: nn.LayerNorm) -> "NormParameters":
+        return cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
 
 
 class EmbeddingParameters(ctypes.Structure):
@@ -67,11 +67,22 @@ class BlockParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, block: DecoderBlock | EncoderBlock, linear_of: LinearOf) -> "BlockParameters":
-        layers: list[nn.Linear | None] = list(linear_layers(block))
-        layer_norms: list[nn.LayerNorm | None] = list(norms(block))
-        if isinstance(block, EncoderBlock):
-            layers[4:4], layer_norms[1:1] = [None, None], [None]  # in the places of cross-attention
-        return cls(*map(linear_of, layers), *map(NormParameters.of, layer_norms))
+        attention, feed_forward = block.self_attention, block.feed_forward
+        parameters = cls(
+            query=linear_of(attention.to_query),
+            key=linear_of(attention.to_key),
+            value=linear_of(attention.to_value),
+            self_attention_output=linear_of(attention.to_output),
+            widen=linear_of(feed_forward.widen),
+            narrow=linear_of(feed_forward.narrow),
+            self_attention_norm=NormParameters.of(block.self_attention_norm),
+            feed_forward_norm=NormParameters.of(block.feed_forward_norm),
+        )
+        if isinstance(block, DecoderBlock) and block.cross_attention is not None:
+            parameters.cross_query = linear_of(block.cross_attention.to_query)
+            parameters.cross_attention_output = linear_of(block.cross_attention.to_output)
+            parameters.cross_attention_norm = NormParameters.of(cast("nn.LayerNorm", block.cross_attention_norm))
+        return parameters
 
 
 class Stack(ctypes.Structure):
@@ -97,7 +108,7 @@ class StackParameters:
     rotary: Rotary | None  # None = positions are not rotary
 
     @classmethod
-    def of(cls, module: nn.Module) -> "StackParameters | None":
+    def of(cls, module: Encoder | Decoder) -> "StackParameters | None":
         """Return an encoder or decoder as an argument of the C kernels; None if the kernels do not support it.
 
         The result is computed again only if the module has changed since the last call.
@@ -115,29 +126,35 @@ class StackParameters:
         return parameters
 
     @classmethod
-    def of_supported(cls, module: nn.Module, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
+    def of_supported(cls, module: Encoder | Decoder, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
         """Return a module as an argument of the C kernels, which must support it: `unsupported_reason` returns None."""
+        config, activation = module.config, ACTIVATIONS[module.config.activation]
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
-        self_attention, activation = blocks[0].self_attention, ACTIVATIONS[blocks[0].feed_forward.activation]
-        cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock) and block.cross_attention]
         stack = Stack(
-            blocks=struct_array(BlockParameters, blocks, lambda block: BlockParameters.of(block, linear_of)),
+            blocks=struct_array(BlockParameters, [BlockParameters.of(block, linear_of) for block in blocks]),
             n_blocks=len(blocks),
-            d_model=self_attention.d_model,
-            heads=self_attention.n_heads,
-            key_heads=self_attention.n_key_heads,
-            d_head=self_attention.d_head,
+            d_model=config.d_model,
+            heads=config.n_heads,
+            key_heads=config.key_heads,
+            d_head=config.d_head,
             activation=activation.kernel,
             gated=activation.gated,
-            norm_first=blocks[0].norm_first,
-            norm=NormParameters.of(cast("nn.LayerNorm | None", module.norm)),
+            norm_first=config.norm == "pre",
         )
-        key_and_value_layers = [layer for attention in cross for layer in (attention.to_key, attention.to_value)]
-        memory_layers = struct_array(LinearParameters, key_and_value_layers, linear_of)
-        storages = tuple(tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers()))
-        projection = linear_of(cast("nn.Linear | None", getattr(module, "to_logits", None)))
-        embedding = EmbeddingParameters.of(cast("Embedding", module.embedding))
-        return cls(stack, embedding, memory_layers, projection, storages, self_attention.positions)
+        if module.norm is not None:
+            stack.norm = NormParameters.of(module.norm)
+        memory_layers = []
+        for block in blocks:
+            if isinstance(block, DecoderBlock) and block.cross_attention is not None:
+                memory_layers += [linear_of(block.cross_attention.to_key), linear_of(block.cross_attention.to_value)]
+        return cls(
+            stack=stack,
+            embedding=EmbeddingParameters.of(module.embedding),
+            memory_layers=struct_array(LinearParameters, memory_layers),
+            projection=linear_of(module.to_logits) if isinstance(module, Decoder) else LinearParameters(),
+            storages=tuple(tensor.untyped_storage() for tensor in (*module.parameters(), *module.buffers())),
+            rotary=blocks[0].self_attention.positions,
+        )
 
 
 class Snapshot:
@@ -176,6 +193,6 @@ COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakK
 """For each encoder or decoder: its latest `StackParameters`, and a snapshot of the module when they were computed."""
 
 
-def struct_array(struct: Any, objects: Sequence[Any], make: Callable[[Any], Any] | None = None) -> Any:
-    """Return a C array of type `struct`; `make`, or `struct.of` if it is None, makes an element of each object."""
-    return (struct * len(objects))(*map(make or struct.of, objects))
+def struct_array(struct: Any, elements: Sequence[ctypes.Structure]) -> Any:
+    """Return a C array of type `struct`."""
+    return (struct * len(elements))(*elements)

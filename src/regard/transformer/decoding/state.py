@@ -35,23 +35,15 @@ class DecodingState:
 
     def select(self, rows: Int[Tensor, " rows"]) -> "DecodingState":
         """Return the state of the target texts with the indices `rows`; a beam search may repeat an index."""
-        state = replace(self, cache=None if self.cache is None else tuple(block.select(rows) for block in self.cache))
-        if self.memory[0] is None or (self.n_sources == 1 and rows.shape[0] == self.rows_per_source):
-            return state  # a language model; or one source with as many rows as before
-        return state.with_sources(*group_by_source(rows // self.rows_per_source))
-
-    def with_sources(self, sources: Int[Tensor, " sources"], rows_per_source: int) -> "DecodingState":
-        """Return a state with the same target texts, and with new sources that are chosen from this state's sources.
-
-        Args:
-            sources: for each new source, its index in this state; an index may occur several times.
-            rows_per_source: the number of consecutive target texts that translate each new source.
-        """
+        cache = None if self.cache is None else tuple(block.select(rows) for block in self.cache)
+        if not self.sources:  # a language model
+            return replace(self, cache=cache)
+        sources, rows_per_source = group_by_source(rows // self.rows_per_source)
         lengths, memory = self.lengths, self.memory
         if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
             lengths = None if lengths is None else lengths.index_select(0, sources)
-            memory = tuple(None if source is None else source.select(sources) for source in memory)
-        return replace(self, lengths=lengths, memory=memory, rows_per_source=rows_per_source)
+            memory = tuple(source.select(sources) for source in self.sources)
+        return replace(self, lengths=lengths, memory=memory, cache=cache, rows_per_source=rows_per_source)
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:
