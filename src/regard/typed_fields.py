@@ -48,8 +48,6 @@ def has_type(value: object, hint: Any) -> bool:
     origin = get_origin(hint)
     if hint is Any:
         return True
-    if hint is None:
-        hint = NoneType
     if origin in (Union, UnionType):
         return any(has_type(value, part) for part in get_args(hint))
     if origin is Literal:

@@ -8,7 +8,8 @@ from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import TranslatorContents, write_translator
+from regard.translation.translator import Translator
+from regard.translation.translator_folder import write_translator
 
 ENGLISH = ["the cat sat on the mat .", "a dog runs across the green field", "two men stand near a river"]
 ITALIAN = ["il gatto è sul tappeto .", "un cane corre attraverso il campo verde", "due uomini vicino a un fiume"]
@@ -25,8 +26,8 @@ def byte_vocabularies():
 
 
 @pytest.fixture(scope="session")
-def contents_of(vocabularies, byte_vocabularies):
-    """contents_of(joint=True, norm="post", …) is a translator with a random Transformer."""
+def translator_of(vocabularies, byte_vocabularies):
+    """translator_of(joint=True, norm="post", …) is a translator with a random Transformer."""
 
     def new(joint=False, turned=False, with_bytes=False, **fields):
         source, target = byte_vocabularies if with_bytes else reversed(vocabularies) if turned else vocabularies
@@ -34,11 +35,10 @@ def contents_of(vocabularies, byte_vocabularies):
         sizes = {"d_model": 16, "n_heads": 4, "d_ff": 24, "n_layers": 2, "max_tokens": 23}
         fields = {"n_source_tokens": len(source), "n_target_tokens": len(target), **sizes, **fields}
         torch.manual_seed(5)
-        return TranslatorContents(
+        return Translator(
             model=loud(Transformer(TransformerConfig(**fields))),
             source_vocabulary=source,
             target_vocabulary=target,
-            extra={},
         )
 
     return new
@@ -53,7 +53,7 @@ def recurrent_of(vocabularies):
         sizes = {"n_source_tokens": len(source), "n_target_tokens": len(target), "d_model": 16, "max_tokens": 23}
         torch.manual_seed(5)
         model = loud(Recurrent(RecurrentConfig(**{**sizes, **fields})))
-        return TranslatorContents(model=model, source_vocabulary=source, target_vocabulary=target, extra={})
+        return Translator(model=model, source_vocabulary=source, target_vocabulary=target)
 
     return new
 
@@ -67,7 +67,7 @@ def loud(model):
 
 
 @pytest.fixture(scope="session")
-def folder(contents_of, tmp_path_factory):
-    contents = contents_of(norm="post")
+def folder(translator_of, tmp_path_factory):
+    translator = translator_of(norm="post")
     place = tmp_path_factory.mktemp("translator") / "en-it"
-    return write_translator(place, contents.model, contents.source_vocabulary, contents.target_vocabulary)
+    return write_translator(place, translator.model, translator.source_vocabulary, translator.target_vocabulary)

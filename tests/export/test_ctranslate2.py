@@ -32,40 +32,40 @@ def test_every_activation_that_ctranslate2_has_is_in_a_shape():
     assert {shape["activation"] for shape in SHAPES} == known
 
 
-def written(contents, folder):
-    export.write(contents, folder)
+def written(translator, folder):
+    export.write(translator, folder)
     return export.LoadedExport(folder)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_shape_translates_the_same(contents_of, tmp_path, shape):
-    contents = contents_of(**shape)
-    parity = compare(contents, written(contents, tmp_path), LINES)
+def test_every_shape_translates_the_same(translator_of, tmp_path, shape):
+    translator = translator_of(**shape)
+    parity = compare(translator, written(translator, tmp_path), LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
 
 
-def test_beam_search_finds_the_same(contents_of, tmp_path):
+def test_beam_search_finds_the_same(translator_of, tmp_path):
     """Without penalties both rank by log P alone; logits are sharpened, so that no two texts are equally probable."""
-    contents = contents_of(norm="post")
+    translator = translator_of(norm="post")
     with torch.no_grad():
-        contents.model.decoder.to_logits.weight.mul_(2)
-    opened = written(contents, tmp_path)
+        translator.model.decoder.to_logits.weight.mul_(2)
+    opened = written(translator, tmp_path)
     options = {"beam_size": 4, "length_penalty": 0, "min_decoding_length": 0}
     options["suppress_sequences"] = [["<pad>"], ["<s>"]]
     for line in LINES:
-        sources = SourceBatch.of(contents.model, [[*contents.source_vocabulary.encode(line), 3]])
-        own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(contents.model, sources)[0][0]
+        sources = SourceBatch.of(translator.model, [[*translator.source_vocabulary.encode(line), 3]])
+        own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(translator.model, sources)[0][0]
         pieces = [opened.source.encode(line, out_type=str)]
         found = opened.translator.translate_batch(pieces, max_decoding_length=sources.limits[0], **options)
         if not own.cut:  # a text that is cut off has an EOS in ours and none in theirs
             assert [opened.target.piece_to_id(piece) for piece in found[0].hypotheses[0]] == list(own.tokens)
 
 
-def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
+def test_the_folder_is_all_that_is_needed(translator_of, tmp_path):
     """The exported folder alone is enough to translate, loaded as CTranslate2's users do, in int8."""
-    contents = contents_of()
-    opened = written(contents, tmp_path)
+    translator = translator_of()
+    opened = written(translator, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "config.json", "model.bin", "source.spm", "source_vocabulary.json", "target.spm", "target_vocabulary.json",
     ]  # fmt: skip
@@ -74,8 +74,8 @@ def test_the_folder_is_all_that_is_needed(contents_of, tmp_path):
     assert isinstance(opened.target.decode_pieces(found[0].hypotheses[0]), str)
 
 
-def test_activations_and_models_that_ctranslate2_lacks_are_refused(contents_of, tmp_path):
-    assert refusal(InputError, export.write, contents_of(activation="mish"), tmp_path) == (
+def test_activations_and_models_that_ctranslate2_lacks_are_refused(translator_of, tmp_path):
+    assert refusal(InputError, export.write, translator_of(activation="mish"), tmp_path) == (
         "CTranslate2 has no activation 'mish'; it has relu, gelu, gelu_tanh, swish, silu, tanh, glu, reglu, geglu, "
         "swiglu. Export this model with --to onnx."
     )

@@ -107,10 +107,10 @@ def test_the_usage_of_each_format_is_valid_python(to):
 
 
 @pytest.mark.parametrize("to", [ctranslate2, huggingface], ids=lambda to: to.__name__)
-def test_characters_without_a_piece_are_translated_the_same(contents_of, tmp_path, to):
+def test_characters_without_a_piece_are_translated_the_same(translator_of, tmp_path, to):
     lines = ["the cat sat", "a 뱀 🐍", "ẞ ▅ <s>"]
-    contents = contents_of(with_bytes=True, n_layers=1, norm="post")
-    to.write(contents, tmp_path)
-    parity = compare(contents, to.LoadedExport(tmp_path), lines)
+    translator = translator_of(with_bytes=True, n_layers=1, norm="post")
+    to.write(translator, tmp_path)
+    parity = compare(translator, to.LoadedExport(tmp_path), lines)
     assert parity.n_same == len(lines)
     assert parity.difference < 1e-4

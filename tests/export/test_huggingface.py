@@ -13,7 +13,6 @@ from regard import InputError, trace
 from regard.export import huggingface as export
 from regard.export.parity import compare
 from regard.transformer.config import PRESETS, TransformerConfig
-from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator import Translator
 
 LINES = ["the cat sat", "zwei 猫", "a"]
@@ -33,19 +32,19 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("name", "shape"), [(name, shape) for name, some in SHAPES.items() for shape in some], ids=str)
-def test_every_shape_translates_the_same(contents_of, tmp_path, name, shape):
-    contents = contents_of(**shape)
-    export.write(contents, tmp_path)
+def test_every_shape_translates_the_same(translator_of, tmp_path, name, shape):
+    translator = translator_of(**shape)
+    export.write(translator, tmp_path)
     opened = export.LoadedExport(tmp_path)
     assert type(opened.model).__name__ == name
-    parity = compare(contents, opened, LINES)
+    parity = compare(translator, opened, LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
-    again = read_any_translator(tmp_path)
-    config = contents.model.config
+    again = Translator.load(tmp_path, "cpu")
+    config = translator.model.config
     assert again.model.config == replace(config, n_key_heads=None, n_decoder_layers=config.decoder_layers)
     assert [one.pieces(range(len(one))) for one in (again.source_vocabulary, again.target_vocabulary)] == [
-        one.pieces(range(len(one))) for one in (contents.source_vocabulary, contents.target_vocabulary)
+        one.pieces(range(len(one))) for one in (translator.source_vocabulary, translator.target_vocabulary)
     ]
     parity = compare(again, opened, LINES)
     assert parity.n_same == len(LINES)
@@ -60,40 +59,40 @@ def test_every_preset_has_an_architecture(preset):
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_a_padded_batch_has_the_same_logits_and_never_writes_padding(contents_of, tmp_path, norm):
-    contents = contents_of(norm=norm)
-    export.write(contents, tmp_path)
+def test_a_padded_batch_has_the_same_logits_and_never_writes_padding(translator_of, tmp_path, norm):
+    translator = translator_of(norm=norm)
+    export.write(translator, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
     given = tokenizer(LINES, return_tensors="pt", padding=True)
     lengths = given["attention_mask"].sum(dim=1)
-    ids = [[*contents.source_vocabulary.encode(line), 3] for line in LINES]
+    ids = [[*translator.source_vocabulary.encode(line), 3] for line in LINES]
     assert [row[:n] for row, n in zip(given["input_ids"].tolist(), lengths.tolist(), strict=True)] == ids
     target = torch.tensor([[2, 5, 7], [2, 11, 13], [2, 17, 19]])
     with torch.inference_mode():
         theirs = model.eval()(**given, decoder_input_ids=target).logits
-        ours = contents.model(given["input_ids"], lengths, target).logits
+        ours = translator.model(given["input_ids"], lengths, target).logits
     assert_close(theirs[..., : ours.shape[-1]], ours, rtol=1e-4, atol=1e-4)
     found = model.generate(**given, max_new_tokens=9)
     assert not {0, 2} & set(found[:, 1].tolist())
-    assert int(found.max()) < len(contents.target_vocabulary)
+    assert int(found.max()) < len(translator.target_vocabulary)
 
 
-def test_ids_are_those_of_the_vocabularies(contents_of, tmp_path):
-    contents = contents_of()
-    export.write(contents, tmp_path)
-    for name, vocabulary in (("vocab", contents.source_vocabulary), ("target_vocab", contents.target_vocabulary)):
+def test_ids_are_those_of_the_vocabularies(translator_of, tmp_path):
+    translator = translator_of()
+    export.write(translator, tmp_path)
+    for name, vocabulary in (("vocab", translator.source_vocabulary), ("target_vocab", translator.target_vocabulary)):
         ids = json.loads((tmp_path / f"{name}.json").read_text())
         assert list(ids.values()) == list(range(len(vocabulary)))
         assert list(ids) == vocabulary.pieces(range(len(vocabulary)))
 
 
-def test_settings_and_models_that_transformers_lacks_are_refused(contents_of, tmp_path):
-    assert refusal(InputError, export.write, contents_of(positions="rotary", activation="swiglu"), tmp_path) == (
+def test_settings_and_models_that_transformers_lacks_are_refused(translator_of, tmp_path):
+    assert refusal(InputError, export.write, translator_of(positions="rotary", activation="swiglu"), tmp_path) == (
         "transformers has no architecture for this translator: positions='rotary', which neither Marian nor Pegasus "
         "has; activation='swiglu', while Marian and Pegasus have no gated activations. Export it with --to ctranslate2 "
         "or --to onnx."
     )
-    assert refusal(InputError, export.write, contents_of(positions="learned", norm="post"), tmp_path) == (
+    assert refusal(InputError, export.write, translator_of(positions="learned", norm="post"), tmp_path) == (
         "transformers has no architecture for this translator: positions='learned' with norm='post', which Marian "
         "does not have (Pegasus has norm='pre'). Export it with --to ctranslate2 or --to onnx."
     )
@@ -105,14 +104,11 @@ def test_settings_and_models_that_transformers_lacks_are_refused(contents_of, tm
 
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
-def test_a_trace_of_it_names_the_tokens_as_the_translator_does(contents_of, tmp_path, joint):
-    contents = contents_of(norm="post", joint=joint)
-    export.write(contents, tmp_path)
+def test_a_trace_of_it_names_the_tokens_as_the_translator_does(translator_of, tmp_path, joint):
+    translator = translator_of(norm="post", joint=joint)
+    export.write(translator, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
     theirs = trace(model, "the cat sat", target="il gatto", tokenizer=tokenizer)
-    translator = Translator(
-        model=contents.model, source_vocabulary=contents.source_vocabulary, target_vocabulary=contents.target_vocabulary
-    )
     (ours,) = translator.score(["the cat sat"], ["il gatto"])
     assert [token.text for token in theirs.source] == [token.text for token in ours.trace.source]
     assert [token.text for token in theirs.target[1:]] == [token.text for token in ours.trace.target[1:]]

@@ -21,8 +21,8 @@ LINES = ["the cat sat", "zwei 猫", "a"]
 SOURCE, LENGTHS = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0], [17, 19, 3, 0]]), torch.tensor([4, 2, 3])
 
 
-def test_the_graphs_are_the_model(contents_of):
-    model = contents_of(norm="pre", n_decoder_layers=3, n_key_heads=2).model
+def test_the_graphs_are_the_model(translator_of):
+    model = translator_of(norm="pre", n_decoder_layers=3, n_key_heads=2).model
     graphs = transformer_graphs(model)
     state, memory = model.start(SOURCE, LENGTHS), graphs.encoder.module(SOURCE, LENGTHS)
     heads = model.config.n_key_heads or model.config.n_heads
@@ -59,14 +59,14 @@ def test_the_graphs_are_the_recurrent_model(recurrent_of, shape):
         state = step.state
 
 
-def assert_first_logits(contents, opened, past):
+def assert_first_logits(translator, opened, past):
     """Fail unless the first logits of a batch of 5 sources of several lengths are the model's."""
     source, lengths = torch.randint(4, 30, (5, 17)), torch.tensor([17, 1, 5, 9, 2])
     read = opened.encoder.run(None, {"source": source.numpy(), "lengths": lengths.numpy()})
     memory = dict(zip(opened.config["encoder"]["outputs"], read, strict=True))
     given = {"token": np.full((5, 1), 2), "lengths": lengths.numpy(), **memory, **past}
     logits = opened.decoder.run(["logits"], given)[0]
-    expected = contents.model.step(torch.full((5, 1), 2), contents.model.start(source, lengths)).logits[:, 0]
+    expected = translator.model.step(torch.full((5, 1), 2), translator.model.start(source, lengths)).logits[:, 0]
     assert_close(torch.from_numpy(logits), expected.detach(), rtol=1e-4, atol=1e-4)
 
 
@@ -74,13 +74,13 @@ def assert_first_logits(contents, opened, past):
 @pytest.mark.usefixtures("without_type_checks")
 def test_a_recurrent_translator_translates_the_same(recurrent_of, tmp_path):
     """Other forms and scores are exported by site/test_recurrent_in_browser.py."""
-    contents = recurrent_of(form="bahdanau", cell="gru", score="additive")
-    export.write(contents, tmp_path)
+    translator = recurrent_of(form="bahdanau", cell="gru", score="additive")
+    export.write(translator, tmp_path)
     opened = export.LoadedExport(tmp_path)
-    parity = compare(contents, opened, LINES)
+    parity = compare(translator, opened, LINES)
     assert parity.n_same == len(LINES)
     assert parity.difference < 1e-5
-    assert_first_logits(contents, opened, {})
+    assert_first_logits(translator, opened, {})
 
 
 def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
@@ -91,29 +91,29 @@ def test_a_window_that_moves_with_the_tokens_is_refused(recurrent_of, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def exported(contents_of, tmp_path_factory):
+def exported(translator_of, tmp_path_factory):
     """Return an exported translator; its rotary positions depend on the number of tokens, and it has byte pieces."""
-    contents = contents_of(norm="pre", positions="rotary", n_key_heads=2, n_layers=1, with_bytes=True)
+    translator = translator_of(norm="pre", positions="rotary", n_key_heads=2, n_layers=1, with_bytes=True)
     folder = tmp_path_factory.mktemp("onnx")
     jaxtyping.config.update("jaxtyping_disable", True)  # an exported length is no int
-    export.write(contents, folder)
+    export.write(translator, folder)
     jaxtyping.config.update("jaxtyping_disable", False)
-    return contents, export.LoadedExport(folder), folder
+    return translator, export.LoadedExport(folder), folder
 
 
 def test_an_export_translates_as_its_translator(exported):
-    contents, opened, _ = exported
+    translator, opened, _ = exported
     lines = [*LINES, "a 뱀 🐍", "ẞ ▅ <s>"]
-    parity = compare(contents, opened, lines)
+    parity = compare(translator, opened, lines)
     assert parity.n_same == len(lines)
     assert parity.difference < 1e-5
 
 
 def test_a_batch_of_any_size_and_length(exported):
-    contents, opened, _ = exported
+    translator, opened, _ = exported
     nothing = np.zeros((5, 2, 0, 4), dtype=np.float32)  # 2 heads of width 4, no token
     past = {name: nothing for name in opened.config["decoder"]["inputs"] if name.startswith("past_")}
-    assert_first_logits(contents, opened, past)
+    assert_first_logits(translator, opened, past)
 
 
 def test_the_folder_says_what_the_graphs_take(exported):

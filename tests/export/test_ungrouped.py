@@ -3,18 +3,11 @@
 import torch
 from torch.testing import assert_close
 
-from regard.export.ungrouped import repeat_heads, ungroup
+from regard.export.ungrouped import ungroup
 
 
-def test_heads_are_repeated_where_they_stand():
-    weight = torch.arange(8.0).reshape(4, 2)  # two heads of width 2
-    expected = torch.tensor([[0.0, 1], [2, 3], [0, 1], [2, 3], [4, 5], [6, 7], [4, 5], [6, 7]])
-    assert torch.equal(repeat_heads(weight, d_head=2, group=2), expected)
-    assert torch.equal(repeat_heads(weight[:, 0], d_head=2, group=2), expected[:, 0])
-
-
-def test_the_logits_are_the_same(contents_of):
-    model = contents_of(n_key_heads=2, positions="rotary").model
+def test_the_logits_are_the_same(translator_of):
+    model = translator_of(n_key_heads=2, positions="rotary").model
     copy = ungroup(model)
     assert copy.config.n_key_heads is None
     source, target = torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0]]), torch.tensor([[2, 5, 7], [2, 11, 13]])
@@ -22,6 +15,6 @@ def test_the_logits_are_the_same(contents_of):
     assert_close(copy(source, lengths, target).logits, model(source, lengths, target).logits)
 
 
-def test_a_model_without_groups_is_itself(contents_of):
-    model = contents_of().model
+def test_a_model_without_groups_is_itself(translator_of):
+    model = translator_of().model
     assert ungroup(model) is model

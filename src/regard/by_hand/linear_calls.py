@@ -14,11 +14,11 @@ from regard.tracing.watching.layer_states import is_linear
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
-    """One call of a linear layer: output = source W + b."""
+    """One call of a linear layer: output = source W + b, with a row for each token."""
 
     layer: nn.Module
-    source: Tensor
-    output: Tensor
+    source: Float[Tensor, "tokens d_source"]
+    output: Float[Tensor, "tokens d_output"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,8 @@ def linear_calls(modules: Iterable[nn.Module]) -> Iterator[list[LinearCall]]:
 
     def record(layer: nn.Module, inputs: Any, output: Any) -> None:
         if inputs and isinstance(output, Tensor):
-            calls.append(LinearCall(layer, inputs[0], output))
+            source, rows = inputs[0], output.reshape(-1, output.shape[-1])
+            calls.append(LinearCall(layer, source.reshape(-1, source.shape[-1]), rows))
 
     handles = [layer.register_forward_hook(record) for layer in modules if is_linear(layer)]
     try:
@@ -50,15 +51,13 @@ def find_projection(part: Float[Tensor, "tokens d_head"], calls: Sequence[Linear
     """Return how a linear layer computed `part`, the queries, keys or values of a head; None if no layer did."""
     n_tokens, d_head = part.shape
     for call in calls:
-        source = call.source.reshape(-1, call.source.shape[-1])
-        output = call.output.reshape(-1, call.output.shape[-1])
-        if not len(source) == len(output) == n_tokens:
+        if not len(call.source) == len(call.output) == n_tokens:
             continue
-        for start in range(0, output.shape[1] - d_head + 1, d_head):
+        for start in range(0, call.output.shape[1] - d_head + 1, d_head):
             columns = slice(start, start + d_head)
-            if torch.allclose(output[:, columns].to(part), part):
-                projection = float64_projection(call.layer, source, columns)
-                if projection is not None and reproduces(projection, part, call.output.dtype):
+            if torch.allclose(call.output[:, columns].to(part), part):
+                projection = float64_projection(call, columns, part)
+                if projection is not None:
                     return projection
     return None
 
@@ -73,35 +72,35 @@ def find_output_parameters(
     n_tokens, d_head = context.shape
     rows = slice(head * d_head, (head + 1) * d_head)
     for call in calls:
-        source = call.source.reshape(-1, call.source.shape[-1])
-        output = call.output.reshape(-1, call.output.shape[-1])
-        if len(source) != n_tokens or source.shape[1] < rows.stop:
+        if len(call.source) != n_tokens or call.source.shape[1] < rows.stop:
             continue
-        tolerance = 64 * torch.finfo(source.dtype).eps * float(context.abs().max())
-        if torch.allclose(source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
-            projection = float64_projection(call.layer, source, columns=slice(None))
-            if projection is not None and reproduces(projection, output, output.dtype):
+        tolerance = 64 * torch.finfo(call.source.dtype).eps * float(context.abs().max())
+        if torch.allclose(call.source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
+            projection = float64_projection(call, slice(None), call.output)
+            if projection is not None:
                 return projection.parameters[rows]
     return None
 
 
-def float64_projection(layer: nn.Module, source: Tensor, columns: slice) -> Projection | None:
+def float64_projection(call: LinearCall, columns: slice, output: Float[Tensor, "tokens columns"]) -> Projection | None:
     """Return the input of a linear layer, and the parameters of some columns of its output, in float64.
 
-    None if the layer's weight is not a floating-point matrix, or does not fit the width of the input.
+    None if the layer's weight is not a floating-point matrix, does not fit the width of the input, or does not give
+    `output`, the numbers of these columns.
     """
-    weight, bias = layer.weight, layer.bias
+    weight, bias = call.layer.weight, call.layer.bias
     if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.ndim != 2:
         return None
     # nn.Linear stores the transpose of W, Conv1D stores W
-    parameters = weight.detach().T if isinstance(layer, nn.Linear) else weight.detach()
-    if parameters.shape[0] != source.shape[1]:
+    parameters = weight.detach().T if isinstance(call.layer, nn.Linear) else weight.detach()
+    if parameters.shape[0] != call.source.shape[1]:
         return None
-    return Projection(
-        source=source.detach().cpu().double(),
+    projection = Projection(
+        source=call.source.detach().cpu().double(),
         parameters=parameters[:, columns].cpu().double(),
         bias=bias.detach()[None, columns].cpu().double() if isinstance(bias, Tensor) else None,
     )
+    return projection if reproduces(projection, output, call.output.dtype) else None
 
 
 def reproduces(projection: Projection, output: Float[Tensor, "tokens columns"], dtype: torch.dtype) -> bool:

@@ -16,8 +16,7 @@ import torch
 
 from regard.errors import InputError, nearest, reason, require_packages
 from regard.export.parity import Parity, compare, random_lines
-from regard.translation.marian_folder import read_any_translator
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +38,7 @@ class Format:
     usage: str
 
     @property
-    def write(self) -> Callable[[TranslatorContents, Path], None]:
+    def write(self) -> Callable[[Translator, Path], None]:
         """The function that writes a translator in this format to an empty folder."""
         return import_module(self.module).write
 
@@ -90,12 +89,12 @@ def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None)
         raise InputError(f"{out} exists already; name a new folder, or remove this one first.")
     if not out.absolute().parent.is_dir():
         raise InputError(f"cannot write {out}: there is no folder {out.parent}; make it first or name another.")
-    contents = read_any_translator(folder)
+    translator = Translator.load(folder, "cpu")
     # `write` and `open` may create models with random parameters, but the caller's random numbers must not change
     with new_folder(out) as written, torch.random.fork_rng(devices=[]):
-        chosen.write(contents, written)
-        lines = random_lines(contents.source_vocabulary) if lines is None else lines
-        parity = compare(contents, chosen.open(written), lines)
+        chosen.write(translator, written)
+        lines = random_lines(translator.source_vocabulary) if lines is None else lines
+        parity = compare(translator, chosen.open(written), lines)
         refuse_difference(parity, chosen)
     return parity
 

@@ -21,7 +21,7 @@ from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator import Translator
 
 LEAST_POSITIONS = 1024
 """The smallest number of sinusoidal position vectors in an export, even if max_tokens is smaller.
@@ -31,11 +31,11 @@ vectors can be computed for any position.
 """
 
 
-def write(contents: TranslatorContents, folder: Path) -> None:
+def write(translator: Translator, folder: Path) -> None:
     specs = import_extra("ctranslate2.specs", "export,translation")
-    model = checked_model(contents.model)
+    model = checked_model(translator.model)
     spec = transformer_spec(specs, ungroup(model))
-    source, target = contents.source_vocabulary, contents.target_vocabulary
+    source, target = translator.source_vocabulary, translator.target_vocabulary
     spec.register_source_vocabulary(all_pieces(source))
     pieces = all_pieces(target)
     spec.register_target_vocabulary(pieces)

@@ -28,7 +28,7 @@ from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
 from regard.transformer.marian import hugging_face_settings, marian_order, parameter_names, reorder, to_marian
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator import Translator
 
 if TYPE_CHECKING:
     from transformers import PegasusForConditionalGeneration, PreTrainedModel
@@ -37,21 +37,21 @@ BEAM = 5
 """The default beam size of the exported model, as in `regard translate`."""
 
 
-def write(contents: TranslatorContents, folder: Path) -> None:
+def write(translator: Translator, folder: Path) -> None:
     transformers = import_extra("transformers", "huggingface,translation")
-    model = convert(checked_model(contents.model))
+    model = convert(checked_model(translator.model))
     model.generation_config = transformers.GenerationConfig(
         decoder_start_token_id=BOS,
         pad_token_id=PAD,
         bos_token_id=BOS,
         eos_token_id=EOS,
         suppress_tokens=[PAD, BOS],  # regard's own searches never choose these pieces
-        max_length=contents.model.config.max_tokens,
+        max_length=translator.model.config.max_tokens,
         num_beams=BEAM,
     )
     with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
         model.save_pretrained(folder)
-    write_tokenizer(contents, folder)
+    write_tokenizer(translator, folder)
 
 
 def checked_model(model: object) -> Transformer:
@@ -113,8 +113,8 @@ def pad_axis(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: fl
     return F.pad(parameter, padding, value=value)
 
 
-def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
-    source, target = contents.source_vocabulary, contents.target_vocabulary
+def write_tokenizer(translator: Translator, folder: Path) -> None:
+    source, target = translator.source_vocabulary, translator.target_vocabulary
     joint = source is target
     source.save(folder / "source.spm")
     target.save(folder / "target.spm")
@@ -125,7 +125,7 @@ def write_tokenizer(contents: TranslatorContents, folder: Path) -> None:
     config = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": not joint,
-        "model_max_length": contents.model.config.max_tokens,
+        "model_max_length": translator.model.config.max_tokens,
         "clean_up_tokenization_spaces": False,
         **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
     }

@@ -30,29 +30,29 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.errors import InputError, import_extra
 from regard.export.recurrent_graphs import onnx_cells, recurrent_graphs
-from regard.export.transformer_graphs import PAST, PRESENT, Graphs, transformer_graphs
+from regard.export.transformer_graphs import PAST, PRESENT, Graph, Graphs, transformer_graphs
 from regard.recurrent.model import Recurrent
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 from regard.transformer.model import Transformer
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator import Translator
 
 OPSET = 18
 """The version of the ONNX operators: of 2022, supported by all common runtimes."""
 
 
-def write(contents: TranslatorContents, folder: Path) -> None:
-    write_graphs(graphs_of(contents.model), contents, folder)
+def write(translator: Translator, folder: Path) -> None:
+    write_graphs(graphs_of(translator.model), translator, folder)
 
 
-def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> None:
+def write_graphs(graphs: Graphs, translator: Translator, folder: Path) -> None:
     import_extra("onnxscript", "export,translation")
-    max_tokens = contents.model.config.max_tokens
-    for graph, name in ((graphs.encoder, "encoder"), (graphs.decoder, "decoder")):
-        write_graph(graph.module, graph.example, graph.inputs, graph.outputs, max_tokens, folder / f"{name}.onnx")
+    max_tokens = translator.model.config.max_tokens
+    write_graph(graphs.encoder, max_tokens, folder / "encoder.onnx")
+    write_graph(graphs.decoder, max_tokens, folder / "decoder.onnx")
     config = {
         "pad": PAD,
         "bos": BOS,
@@ -62,8 +62,8 @@ def write_graphs(graphs: Graphs, contents: TranslatorContents, folder: Path) -> 
         "decoder": {"inputs": graphs.decoder.inputs, "outputs": graphs.decoder.outputs},
     }
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-    contents.source_vocabulary.save(folder / "source.spm")
-    contents.target_vocabulary.save(folder / "target.spm")
+    translator.source_vocabulary.save(folder / "source.spm")
+    translator.target_vocabulary.save(folder / "target.spm")
 
 
 def graphs_of(model: Any) -> Graphs:
@@ -77,55 +77,41 @@ def graphs_of(model: Any) -> Graphs:
     )
 
 
-def write_graph(
-    module: nn.Module,
-    example: Sequence[Tensor | tuple[Tensor, ...]],
-    inputs: dict[str, Any],
-    outputs: dict[str, Any],
-    max_tokens: int,
-    path: Path,
-) -> None:
+def write_graph(graph: Graph, max_tokens: int, path: Path) -> None:
     """Write one ONNX graph to a file.
 
-    Args:
-        example: inputs with which the exporter traces the module.
-        inputs, outputs: the axes of each tensor, by its name; an int is the size of an axis, a str the name of an axis
-            of variable size ("batch": any size; "past": up to max_tokens - 1, since a token follows; all other names:
-            up to max_tokens).
+    An axis named "batch" may have any size, an axis "past" at most the size max_tokens - 1, since a token follows, and
+    every other axis of variable size at most the size max_tokens.
     """
     largest = {"batch": None, "past": max_tokens - 1}
     variable_axes = {
         axis: torch.export.Dim(axis, max=largest.get(axis, max_tokens))
-        for axes in inputs.values()
+        for axes in graph.inputs.values()
         for axis in axes
         if isinstance(axis, str)
     }
     input_shapes = [
-        {i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes} for axes in inputs.values()
+        {i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes}
+        for axes in graph.inputs.values()
     ]
-    # nested like `example`: one argument may be a tuple of several inputs
+    # nested like `graph.example`: one argument may be a tuple of several inputs
     rest, dynamic_shapes = iter(input_shapes), list[Any]()
-    for argument in example:
+    for argument in graph.example:
         dynamic_shapes.append(next(rest) if isinstance(argument, Tensor) else tuple(islice(rest, len(argument))))
     with exporter_silenced(), torch.no_grad():
         program = torch.onnx.export(
-            module.eval(),
-            tuple(example),
-            input_names=list(inputs),
-            output_names=list(outputs),
+            graph.module.eval(),
+            graph.example,
+            input_names=list(graph.inputs),
+            output_names=list(graph.outputs),
             dynamic_shapes=tuple(dynamic_shapes),
             opset_version=OPSET,
-            custom_translation_table={torch.ops.regard.read_cells.default: build_cells},
+            custom_translation_table={torch.ops.regard.read_cells.default: onnx_cells},
             dynamo=True,
             verbose=False,
         )
         assert program is not None  # torch.onnx.export returns None only if dynamo=False
         program.save(path)
-
-
-def build_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
-    """Build the ONNX nodes that replace regard::read_cells, the LSTM or GRU of the encoder."""
-    return onnx_cells(import_extra("onnxscript", "export,translation").opset18, x, lengths, weights, lstm)
 
 
 @contextmanager
@@ -134,8 +120,7 @@ def exporter_silenced() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logger.setLevel(level)

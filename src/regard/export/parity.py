@@ -20,12 +20,11 @@ import torch
 
 from regard.errors import InputError
 from regard.text.cleaning import clean_text
-from regard.text.placeholders import Placeholders
 from regard.text.vocabulary import BOS, EOS, UNK, Vocabulary
 from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import Hypothesis, SourceBatch
-from regard.translation.translator_folder import TranslatorContents
+from regard.translation.translator import Translator
 
 TOLERANCE = 1e-3
 """The largest difference between translator and export that counts as a rounding error, in nats.
@@ -84,39 +83,39 @@ class Parity:
         )
 
 
-def compare(contents: TranslatorContents, exported: ExportedTranslator, lines: Sequence[str]) -> Parity:
+def compare(translator: Translator, exported: ExportedTranslator, lines: Sequence[str]) -> Parity:
     """Compare the original's and the export's translations of lines; lines are cleaned, and empty lines left out."""
-    lines = [line for line in map(clean_text, lines) if contents.source_vocabulary.encode(line)]
+    lines = [line for line in map(clean_text, lines) if translator.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
-    of_lines = [compare_line(contents, exported, line) for line in lines]
+    of_lines = [compare_line(translator, exported, line) for line in lines]
     return Parity(
         n_lines=len(lines),
         n_same=sum(parity.n_same for parity in of_lines),
         difference=max(parity.difference for parity in of_lines),
         gap=max(parity.gap for parity in of_lines),
         worst=max(of_lines, key=lambda parity: (parity.gap, parity.difference)).worst,
-        placeholders=Placeholders.of(contents.source_vocabulary, contents.target_vocabulary) is not None,
+        placeholders=translator.placeholders is not None,
     )
 
 
-def compare_line(contents: TranslatorContents, exported: ExportedTranslator, line: str) -> Parity:
-    ids = [*contents.source_vocabulary.encode(line), EOS]
-    if len(ids) > contents.model.config.max_tokens:
+def compare_line(translator: Translator, exported: ExportedTranslator, line: str) -> Parity:
+    ids = [*translator.source_vocabulary.encode(line), EOS]
+    if len(ids) > translator.model.config.max_tokens:
         raise InputError(
             f"a line to check with has {len(ids):,} pieces and the model reads at most "
-            f"{contents.model.config.max_tokens:,}: {line[:60]!r}; leave it out."
+            f"{translator.model.config.max_tokens:,}: {line[:60]!r}; leave it out."
         )
-    sources = SourceBatch.of(contents.model, [ids])
-    original = Greedy().run(contents.model, sources)[0][0]
+    sources = SourceBatch.of(translator.model, [ids])
+    original = Greedy().run(translator.model, sources)[0][0]
     tokens, text = exported.translate(line, sources.limits[0])
     original_tokens = list(original.tokens)
     # The unknown piece has another text in each program: if there is one, only pieces are compared, not texts.
-    same_text = UNK in original_tokens or text == contents.target_vocabulary.decode(original_tokens)
+    same_text = UNK in original_tokens or text == translator.target_vocabulary.decode(original_tokens)
     same = tokens == original_tokens and same_text
     exported_log_probability = exported.log_probability(line, original_tokens)
     difference = abs(original.log_probability - exported_log_probability) / (len(original_tokens) + 1)
-    gap = 0.0 if same else logit_gap(contents.model, sources, original, tokens)
+    gap = 0.0 if same else logit_gap(translator.model, sources, original, tokens)
     return Parity(n_lines=1, n_same=int(same), difference=difference, gap=gap, worst=line)
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention.scores.prepared import Preparable
-from regard.errors import InputError
+from regard.errors import InputError, import_extra
 from regard.export.transformer_graphs import PAST, PRESENT, Axes, Graph, Graphs
 from regard.recurrent.attention import Memory
 from regard.recurrent.cell import Cells
@@ -45,11 +45,10 @@ def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool)
 torch.library.register_fake("regard::read_cells", empty_results)
 
 
-def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
+def onnx_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tuple[Any, Any, Any]:
     """Build ONNX nodes that compute `regard::read_cells`: a bidirectional LSTM or GRU for each layer.
 
     Args:
-        op: onnxscript's opset, whose methods create nodes.
         x, lengths: the embeddings of the source tokens, batch first, and the number of tokens of each source.
         weights: for each layer, the input weights, the hidden weights and the biases, as `onnx_weights` yields them.
         lstm: build LSTM operators; False = GRU operators.
@@ -58,6 +57,7 @@ def onnx_cells(op: Any, x: Any, lengths: Any, weights: Sequence[Any], lstm: bool
         The last layer's state at every token, the last state of every layer, and the last LSTM memory of every layer;
         for a GRU, which has no memory, the second result again.
     """
+    op = import_extra("onnxscript", "export,translation").opset18  # its methods create nodes
     # PyTorch's GRU applies the reset gate after the matrix product with the hidden state
     cells, settings = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
     last_states, n_tokens = [], op.Cast(lengths, to=INT32)

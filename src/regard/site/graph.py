@@ -36,6 +36,7 @@ from torch import Tensor, nn
 
 from regard.attention.pattern import Pattern
 from regard.export.onnx import write_graph
+from regard.export.transformer_graphs import Axes, Graph
 from regard.site.block_names import PARTS, block_name
 from regard.site.hidden_vectors import Layer, hidden_names, layer_paths, recording_hidden
 from regard.tracing.watching.layer_states import LayerPaths
@@ -189,7 +190,12 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
     ids = torch.arange(n_tokens)[None]
     paths = layer_paths(model, kind, ids)
     all_heads = [len(layers), next(iter(layers.values())).n_heads]
-    inputs = {"ids": [1, "tokens"], "cut": ["tokens", "tokens"], "changed": all_heads, "temperature": all_heads}
+    inputs: dict[str, Axes] = {
+        "ids": [1, "tokens"],
+        "cut": ["tokens", "tokens"],
+        "changed": all_heads,
+        "temperature": all_heads,
+    }
     example: list[Tensor | tuple[Tensor, ...]] = [
         ids,
         torch.zeros(n_tokens, n_tokens, dtype=torch.bool),
@@ -204,9 +210,10 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
         example.append(torch.arange(n_tokens - 2, n_tokens))
         example.append(tuple(torch.zeros(1, heads, EXAMPLE_PAST, width) for _, heads, _, width in past.values()))
     names = ["output", *(block_name(kind, layer, part) for layer in layers for part in PARTS), *hidden_names(paths)]
-    outputs = dict.fromkeys(names)  # `write_graph` uses only the names of the outputs, and not their axes
+    # `write_graph` uses only the names of the outputs, and not their axes
+    outputs: dict[str, Axes] = dict.fromkeys(names, ())
     with recording(model):
-        write_graph(graph, example, inputs, outputs, max_tokens, path)
+        write_graph(Graph(module=graph, example=tuple(example), inputs=inputs, outputs=outputs), max_tokens, path)
 
 
 def past_axes(kind: str, layers: Mapping[int, Pattern]) -> dict[str, list[Any]]:

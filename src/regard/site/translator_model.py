@@ -32,7 +32,6 @@ from regard.translation.search.greedy import Greedy
 from regard.translation.search.interface import EXTRA_PIECES, PIECES_PER_SOURCE_PIECE
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
-from regard.translation.translator_folder import TranslatorContents
 
 FILES = {
     "encoder": "encoder.onnx",
@@ -60,17 +59,11 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
     # the page in the browser aligns words by attention
     translator = replace(translator, alignment_rule=replace(translator.alignment_rule, by="attention"))
     first = translator.translate([text], search=beam, truncate=True)[0]
-    contents = TranslatorContents(
-        model=translator.model,
-        source_vocabulary=translator.source_vocabulary,
-        target_vocabulary=translator.target_vocabulary,
-        extra={},
-    )
-    write_graphs(translator_graphs(translator.model), contents, folder)
+    write_graphs(translator_graphs(translator.model), translator, folder)
     alignment = first.page_record()
     write_settings(folder / FILES["settings"], beam, alignment["rule"], translator.placeholders)
     exported = LoadedExport(folder)
-    parity = compare_translations(contents, exported, random_lines(translator.source_vocabulary))
+    parity = compare_translations(translator, exported, random_lines(translator.source_vocabulary))
     parity = replace(parity, placeholders=False)  # unlike the graphs, the page replaces names and numbers by signs
     difference = check_translator(exported, translator)
     if not (parity.holds and difference.holds):
