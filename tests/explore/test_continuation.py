@@ -37,7 +37,7 @@ def loaded(minilm: LoadedModel) -> LoadedModel:
 @pytest.fixture(scope="module")
 def running(loaded: LoadedModel, serving: Callable[..., Running]) -> Running:
     session = Session("small", text=RAIN)
-    session.loaded = ("small", True), loaded
+    session.loaded, session.can_write = loaded, True
     return serving(session)
 
 

@@ -40,7 +40,7 @@ def writer(minilm: LoadedModel) -> GPT2LMHeadModel:
 @pytest.fixture(scope="module")
 def writing(serving: Callable[..., Running], minilm: LoadedModel, writer: GPT2LMHeadModel) -> Running:
     session = Session("small")
-    session.loaded = ("small", True), LoadedModel("small", writer, minilm.tokenizer)
+    session.loaded, session.can_write = LoadedModel("small", writer, minilm.tokenizer), True
     return serving(session)
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from operator import call
 from time import perf_counter
 from typing import Any, Literal, TypeVar
 
@@ -224,7 +225,7 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
     n_threads = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
-            return [future.result() for future in [threads.submit(task) for task in tasks]]
+            return list(threads.map(call, tasks))
     except ValueError as error:
         raise InputError(f"{request.name}: {error}") from error
     finally:

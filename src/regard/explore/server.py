@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -24,7 +25,7 @@ from regard.explore.session import Session
 from regard.views.page import live_page
 
 Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
+Answer = TypeVar("Answer")
 
 MOST_WAITING = 32
 """The largest number of requests that run or wait; further requests are refused."""
@@ -42,70 +43,74 @@ class Explorer:
         self.n_requests = 0  # that run or wait
 
     async def page(self, request: Request) -> Response:
-        """Answer with the HTML page of a first trace; if that fails, with the reason as plain text."""
-        answer = await self.run_alone(request, self.session.first_page, lambda data: HTMLResponse(live_page(data)))
-        if isinstance(answer, JSONResponse):
-            return PlainTextResponse(json.loads(bytes(answer.body))["error"], status_code=answer.status_code)
-        return answer
+        return HTMLResponse(live_page(await self.run_alone(request, self.session.first_page)))
 
-    async def answer_json(
-        self,
-        request: Request,
-        read: Callable[[object], Asked],
-        answer: Callable[[Asked], Answered],
-        respond: Callable[[Answered], Response],
-    ) -> Response:
-        """Answer a request whose body is JSON.
+    async def trace(self, request: Request) -> Response:
+        question = await read_body(request, Question.of)
+        return JSONResponse(await self.run_alone(request, lambda: self.session.answer(question)))
 
-        Args:
-            read: checks the decoded JSON and returns it as an object, such as a `Question`.
-            answer: runs the model for this object, and returns the data of the response.
-            respond: makes the response from these data.
-        """
-        try:
-            question = read(json.loads(await request.body()))
-        except (InputError, ValueError, RecursionError) as error:
-            reason = str(error) if isinstance(error, InputError) else "the body of the request must be JSON in UTF-8."
-            return JSONResponse({"error": reason}, status_code=400)
-        return await self.run_alone(request, partial(answer, question), respond)
+    async def effect(self, request: Request) -> Response:
+        question = await read_body(request, Question.of)
+        return JSONResponse(await self.run_alone(request, lambda: self.session.effect(question)))
 
-    async def run_alone(
-        self, request: Request, answer: Callable[[], Answered], respond: Callable[[Answered], Response]
-    ) -> Response:
-        """Call `answer` as soon as no other request uses the model, and return its result as a response."""
+    async def turn(self, request: Request) -> Response:
+        head = await read_body(request, partial(read_request, HeadRequest))
+        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(head).turn(head)))
+
+    async def tile(self, request: Request) -> Response:
+        tile = await read_body(request, partial(read_request, TileRequest))
+        cells = await self.run_alone(request, lambda: self.session.map_for(tile).tile(tile))
+        return Response(cells, media_type="application/octet-stream")
+
+    async def strongest(self, request: Request) -> Response:
+        row = await read_body(request, partial(read_request, QueryRequest))
+        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(row).strongest(row)))
+
+    async def run_alone(self, request: Request, answer: Callable[[], Answer]) -> Answer:
+        """Call `answer` as soon as no other request uses the model, and return its result."""
         if self.n_requests >= MOST_WAITING:
-            return JSONResponse({"error": "too many requests wait for the model; try again later."}, status_code=503)
+            raise HTTPException(503, "too many requests wait for the model; try again later.")
         self.n_requests += 1
         try:
             async with self.model_lock:
                 if await request.is_disconnected():
-                    return Response(status_code=CLIENT_DISCONNECTED)
-                return respond(await run_in_threadpool(answer))
-        except TooLongError as error:
-            long = {"tokens": error.n_tokens, "max_tokens": error.limit}
-            return JSONResponse({"error": error.message_without_truncate, "too_long": long}, status_code=400)
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
+                    raise HTTPException(CLIENT_DISCONNECTED, "the client has disconnected.")
+                return await run_in_threadpool(answer)
         finally:
             self.n_requests -= 1
 
 
+async def read_body(request: Request, check: Callable[[object], Asked]) -> Asked:
+    """Return the JSON body of a request as an object such as a `Question`, into which `check` converts it."""
+    try:
+        return check(json.loads(await request.body()))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError("the body of the request must be JSON in UTF-8.") from error
+
+
+async def error_answer(request: Request, error: Exception) -> Response:
+    """Answer with the reason of an error: {"error": "…"}, or plain text if the request was for the page."""
+    status, answer = 400, dict[str, Any](error=str(error))
+    if isinstance(error, HTTPException):
+        status, answer["error"] = error.status_code, error.detail
+    if isinstance(error, TooLongError):
+        answer["error"] = error.message_without_truncate
+        answer["too_long"] = {"tokens": error.n_tokens, "max_tokens": error.limit}
+    return PlainTextResponse(answer["error"], status) if request.url.path == "/" else JSONResponse(answer, status)
+
+
 def application(session: Session, hosts: Collection[str] = (), token: str | None = None) -> Guard:
     """Return the explorer as an ASGI application that accepts requests to these `hosts` (empty = all) with `token`."""
-    explorer, as_bytes = Explorer(session), partial(Response, media_type="application/octet-stream")
-
-    def post(
-        path: str, read: Callable[[object], Any], answer: Callable[[Any], Any], respond: Any = JSONResponse
-    ) -> Route:
-        endpoint = partial(explorer.answer_json, read=read, answer=answer, respond=respond)
-        return Route(path, endpoint, methods=["POST"])
-
+    explorer = Explorer(session)
     routes = [
         Route("/", explorer.page),
-        post("/trace", Question.of, session.answer),
-        post("/effect", Question.of, session.effect),
-        post("/map/turn", partial(read_request, HeadRequest), lambda head: session.map_for(head).turn(head)),
-        post("/map/tile", partial(read_request, TileRequest), lambda tile: session.map_for(tile).tile(tile), as_bytes),
-        post("/map/strongest", partial(read_request, QueryRequest), lambda row: session.map_for(row).strongest(row)),
+        Route("/trace", explorer.trace, methods=["POST"]),
+        Route("/effect", explorer.effect, methods=["POST"]),
+        Route("/map/turn", explorer.turn, methods=["POST"]),
+        Route("/map/tile", explorer.tile, methods=["POST"]),
+        Route("/map/strongest", explorer.strongest, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), hosts, token)
+    handlers = {InputError: error_answer, 503: error_answer}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), hosts, token)

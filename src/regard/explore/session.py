@@ -54,8 +54,8 @@ class Session:
         self.text = text
         self.shown = shown
         self.map: Map | None = None
-        # ((name of the model, True if the model can generate tokens), model)
-        self.loaded: tuple[tuple[str | None, bool], LoadedModel | Translator] | None = None
+        self.loaded: LoadedModel | Translator | None = None  # the model named `self.model`
+        self.can_write = False  # whether the loaded model can generate tokens
 
     def first_page(self) -> dict[str, Any]:
         if self.shown is None:
@@ -67,14 +67,11 @@ class Session:
         model = self.load(question.model, writes=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
-            trace, alignment = translation.page_trace, translation.page_record()
-        else:
-            trace, alignment = self.trace(question), None
-        next_tokens = self.next_tokens(trace)
-        answer = self.page(trace, alignment) | {"live": True, "next": next_tokens}
-        if next_tokens and trace.kinds == ("decoder",) and "map" not in answer:
-            assert isinstance(model, LoadedModel)
-            assert trace.output is not None  # without an output, `next_tokens` would be empty
+            return self.page(translation.page_trace, translation.page_record()) | {"live": True, "next": []}
+        trace = self.trace(question)
+        answer = self.page(trace) | {"live": True, "next": self.next_tokens(trace)}
+        if answer["next"] and trace.kinds == ("decoder",) and "map" not in answer:
+            assert trace.output is not None  # without an output, there would be no next tokens
             continuation = generated_ids(model.tokenizer, trace)
             answer["going"] = going_record(question.text, continuation, trace.output[0, -1])
         return answer
@@ -162,22 +159,22 @@ class Session:
         if self.shown is not None and self.model is None:
             raise InputError("this explorer shows a saved trace; start it with a model to type another text.")
         name = self.model if name is None else name
-        if self.loaded is None or self.loaded[0] not in ((name, writes), (name, True)):
+        if self.loaded is None or name != self.model or (writes and not self.can_write):
             self.loaded = None  # frees the memory of the old model before the new model is loaded
             if name is not None and holds_translator(Path(name)):
-                self.loaded = (name, True), Translator.load(name)
+                self.loaded, self.can_write = Translator.load(name), True
             else:
                 loaded = load(name, writes=True) if writes else load_with_lm_head(name)
-                self.loaded = (name, writes or loaded.model.can_generate()), loaded
+                self.loaded, self.can_write = loaded, writes or loaded.model.can_generate()
             self.model = name
-        return self.loaded[1]
+        return self.loaded
 
     def next_tokens(self, trace: Trace) -> list[tuple[str, float]]:
         """Return the most probable next tokens after the text of a trace, with probabilities.
 
         The list is empty for a translator, and for a model without a language modelling head.
         """
-        model = self.loaded[1] if self.loaded else None
+        model = self.loaded
         if not isinstance(model, LoadedModel) or trace.output is None or not trace.target:
             return []
         if trace.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:

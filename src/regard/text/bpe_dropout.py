@@ -10,7 +10,6 @@ Source: Provilkov, Emelianenko & Voita 2020, "BPE-Dropout", section 3.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,22 +130,18 @@ class Merges:
         self.piece_of_rank = np.argsort(-scores, kind="stable")
         self.n_pieces = len(pieces)
         rank_of_piece, id_of = np.argsort(self.piece_of_rank), ids_of(pieces)
-        merges = sorted(
-            (self.pair_number(id_of[piece[:cut]], id_of[piece[cut:]]), rank_of_piece[token])
-            for piece, token in id_of.items()
-            for cut in range(1, len(piece))
-            if piece[:cut] in id_of and piece[cut:] in id_of
-        )
-        # the number -1 (no pair) comes first, so that the search in `ranks` always finds a number that is not larger
-        self.pairs, self.rank_of_pair = np.array([(-1, NEVER), *merges], dtype=np.int64).T
-
-    def pair_number(self, left: Any, right: Any) -> Any:
-        """Return the one number by which a pair of symbols is stored; `left` and `right` are ids, or arrays of ids."""
-        return left * self.n_pieces + right
+        # A pair is stored as one number. -1 (no pair) is the first: so the search in `ranks` always finds a number.
+        merges = [(-1, NEVER)]
+        for piece, token in id_of.items():
+            for cut in range(1, len(piece)):
+                left, right = id_of.get(piece[:cut]), id_of.get(piece[cut:])
+                if left is not None and right is not None:
+                    merges.append((left * self.n_pieces + right, rank_of_piece[token]))
+        self.pairs, self.rank_of_pair = np.array(sorted(merges), dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
         """Return, for each i, the rank of merging left[i] with right[i]; `NEVER` = they cannot be merged."""
-        pair = self.pair_number(left, right)
+        pair = left * self.n_pieces + right
         index = np.searchsorted(self.pairs, pair, side="right") - 1
         return np.where(self.pairs[index] == pair, self.rank_of_pair[index], NEVER)
 

@@ -25,18 +25,18 @@ from regard.text.vocabulary import EOS, FEWEST_PIECES, Vocabulary
 MOST_PIECES = 2**20
 
 
-def read_model(path: Path) -> bytes:
+def read_model(path: Path) -> Vocabulary:
     try:
-        model = path.read_bytes()
-        pieces_of(model)
-        Vocabulary(model).processor  # noqa: B018 (loads the model)
+        vocabulary = Vocabulary(path.read_bytes())
+        pieces_of(vocabulary.model)
+        len(vocabulary)  # loads the model
     except OSError as error:
         raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
     except (ValueError, RuntimeError) as error:
         raise InputError(
             f"{path} is not a SentencePiece model, or is damaged; copy it again, or name another file."
         ) from error
-    return model
+    return vocabulary
 
 
 def vocabulary_from_model(path: Path) -> Vocabulary:
@@ -44,17 +44,17 @@ def vocabulary_from_model(path: Path) -> Vocabulary:
 
     In the model, the special pieces may have any ids, and some of them may be missing.
     """
-    model = read_model(path)
-    processor = Vocabulary(model).processor
+    given = read_model(path)
+    processor = given.processor
     ids = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
-    pieces = pieces_of(model)
+    pieces = pieces_of(given.model)
     if not FEWEST_PIECES <= len(pieces) <= MOST_PIECES:
         raise InputError(
             f"{path} has {len(pieces):,} pieces; a vocabulary has at least {FEWEST_PIECES} and at most "
             f"{MOST_PIECES:,}: train another model with spm_train --vocab_size."
         )
     if ids == tuple(range(EOS + 1)) and pieces[: EOS + 1] == list(SPECIAL):
-        return Vocabulary(model)
+        return given
     names = {special.text for special in SPECIAL}
     ordinary = [piece for number, piece in enumerate(pieces) if number not in ids]
     for piece in ordinary:
@@ -63,7 +63,7 @@ def vocabulary_from_model(path: Path) -> Vocabulary:
                 f"{path} has {piece.text} as an ordinary piece; it must be a special piece or absent: train the model "
                 "without it."
             )
-    return Vocabulary(with_pieces(model, [*SPECIAL, *ordinary]))
+    return Vocabulary(with_pieces(given.model, [*SPECIAL, *ordinary]))
 
 
 def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
@@ -80,8 +80,8 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
     Args:
         table: the pieces in the order of their ids, from id 4 on; "" = there is no piece with this id.
     """
-    model = read_model(path)
-    piece_of_text = {piece.text: piece for piece in pieces_of(model)}
+    given = read_model(path)
+    piece_of_text = {piece.text: piece for piece in pieces_of(given.model)}
     names = {special.text for special in SPECIAL}
     pieces = list(SPECIAL)
     for number, text in enumerate(table, len(SPECIAL)):
@@ -94,13 +94,13 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
         else:
             pieces.append(Piece(text, 0.0, UNUSED))
     n_foreign = sum(piece.kind == UNUSED and piece.text not in piece_of_text for piece in pieces)
-    if n_foreign and algorithm_of(model) == BPE:
+    if n_foreign and algorithm_of(given.model) == BPE:
         raise InputError(
             f"{path} is a BPE model, and the table of ids has {n_foreign:,} pieces that it lacks; SentencePiece would "
             "merge them, so the texts would have other pieces than in Marian."
         )
     try:
-        vocabulary = Vocabulary(with_pieces(model, pieces))
+        vocabulary = Vocabulary(with_pieces(given.model, pieces))
         len(vocabulary)  # loads the model
     except RuntimeError as error:
         raise InputError(f"{path} does not fit its table of ids: {first_paragraph(error)}.") from error

@@ -64,14 +64,14 @@ def pieces_of(model: bytes) -> list[Piece]:
     return pieces
 
 
-def algorithm_of(model: bytes) -> int:
-    training = b"".join(
-        value for number, value, _ in protobuf_fields(model) if number == TRAINING and isinstance(value, bytes)
-    )
-    return next(
-        (value for number, value, _ in protobuf_fields(training) if number == ALGORITHM and isinstance(value, int)),
-        UNIGRAM,
-    )
+def algorithm_of(model: bytes) -> int | bytes:
+    return settings(model, TRAINING).get(ALGORITHM, UNIGRAM)
+
+
+def settings(model: bytes, field: int) -> dict[int, int | bytes]:
+    """Return {number: value} of the protobuf fields within one field of a SentencePiece model, such as `TRAINING`."""
+    messages = [value for number, value, _ in protobuf_fields(model) if number == field and isinstance(value, bytes)]
+    return {number: value for message in messages for number, value, _ in protobuf_fields(message)}
 
 
 def with_pieces(model: bytes, pieces: Sequence[Piece]) -> bytes:
@@ -104,8 +104,8 @@ def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
         if wire_type == VARINT:
             value, end = read_varint(message, end)
         elif wire_type in (EIGHT_BYTES, FOUR_BYTES, BYTES):
-            size = {EIGHT_BYTES: 8, FOUR_BYTES: 4}.get(wire_type)
-            if size is None:  # a value of the type BYTES has its size before it
+            size = 8 if wire_type == EIGHT_BYTES else 4
+            if wire_type == BYTES:  # the value has its size before it
                 size, end = read_varint(message, end)
             value, end = message[end : end + size], end + size
         else:

@@ -5,7 +5,7 @@ learn. No number of the test split is in the training split.
 """
 
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -84,7 +84,7 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
         )
     # (start, stop) of the numbers with 1, 2, 3, … digits; 0 has one digit
     powers = [10**d for d in range(1, len(str(below))) if 10**d < below]
-    bounds = [(0, min(10, below)), *((power, min(10 * power, below)) for power in powers)]
+    bounds = list(pairwise([0, *powers, below]))
     random, numbers = Random(seed_of(seed)), list[int]()
     for index, (start, stop) in enumerate(bounds):
         share = min(stop - start, (n - len(numbers)) // (len(bounds) - index))

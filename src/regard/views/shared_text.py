@@ -2,16 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from regard.errors import counted
+from regard.tracing.head import Head
+from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import reference_of
+from regard.tracing.trace import Trace
 from regard.visible_text import escape_controls
-
-if TYPE_CHECKING:
-    from regard.tracing.head import Head
-    from regard.tracing.tokens.readable_tokens import Token
-    from regard.tracing.trace import Trace
 
 DECODER_NOTE = "A query is a token just read; its weights help to predict the token after it."
 """The note beside the weights of an encoder-decoder model's decoder. A picture of a word alignment does not need the
@@ -25,18 +22,18 @@ def single_line(text: str) -> str:
     return escape_controls(" ".join(text.split()))
 
 
-def token_label(position: int, tokens: "Sequence[Token]") -> str:
+def token_label(position: int, tokens: Sequence[Token]) -> str:
     """Return the text of a token; if several tokens have this text, with a number, such as "it:2"."""
     return escape_controls(reference_of(position, tokens))
 
 
-def size_label(heads: "Sequence[Head]") -> str:
+def size_label(heads: Sequence[Head]) -> str:
     n_heads = Counter(head.layer for head in heads)
     fewest, most = min(n_heads.values()), max(n_heads.values())
     layers = counted(len(n_heads), "layer")
     return f"{layers} × {counted(most, 'head')}" if fewest == most else f"{layers} of {fewest} to {most} heads"
 
 
-def decoder_note(trace: "Trace", kind: str) -> str:
+def decoder_note(trace: Trace, kind: str) -> str:
     """Return a note if `kind` is the attention of an encoder-decoder model's decoder, else an empty text."""
     return DECODER_NOTE if kind != "encoder" and trace.source else ""

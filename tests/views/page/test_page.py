@@ -145,12 +145,12 @@ def test_every_weight_follows_from_the_queries_and_keys_in_the_page(snake: Trace
         assert np.abs(weights - snake.encoder[layer].dense()[0].double().numpy()).max() <= 1e-5
 
 
-def test_values_follow_in_a_short_text_and_not_in_a_long_one(snake: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_follow_in_a_short_text_and_not_in_a_long_one(snake: Trace) -> None:
     about = described(page(snake, focus_on(snake)))
     for layer, pattern in zip(about["kinds"]["encoder"]["layers"], snake.encoder.values(), strict=True):
         assert np.abs(numbers(about, layer["value"]) - pattern.value[0].numpy()).max() <= 1e-5
-    monkeypatch.setattr(page_data, "MAX_VALUES", 1000)
-    assert "value" not in described(page(snake, focus_on(snake)))["kinds"]["encoder"]["layers"][0]
+    without_values = page_data.page_data(snake, focus_on(snake), max_values=1000)
+    assert "value" not in without_values["kinds"]["encoder"]["layers"][0]
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,17 @@ The browser stands for such a terminal: both reorder a line by Unicode's algorit
 import html
 import io
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.text import Text
 
 from regard import Trace, attend
+from regard.by_hand.example_inputs import ExampleInputs
+from regard.by_hand.work_out import work_out
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.terminal.columns import Columns
+from regard.views.terminal.matrices import show as show_matrices
 from regard.views.terminal.number_text import printable, shortened
 from regard.views.terminal.trace import show
 
@@ -68,6 +72,16 @@ def test_a_number_stands_after_its_word(words, seen_lines, normal):
     assert lines[4] == words[::-1]  # running text, from right to left
     top = [(words[key.position], f"{key.weight:.3f}") for key in trace["L0H1"].top(0, 4)]
     assert [tuple(line[:2]) for line in lines[6:10]] == top
+
+
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
+def test_the_columns_of_a_matrix_have_the_words_as_heads(words):
+    tokens = tuple(Token(word, word) for word in words)
+    matrices = {name: np.eye(4) for name in "QKV"}
+    worked = work_out(ExampleInputs(title="", matrices=matrices, tokens=tokens))
+    lines = printed_by(lambda console: show_matrices(worked, console)).splitlines()
+    heads = [line.split() for line in lines if line.split() == [f"\u2068{word}\u2069" for word in words] * 2]
+    assert len(heads) == 1  # of the products and the scores, side by side
 
 
 def test_only_right_to_left_words_are_isolated_and_cut_words_too():

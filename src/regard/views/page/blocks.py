@@ -8,7 +8,7 @@ import base64
 import zlib
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt16
+from jaxtyping import Bool, Float, Integer, UInt16
 
 
 def deflated(data: bytes) -> str:
@@ -22,14 +22,14 @@ def encode_units(units: UInt16[np.ndarray, "heads queries keys"]) -> str:
 
     Neighbouring queries often have similar weights on a key, so this order compresses better than head, query, key.
     """
-    numbers = np.ascontiguousarray(units.transpose(0, 2, 1)).ravel()
-    return deflated((numbers >> 8).astype(np.uint8).tobytes() + (numbers & 255).astype(np.uint8).tobytes())
+    return encode_integers(units.transpose(0, 2, 1), n_bytes=2)
 
 
-def encode_integers(integers: Int[np.ndarray, "*shape"]) -> str:
-    """Encode integers from -2^23 to 2^23 - 1 with three bytes for each."""
+def encode_integers(integers: Integer[np.ndarray, "*shape"], n_bytes: int = 3) -> str:
+    """Encode integers with `n_bytes` bytes for each; three bytes suffice for -2^23 to 2^23 - 1."""
     numbers = integers.ravel()
-    return deflated(b"".join(((numbers >> shift) & 255).astype(np.uint8).tobytes() for shift in (16, 8, 0)))
+    low_to_high = [((numbers >> (8 * byte)) & 255).astype(np.uint8).tobytes() for byte in range(n_bytes)]
+    return deflated(b"".join(reversed(low_to_high)))
 
 
 def encode_bits(bits: Bool[np.ndarray, "*shape"]) -> str:

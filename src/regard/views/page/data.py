@@ -25,7 +25,7 @@ from regard.tracing.trace import Trace
 from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record
-from regard.views.page.vectors import values_of, vectors_of
+from regard.views.page.vectors import VALUE_BITS, step_of, vectors_of, vectors_record
 from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
 from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
@@ -49,14 +49,14 @@ Blocks = dict[str, str]
 
 @torch.no_grad()
 def page_data(
-    trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None, max_values: int | None = None
+    trace: Trace, focus: Focus, alignment: dict[str, Any] | None = None, max_values: int = MAX_VALUES
 ) -> dict[str, Any]:
     """Return a trace with all its weights as the JSON data of a page.
 
     Args:
         focus: the query token and the head that the page shows first.
         alignment: the word alignments of a translation; None = the trace is not of a translation.
-        max_values: value vectors are stored only if they have at most this many numbers; None = MAX_VALUES.
+        max_values: value vectors are stored only if they have at most this many numbers.
 
     Raises:
         InputError: the trace has more weights than a page may show, or a weight is NaN.
@@ -157,14 +157,11 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
     }
 
 
-def encode_layers(
-    trace: Trace, blocks: Blocks, max_values: int | None = None
-) -> tuple[dict[str, list[dict[str, Any]]], int]:
+def encode_layers(trace: Trace, blocks: Blocks, max_values: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
     """Encode all layers of a trace, add the arrays to `blocks`, and return the records of the layers.
 
     Args:
-        max_values: value vectors are encoded only if they have at most this many numbers in all layers together. None =
-            MAX_VALUES, the limit for a page in a file.
+        max_values: value vectors are encoded only if they have at most this many numbers in all layers together.
 
     Returns:
         The records of the layers, a list for each kind of attention; and the number `step`: stored weights below 0.01
@@ -177,10 +174,14 @@ def encode_layers(
         - "output": the record of the layer's output projection (see `outputs.py`), only if values are encoded, the
           trace has hidden vectors, and all output projections together have at most MAX_COLUMNS numbers.
     """
+    if n_weights(trace) > MAX_WEIGHTS:
+        raise InputError(
+            f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
+            "trace fewer layers (layers=…) or a shorter text."
+        )
     patterns = {(kind, n): step.pattern for kind in trace.kinds for n, step in trace.attended[kind].items()}
-    check_size(trace)
     n_values = sum(pattern.value.numel() for pattern in patterns.values())
-    has_values = n_values <= (MAX_VALUES if max_values is None else max_values)
+    has_values = n_values <= max_values
     states = [state for by_layer in (trace.states or {}).values() for state in by_layer.values()]
     n_columns = sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
     has_outputs = has_values and n_columns <= MAX_COLUMNS
@@ -190,31 +191,20 @@ def encode_layers(
         name = f"{kind} layer {number}"
         layer = {"layer": number, "heads": pattern.n_heads} | embed_mask(pattern, blocks)
         layers[kind].append(layer)
-        vectors = vectors_of(pattern)
-        if vectors is None:
+        record = vectors_of(name, pattern, blocks)
+        if record is None:
             not_computable[name] = pattern
             layer["weights"] = name
             continue
-        record, vector_blocks = vectors
+        layer |= record
         if has_values:
-            record["value"], vector_blocks["value"] = values_of(pattern)
+            values = pattern.value[:1].float()
+            layer["value"] = vectors_record(f"{name} value", values, step_of(values, VALUE_BITS), blocks)
         if has_outputs and trace.states is not None:
             layer["output"] = output_record(name, trace.attended[kind][number], trace.states[kind][number], blocks)
-        for part, text in vector_blocks.items():
-            blocks[f"{name} {part}"] = text
-            record[part]["block"] = f"{name} {part}"
-        layer |= record
     small_step, weight_blocks = encode_finest(not_computable)
     blocks |= weight_blocks
     return layers, small_step
-
-
-def check_size(trace: Trace) -> None:
-    if n_weights(trace) > MAX_WEIGHTS:
-        raise InputError(
-            f"the trace has {n_weights(trace):,} weights, more than the {MAX_WEIGHTS:,} that one page takes; "
-            "trace fewer layers (layers=…) or a shorter text."
-        )
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from torch import Tensor
 from regard.effects.plane import Plane
 from regard.effects.plane_movement import Arrows, LayerArrows, layer_arrows
 from regard.tracing.trace import Trace
-from regard.views.page.blocks import encode_integers
-from regard.views.page.vectors import integers_of, step_of
+from regard.views.page.vectors import encode_rounded, step_of
 
 MOST_ARROWS = 8
 """An arrow shows what a head, or a key token, adds to a token's vector in a layer. At each token, at most this many
@@ -84,5 +83,5 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
 def array_record(name: str, array: Shaped[Tensor, "*shape"], blocks: dict[str, str]) -> dict[str, Any]:
     """Store an array in `blocks` as integers; return their shape, and the step by which the page multiplies them."""
     step = step_of(array, BITS) if array.is_floating_point() else 1.0
-    blocks[name] = encode_integers(integers_of(array, step))
+    blocks[name] = encode_rounded(array, step)
     return {"block": name, "step": step, "shape": list(array.shape)}

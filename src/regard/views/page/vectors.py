@@ -9,9 +9,8 @@ small integers compress better.
 import math
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from regard.attention.call import Call, SoftmaxFormula
@@ -38,12 +37,15 @@ VALUE_BITS = 20
 since no weight is computed from values."""
 
 
-def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Return the JSON record of a layer, and the encoded arrays "query" and "key" of the first batch item.
+def vectors_of(name: str, pattern: Pattern, blocks: dict[str, str]) -> dict[str, Any] | None:
+    """Return the JSON record of a layer; add the queries and keys of the first batch item to `blocks`.
 
     None if the page cannot compute the weights, because the weights are not the softmax of dot products, the bias
     depends on more than head and distance, the temperature is 0, a query or key contains NaN or infinity, or rounding
     to MOST_BITS bits changes a weight by more than PRECISION.
+
+    Args:
+        name: the name of the layer, with which the names of the arrays in `blocks` begin.
     """
     formula = pattern.call.formula
     if formula is None or formula.other_score is not None or formula.temperature == 0:
@@ -58,26 +60,23 @@ def vectors_of(pattern: Pattern) -> tuple[dict[str, Any], dict[str, str]] | None
     steps = coarsest_steps(pattern, formula, query, key)
     if steps is None:
         return None
-    record: dict[str, Any] = {
+    return {
         "scale": formula.scale,
         "softcap": formula.softcap,
         "temperature": formula.temperature,
         "sinks": None if formula.sinks is None else formula.sinks.tolist(),
         "bias": None if bias is None else {"numbers": bias},
+        "query": vectors_record(f"{name} query", query, steps[0], blocks),
+        "key": vectors_record(f"{name} key", key, steps[1], blocks),
     }
-    blocks = {}
-    for name, vectors, step in (("query", query, steps[0]), ("key", key, steps[1])):
-        blocks[name] = encode_integers(integers_of(vectors, step))
-        record[name] = {"step": step, "heads": vectors.shape[1], "width": vectors.shape[3]}
-    return record, blocks
 
 
-def values_of(pattern: Pattern) -> tuple[dict[str, Any], str]:
-    """Return the JSON record and the encoded numbers of the value vectors, rounded to VALUE_BITS bits."""
-    values = pattern.value[:1].float()
-    step = step_of(values, VALUE_BITS)
-    record = {"step": step, "heads": values.shape[1], "width": values.shape[3]}
-    return record, encode_integers(integers_of(values, step))
+def vectors_record(
+    name: str, vectors: Float[Tensor, "*batch heads tokens width"], step: float, blocks: dict[str, str]
+) -> dict[str, Any]:
+    """Add vectors, rounded to multiples of `step`, to `blocks` as `name`, and return their JSON record."""
+    blocks[name] = encode_rounded(vectors, step)
+    return {"block": name, "step": step, "heads": vectors.shape[-3], "width": vectors.shape[-1]}
 
 
 def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> tuple[float, float] | None:
@@ -104,8 +103,9 @@ def step_of(vectors: Tensor, bits: int) -> float:
     return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
 
 
-def integers_of(vectors: Tensor, step: float) -> Int[np.ndarray, "*shape"]:
-    return (vectors.detach().cpu() / step).round().to(torch.int32).numpy()
+def encode_rounded(numbers: Shaped[Tensor, "*shape"], step: float) -> str:
+    """Encode numbers as integers, which the page multiplies by `step`."""
+    return encode_integers((numbers.detach().cpu() / step).round().to(torch.int32).numpy())
 
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 
 from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import projections
@@ -17,10 +16,10 @@ from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
 from regard.views.output_file import write_output
 from regard.views.page import document
-from regard.views.page.blocks import encode_bits, encode_integers
+from regard.views.page.blocks import encode_bits
 from regard.views.page.data import token_records
 from regard.views.page.movement import array_record
-from regard.views.page.vectors import integers_of, step_of
+from regard.views.page.vectors import step_of, vectors_record
 from regard.views.page.weights import SMALL_BELOW, UNITS
 from regard.views.page.worked_korean import korean
 from regard.visible_text import escape_controls
@@ -96,12 +95,11 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
         bias = {"numbers": numbers, "full": True}
     if mask is not None:
         blocks["mask"] = encode_bits(np.broadcast_to(mask, (1, inputs.n_queries, inputs.n_keys)))
-    return {
-        "layer": 0,
-        "heads": inputs.n_heads,
-        "query": vectors_record("query", projected["Q"], inputs.n_heads, blocks),
-        "key": vectors_record("key", projected["K"], inputs.n_heads, blocks),
-        "value": vectors_record("value", projected["V"], inputs.n_heads, blocks),
+    record: dict[str, Any] = {"layer": 0, "heads": inputs.n_heads}
+    for name, matrix in (("query", projected["Q"]), ("key", projected["K"]), ("value", projected["V"])):
+        vectors = torch.from_numpy(np.stack(np.split(matrix, inputs.n_heads, axis=1)))  # [heads tokens width]
+        record[name] = vectors_record(name, vectors, step_of(vectors, BITS), blocks)
+    return record | {
         "scale": d_key**-0.5 if inputs.scale is None else inputs.scale,
         "softcap": inputs.softcap,
         "temperature": inputs.temperature,
@@ -110,13 +108,3 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
         "mask": None if mask is None else "mask",
         "masks": 0 if mask is None else 1,
     }
-
-
-def vectors_record(
-    name: str, matrix: Float[np.ndarray, "tokens columns"], n_heads: int, blocks: dict[str, str]
-) -> dict[str, Any]:
-    """Add Q, K or V to `blocks` as `name`, and return its JSON record; the columns of head 0 come first in `matrix`."""
-    heads = torch.from_numpy(np.stack(np.split(matrix, n_heads, axis=1)))
-    step = step_of(heads, BITS)
-    blocks[name] = encode_integers(integers_of(heads, step))
-    return {"block": name, "step": step, "heads": n_heads, "width": heads.shape[2]}

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.font_manager import FontEntry, FontProperties, findSystemFonts, fontManager, get_font
+from matplotlib.font_manager import FontEntry, FontProperties, findfont, findSystemFonts, fontManager, get_font
 
 from regard.visible_text import FIRST_STRONG_ISOLATE, POP_ISOLATE, escape_controls
 
@@ -112,7 +112,7 @@ class Fonts:
 def fonts_for(text: str) -> Fonts:
     """Return matplotlib's own font, and fonts for those letters of a text that matplotlib's font lacks."""
     text = escape_controls(text)
-    foreign_letters = set(filter(has_glyph, text)) - letters_in_font(BASE, text)
+    foreign_letters = set(filter(has_glyph, text)) - letters_in_file(findfont(BASE), set(text))
     if not foreign_letters:
         return Fonts((BASE,))
     add_own_font()
@@ -170,11 +170,6 @@ def candidate_fonts(letters: set[str]) -> Iterator[FontEntry]:
         if entry.name not in yielded_names:
             yielded_names.add(entry.name)
             yield entry
-
-
-def letters_in_font(name: str, text: str) -> set[str]:
-    paths = [entry.fname for entry in fontManager.ttflist if entry.name == name]
-    return {letter for path in paths for letter in letters_in_file(path, set(text))}
 
 
 def letters_in_file(path: str, letters: set[str]) -> set[str]:

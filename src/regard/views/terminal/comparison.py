@@ -5,7 +5,6 @@ the first. The number of a head is the largest difference of all queries.
 """
 
 import math
-from itertools import product
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -66,17 +65,17 @@ def grid(comparison: Comparison) -> Columns:
     first_head = None if comparison.first is None else comparison.first[0]
     has_several_kinds = len(comparison.tokens) > 1
     labels = [f"{kind} L{layer} " if has_several_kinds else f"L{layer} " for kind, layer in comparison.layers]
-    n_layers, n_heads = comparison.heads.shape
-    rows = [[Text()] * n_heads for _ in range(n_layers)]
-    for row, head in product(range(n_layers), range(n_heads)):
-        share = float(comparison.heads[row, head])
-        if not math.isnan(share):
-            rows[row][head] = percent_cell(share, head_name(comparison.layers, row, head) == first_head)
-    return Columns(labels, [f"H{head}".center(5) for head in range(n_heads)], rows, gap=0)
+    rows = []
+    for row, shares in enumerate(comparison.heads.tolist()):
+        names = [head_name(comparison.layers, row, head) for head in range(len(shares))]
+        rows.append([percent_cell(share, name == first_head) for share, name in zip(shares, names, strict=True)])
+    return Columns(labels, [f"H{head}".center(5) for head in range(len(rows[0]))], rows, gap=0)
 
 
 def percent_cell(share: float, has_brackets: bool) -> Text:
-    """Return a fraction as a percentage, five terminal cells wide."""
+    """Return a fraction as a percentage, five terminal cells wide; NaN = the cell is empty."""
+    if math.isnan(share):
+        return Text()
     percent = f"{round(100 * share):3d}"
     style = Style(color=colour(share)) if share >= 0.005 else Style(dim=True)
     return Text.assemble("[" if has_brackets else " ", (percent, style), "]" if has_brackets else " ")

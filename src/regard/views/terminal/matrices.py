@@ -9,7 +9,7 @@ query, `worked.query`, is marked with ▸; the keys with the largest weights of 
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
@@ -154,63 +154,64 @@ class Block:
 def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
     """Return a matrix as lines of at most `width` terminal cells, with at most `digits` decimals (None = 4)."""
     notable = worked.strongest[:N_NOTABLE]
-    rows = rows_to_show(stage, notable)
-    labels = [row_label(stage, row, has_mark_column=worked.query is not None) for row in rows]
-    is_marked = [row is not None and row == stage.marked for row in rows]
-    has_numbers = [row is not None for row in rows]
+    rows: list[tuple[str, bool, np.ndarray | None]] = []  # (label, whether it is bold, numbers); None = rows left out
+    for row in rows_to_show(stage, notable):
+        label = row_label(stage, row, has_mark_column=worked.query is not None)
+        if row is None:
+            rows.append((label, False, None))
+        else:
+            rows.append((label, row == stage.marked, stage.matrix[row]))
     if stage.summed:
-        labels, is_marked, has_numbers = [*labels, SUM_LABEL], [*is_marked, False], [*has_numbers, True]
-    label_cells = max(map(cell_len, labels)) + (1 if stage.rows else 0)
+        rows.append((SUM_LABEL, False, stage.matrix.sum(axis=0)))
+    label_cells = max(cell_len(label) for label, _, _ in rows) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     n_columns = stage.matrix.shape[1]
     notable_columns = notable if stage.keys == "columns" else ()
     candidates = sorted(by_priority(n_columns, notable_columns)[: max(1, width)])  # no more than `width` columns fit
-    numbers = stage.matrix[[row for row in rows if row is not None]][:, candidates].tolist()
-    if stage.summed:
-        numbers.append(stage.matrix.sum(axis=0)[candidates].tolist())
-    names = [shortened(stage.columns[column], LABEL_CELLS) for column in candidates] if stage.columns else []
+    number_rows = [values for _, _, values in rows if values is not None]
+    numbers = [{column: float(values[column]) for column in candidates} for values in number_rows]
+    names = {column: stage.columns[column] for column in candidates} if stage.columns else {}
     layout, is_best = choose_layout(numbers, names, room, digits)
-    columns = layout.columns_to_show(candidates, n_columns, notable_columns, room)
-    tint, number_rows = Tint.of(stage), zip(layout.cells, numbers, strict=True)
-    row_lines = []
-    for label, is_bold, has_row_numbers in zip(labels, is_marked, has_numbers, strict=True):
+    columns = positions_to_show(n_columns, notable_columns, lambda shown: layout.total_width(shown) <= room)
+    tint, cells = Tint.of(stage), iter(layout.cells)
+    lines = []
+    for label, is_bold, values in rows:
         padded_label = label + " " * (label_cells - cell_len(label))
         line = Text.assemble(" " * INDENT, (padded_label, "bold" if is_bold else ""))
-        if has_row_numbers:
-            cells, values = next(number_rows)
-            line.append_text(row_text(layout, columns, cells, values, tint))
-        row_lines.append(line)
+        if values is not None:
+            line.append_text(row_text(layout, columns, next(cells), values, tint))
+        lines.append(line)
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
-    is_cut = not is_best or None in columns or None in rows
-    return Block(heading(stage), header, tuple(row_lines), is_cut)
+    is_cut = not is_best or None in columns or len(number_rows) < len(rows)
+    return Block(heading(stage), header, tuple(lines), is_cut)
 
 
 def rows_to_show(stage: Stage, notable: Sequence[int]) -> list[int | None]:
     """Return the numbers of the rows to show, with None for each gap; `notable` are the numbers of important keys."""
+    n_rows = len(stage.matrix)
+    if n_rows <= MAX_ROWS:
+        return list(range(n_rows))
+    max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
     marked_row = () if stage.marked is None else (stage.marked,)
     notable_rows = notable if stage.keys == "rows" else marked_row
-    n_rows = len(stage.matrix)
-    max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
-    if n_rows <= MAX_ROWS:
-        max_rows = n_rows
     return positions_to_show(n_rows, notable_rows, lambda positions: len(positions) <= max_rows)
 
 
 def row_text(
-    layout: Layout, columns: Sequence[int | None], cells: Sequence[str], values: Sequence[float], tint: "Tint"
+    layout: Layout, columns: Sequence[int | None], cells: Mapping[int, str], values: np.ndarray, tint: "Tint"
 ) -> Text:
     """Return the numbers of one row as coloured text.
 
     Args:
-        columns: the indices of the columns to show; None = columns are left out here, and … is shown.
-        cells, values: the numbers of the row, as text and as floats.
+        columns: the columns to show; None = columns are left out here, and … is shown.
+        cells, values: the numbers of the row by column, as text and as floats.
     """
     line = Text()
     for column in columns:
         if column is None:
             line.append(f" {GAP} ", style="dim")
         else:
-            line.append(layout.padded(cells[column], column), style=tint.style(values[column]))
+            line.append(layout.padded(cells[column], column), style=tint.style(float(values[column])))
     return line
 
 

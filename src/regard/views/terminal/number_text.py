@@ -6,7 +6,7 @@ fit, names are shortened first, then decimals are left out, then columns. Of col
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -34,21 +34,23 @@ GAP = "…"
 class Layout:
     """One way to print a matrix, with many or few decimals and long or short names. Widths are in terminal cells.
 
-    The methods take and return lists of column numbers, in which None stands for columns that are left out.
+    Columns are given by their numbers in the matrix; None stands for columns that are left out.
 
     Attributes:
-        cells: the numbers of each row, as texts of equal width.
-        headers: the names of the columns, possibly shortened.
+        cells: the numbers of each row by column, as texts of equal width.
+        number_width: the width of these texts.
+        headers: the names of the columns, possibly shortened; empty = the columns have no names.
         tight: True = one space before the numbers of a column; False = one space before and one after them.
     """
 
-    cells: Sequence[Sequence[str]]
-    headers: Sequence[str]
+    cells: Sequence[Mapping[int, str]]
+    number_width: int
+    headers: Mapping[int, str]
     tight: bool
 
     def width(self, column: int) -> int:
         """Return the width of a column, including the spaces around it."""
-        return max(len(self.cells[0][column]), cell_len(self.headers[column])) + (1 if self.tight else 2)
+        return max(self.number_width, cell_len(self.headers.get(column, ""))) + (1 if self.tight else 2)
 
     def total_width(self, columns: Iterable[int | None]) -> int:
         return sum(self.width(column) if column is not None else 3 for column in columns)
@@ -58,28 +60,6 @@ class Layout:
         end = "" if self.tight else " "
         return " " * (self.width(column) - cell_len(text + end)) + text + end
 
-    def columns_to_show(
-        self, candidates: Sequence[int], count: int, notable: Sequence[int], room: int
-    ) -> list[int | None]:
-        """Choose as many columns of a matrix as fit into the width `room`.
-
-        Args:
-            candidates: for each column in `cells`, its number in the matrix. `cells` may lack columns of the matrix.
-            count: the number of columns of the matrix.
-            notable: the columns to choose first, by their numbers in the matrix.
-
-        Returns:
-            The columns to show, numbered as in `cells`.
-        """
-        index_in_cells: dict[int | None, int | None] = {column: i for i, column in enumerate(candidates)}
-        index_in_cells[None] = None
-
-        def fits(columns: Sequence[int | None]) -> bool:
-            are_candidates = all(column in index_in_cells for column in columns)
-            return are_candidates and self.total_width(index_in_cells[column] for column in columns) <= room
-
-        return [index_in_cells[column] for column in positions_to_show(count, notable, fits)]
-
     def header(self, columns: Sequence[int | None]) -> str:
         return "".join(
             f" {GAP} " if column is None else self.padded(self.headers[column], column) for column in columns
@@ -87,7 +67,7 @@ class Layout:
 
 
 def choose_layout(
-    numbers: Sequence[Sequence[float]], names: Sequence[str], room: int, digits: int | None
+    numbers: Sequence[Mapping[int, float]], names: Mapping[int, str], room: int, digits: int | None
 ) -> tuple[Layout, bool]:
     """Return the first layout that fits into `room`, or the last if none fits; and whether the first of all fits.
 
@@ -95,23 +75,26 @@ def choose_layout(
     names, then narrower gaps, then fewer decimals.
 
     Args:
+        numbers: the numbers of each row by column.
         names: the names of the columns; empty = the columns have no names, and only the first layout is tried.
         room: the width in terminal cells that the columns may take.
         digits: the number of decimals of rounded numbers; None = DIGITS, or fewer if the columns do not fit otherwise.
     """
+    columns, rows = list(numbers[0]), [list(row.values()) for row in numbers]
     most = DIGITS if digits is None else digits
-    fewest = min(most, fewest_digits(numbers)) if digits is None else most
-    n_columns = len(numbers[0])
+    fewest = min(most, fewest_digits(rows)) if digits is None else most
     # Layouts to try, best first: (number of decimals, whether names are cut off, `Layout.tight`)
     options = [(most, False, False)]
     if names:
         options += [(most, True, False), *((decimals, True, True) for decimals in range(most, fewest - 1, -1))]
-    for step, (decimals, cut_names, tight) in enumerate(options):
-        cells = aligned(numbers, decimals)
-        longest = max(3, len(cells[0][0])) if cut_names else LABEL_CELLS
-        layout = Layout(cells, [shortened(name, longest) for name in names] or [""] * n_columns, tight)
-        if layout.total_width(range(n_columns)) <= room:
-            return layout, step == 0
+    for decimals, cut_names, tight in options:
+        texts = aligned(rows, decimals)
+        number_width = len(texts[0][0])
+        longest = max(3, number_width) if cut_names else LABEL_CELLS
+        headers = {column: shortened(name, longest) for column, name in names.items()}
+        layout = Layout([dict(zip(columns, row, strict=True)) for row in texts], number_width, headers, tight)
+        if layout.total_width(columns) <= room:
+            return layout, not cut_names
     return layout, False
 
 

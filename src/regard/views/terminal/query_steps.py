@@ -1,10 +1,8 @@
 """How the attention weights of one query are computed, in the terminal: a row for each key, a column for each step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-import numpy as np
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from regard.by_hand.query_steps import QuerySteps, query_steps
@@ -20,16 +18,15 @@ GAP, BAR_CELLS = 3, 20
 """In terminal cells: the space before each column, and the width of the bar for a weight of 1."""
 
 
-def show_query(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
+def show_query(worked: WorkedAttention, digits: int | None = None) -> None:
     """Print the steps that compute the attention weights of the query `worked.query`.
 
     If the temperature is 0, there is no softmax; every matrix is then printed instead.
 
     Args:
-        console: None = standard output.
         digits: the number of decimals of rounded numbers; None = 4.
     """
-    console = console or standard_output()
+    console = standard_output()
     if worked.inputs.temperature == 0:
         show(worked, console, digits)
         return
@@ -66,25 +63,24 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     other_keys = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
-    labels = [shortened(worked.inputs.key_texts[key], LABEL_CELLS) for key in keys]
-    sums = {"exp": steps.total, "weights": float(steps.weights.sum())}
-    rows = [[float(column[key]) for column in columns.values()] for key in keys]
+    rows = []  # (label, numbers by column); a column without a number is empty
+    for key in keys:
+        label = shortened(worked.inputs.key_texts[key], LABEL_CELLS)
+        rows.append((label, {name: float(column[key]) for name, column in columns.items()}))
     if other_keys:
-        labels.append(counted(len(other_keys), "other key"))
-        rows.append([float(columns[name][other_keys].sum()) if name in sums else np.nan for name in columns])
+        sums = {name: float(columns[name][other_keys].sum()) for name in ("exp", "weights")}
+        rows.append((counted(len(other_keys), "other key"), sums))
     if steps.sink is not None:
-        labels.append("sink")
-        rows.append([steps.sink if name == "exp" else np.nan for name in columns])
-    labels.append("sum")
-    rows.append([sums.get(name, np.nan) for name in columns])
-    texts = [columns_text(column, digits) for column in zip(*rows, strict=True)]
-    widths = [max(map(cell_len, [name, *column])) for name, column in zip(columns, texts, strict=True)]
-    label_cells = max(map(cell_len, labels))
-    header = "".join(" " * GAP + name.rjust(cells) for name, cells in zip(columns, widths, strict=True))
+        rows.append(("sink", {"exp": steps.sink}))
+    rows.append(("sum", {"exp": steps.total, "weights": float(steps.weights.sum())}))
+    texts = {name: column_texts([numbers.get(name) for _, numbers in rows], digits) for name in columns}
+    widths = {name: max(map(cell_len, [name, *texts[name]])) for name in columns}
+    label_cells = max(cell_len(label) for label, _ in rows)
+    header = "".join(" " * GAP + name.rjust(widths[name]) for name in columns)
     yield Text(" " * (2 + label_cells) + header, style="dim")
-    for row, label in enumerate(labels):
-        numbers = "".join(" " * GAP + column[row].rjust(width) for column, width in zip(texts, widths, strict=True))
-        line = Text("  " + label + " " * (label_cells - cell_len(label)) + numbers)
+    for row, (label, _) in enumerate(rows):
+        cells = "".join(" " * GAP + texts[name][row].rjust(widths[name]) for name in columns)
+        line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
         if row < len(keys):  # the row of one key: only such a row has a bar
             line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[row]])))
         else:
@@ -93,8 +89,8 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
         yield line
 
 
-def columns_text(numbers: tuple[float, ...], digits: int) -> list[str]:
-    """Return the numbers of a column as texts, aligned on the decimal point; NaN = the cell is empty."""
-    shown = [[number] for number in numbers if not np.isnan(number)]
+def column_texts(numbers: Sequence[float | None], digits: int) -> list[str]:
+    """Return the numbers of a column as texts, aligned on the decimal point; None = the cell is empty."""
+    shown = [[number] for number in numbers if number is not None]
     texts = iter([text for (text,) in aligned(shown, digits)])
-    return ["" if np.isnan(number) else next(texts) for number in numbers]
+    return ["" if number is None else next(texts) for number in numbers]
