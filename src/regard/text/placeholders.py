@@ -148,8 +148,10 @@ def with_signs(text: str, signs: Mapping[str, str] | None) -> str:
     >>> with_signs("Tom's tomcat is Tom.", {"Tom": "⟐"})
     "⟐'s tomcat is ⟐."
     """
+    if not signs:
+        return text
     item_at = dict[int, str]()
-    for item in sorted(signs or {}, key=len):  # a longer item replaces a shorter one that begins at the same place
+    for item in sorted(signs, key=len):  # a longer item replaces a shorter one that begins at the same place
         item_at |= dict.fromkeys(places(item, text), item)
     parts, end = list[str](), 0
     for start, item in sorted(item_at.items()):
