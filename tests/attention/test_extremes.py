@@ -133,6 +133,14 @@ def test_no_items(names):
         assert_empty(case_of(names, batch=batch))
 
 
+@in_products
+def test_the_context_of_no_queries_has_a_gradient(names):
+    case = case_of(names, sizes=(0, 7))
+    value = case.value.clone().requires_grad_()
+    case.attend(value=value).context.sum().backward()
+    assert torch.equal(value.grad, torch.zeros_like(value))
+
+
 def assert_empty(case):
     """Fail unless a call without numbers gives empty results of the usual shapes."""
     seen, grid = case.attend(), case.grid

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.attention.gradients import checkpointed
-from regard.attention.grid.grid import Indices, Tile, all_indices, as_indices, entries_at, is_symbolic, spans
+from regard.attention.grid.grid import Indices, Tile, all_indices, as_indices, entries_at, is_symbolic
 from regard.attention.overflow import are_finite
 from regard.attention.precision import widest_type, without_autocast
 from regard.attention.progress import ProgressCallback
@@ -84,7 +84,7 @@ def weights_of(call: Call, tile: Tile) -> Weights:
         return entries_at(weights_and_keep(call, block)[0], 3, tile.keys)
 
     blocks = [checkpointed(block_weights, block, reads=call.tensors) for block in block_tiles(call, tile)]
-    return torch.cat(blocks, dim=2) if blocks else call.empty().new_zeros(tile.shape)
+    return torch.cat(blocks, dim=2)
 
 
 def context_of(
@@ -106,7 +106,7 @@ def context_of(
 
     tiles = block_tiles(call, call.grid.whole())
     blocks = [checkpointed(block_context, tile, value, reads=call.tensors, draws=dropout > 0) for tile in tiles]
-    return torch.cat(blocks, dim=2) if blocks else value.new_zeros(*call.grid.shape[:3], value.shape[-1])
+    return torch.cat(blocks, dim=2)
 
 
 def weighted_sum(
@@ -154,15 +154,17 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
 def block_tiles(call: Call, tile: Tile) -> Iterator[Tile]:
     """Split the queries of a tile into blocks of at most `BLOCK_WEIGHTS` weights each; every block has all keys.
 
-    A block of one query may have more weights. If a size is symbolic, as in an exported program, there is one block.
+    A block of one query may have more weights. If there are no queries, there is one empty block. If a size is
+    symbolic, as in an exported program, there is one block.
     """
     keys = all_indices(call.grid.keys)
     if any(map(is_symbolic, (*tile.shape[:3], call.grid.keys))):
         yield tile.part(keys=keys)
         return
     per_query = max(1, len(tile.batch) * len(tile.heads) * call.grid.keys)
-    for span in spans(len(tile.queries), max(1, BLOCK_WEIGHTS // per_query)):
-        yield tile.part(queries=tile.queries[span.start : span.stop], keys=keys)
+    block_size = max(1, BLOCK_WEIGHTS // per_query)
+    for start in range(0, max(1, len(tile.queries)), block_size):
+        yield tile.part(queries=tile.queries[start : start + block_size], keys=keys)
 
 
 def vectors_of(

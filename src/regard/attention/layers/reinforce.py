@@ -72,6 +72,4 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
 
     tiles = block_tiles(pattern.call, pattern.grid.whole())
     blocks = [checkpointed(log_weights_of_block, tile, reads=pattern.call.tensors) for tile in tiles]
-    if not blocks:  # the pattern has no queries
-        return torch.zeros(pattern.shape[:3], dtype=pattern.dtype, device=pattern.device)
     return torch.cat(blocks, dim=2)[..., 0]

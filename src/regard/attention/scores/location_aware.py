@@ -157,7 +157,7 @@ class LocationAwareAfter(EqualFields, Preparable):
         query = query @ self.network.query_weight.to(query).mT
         previous = tile.part(keys=all_indices(tile.grid.keys)).select(self.previous).to(query)
         previous = previous.expand(*query.shape[:3], -1)
-        if query.shape[2] == 0 or tile.grid.keys == 0:
+        if tile.grid.keys == 0:
             return query.new_zeros(tile.shape)
         # A single query needs no blocks: its hidden layer is no larger than the projected keys. A symbolic number of
         # queries cannot be divided, because no Python loop can run over it.
