@@ -19,8 +19,7 @@ QUERIES, KEYS, HEADS, WIDTH = 71, 83, 4, 7
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the pyramid process keys in two parts, and queries in several."""
-    monkeypatch.setattr(module, "KEYS_AT_ONCE", 64)
+    """Make the pyramid process queries in several parts."""
     monkeypatch.setattr(module, "WEIGHTS_AT_ONCE", 1000)
 
 
