@@ -10,16 +10,15 @@ score and normaliser with the registered parameters, by `with_parameters`.
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from types import NoneType
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 Part = TypeVar("Part")
-Parts = TypeVarTuple("Parts")
 
 NUMBER_TYPES = (int, float, NoneType)
 """Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
@@ -71,14 +70,16 @@ def tensors_in(*parts: object) -> list[Tensor]:
     return tensors
 
 
-def instances_in(part: object, kind: type[Part]) -> tuple[Part, ...]:
+def instances_in(part: object, kind: type[Part]) -> list[Part]:
     """Return the modules or parameters (`kind`) in the fields of a score or normaliser; none from inside a module."""
     if isinstance(part, kind):
-        return (part,)
+        return [part]
     if isinstance(part, nn.Module):
-        return ()
-    names = getattr(part, "__dataclass_fields__", ())
-    return tuple(instance for name in names for instance in instances_in(getattr(part, name), kind))
+        return []
+    instances: list[Part] = []
+    for name in getattr(part, "__dataclass_fields__", ()):
+        instances += instances_in(getattr(part, name), kind)
+    return instances
 
 
 def field_modules(*parts: object) -> nn.ModuleList | None:
@@ -86,7 +87,10 @@ def field_modules(*parts: object) -> nn.ModuleList | None:
 
     A score or normaliser that is itself an nn.Module is skipped: as an attribute of the layer, it is registered anyway.
     """
-    modules = [module for part in parts if not isinstance(part, nn.Module) for module in instances_in(part, nn.Module)]
+    modules: list[nn.Module] = []
+    for part in parts:
+        if not isinstance(part, nn.Module):
+            modules += instances_in(part, nn.Module)
     return nn.ModuleList(modules) if modules else None
 
 
@@ -99,28 +103,21 @@ def field_parameters(*parts: object) -> nn.ParameterList | None:
     return nn.ParameterList(parameters) if parameters else None
 
 
-def with_parameters(parameters: Iterable[Tensor] | None, *parts: *Parts) -> tuple[*Parts]:
+def with_parameters(parameters: Iterable[Tensor] | None, *parts: Any) -> tuple[Any, ...]:
     """Return copies of scores and normalisers in which `parameters` replace, in order, those of `field_parameters`."""
     if parameters is None:
         return parts
     remaining = iter(parameters)
-    return cast("tuple[*Parts]", tuple(replace_parameters(part, remaining) for part in parts))
+    return tuple(replace_parameters(part, remaining) for part in parts)
 
 
-def replace_parameters(part: Part, parameters: Iterator[Tensor]) -> Part:
+def replace_parameters(part: Any, parameters: Iterator[Tensor]) -> Any:
     """Copy a score or normaliser with new `parameters`, in order; modules in it are not copied and not changed."""
     if isinstance(part, nn.Parameter):
-        return next(parameters)  # type: ignore[return-value]  # a tensor in place of a parameter
+        return next(parameters)
     if isinstance(part, nn.Module):
         return part
-    values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
-    new = {
-        name: replace_parameters(value, parameters)
-        for name, value in values.items()
-        if not isinstance(value, NUMBER_TYPES)
-    }
-    changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass
+    return with_new_fields(part, lambda value: replace_parameters(value, parameters))
 
 
 def on_device(part: Part, device: torch.device) -> Part:
@@ -132,7 +129,15 @@ def on_device(part: Part, device: torch.device) -> Part:
         return part if is_on_device else copy.deepcopy(part).to(device)
     if isinstance(part, Tensor):
         return part.to(device)  # type: ignore[return-value]
+    return with_new_fields(part, lambda value: on_device(value, device))
+
+
+def with_new_fields(part: Part, new_value: Callable[[Any], Any]) -> Part:
+    """Return a copy of a dataclass instance whose fields have the values new_value(old value).
+
+    The instance itself is returned if no value changes, and any other object is returned as it is.
+    """
     values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
-    new = {name: on_device(value, device) for name, value in values.items()}
+    new = {name: new_value(value) for name, value in values.items()}
     changed = {name: value for name, value in new.items() if value is not values[name]}
     return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass

@@ -3,16 +3,20 @@
 from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-OPERATORS = (
-    "add radd sub rsub mul rmul truediv rtruediv matmul rmatmul pow rpow neg pos abs invert lt le gt ge and rand or ror"
-)
-"""Names of operators, such as "add" for `__add__`, without "eq": == tests whether two objects are the same object."""
+
+def through_dense(operator: str) -> Callable[..., Any]:
+    """Return a method that applies an operator of torch.Tensor, such as "__add__", to the tensor `dense()`."""
+
+    def apply(self: Any, *operands: Any) -> Any:
+        return getattr(Tensor, operator)(self.dense(), *densified(operands))
+
+    return apply
 
 
 class ThroughDense:
@@ -36,15 +40,19 @@ class ThroughDense:
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return function(*densified(args), **densified(kwargs or {}))
 
-    if TYPE_CHECKING:  # for type checkers; a loop below this class defines the operators
-
-        def __add__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-
-        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = __add__
-        __rmatmul__ = __pow__ = __rpow__ = __and__ = __rand__ = __or__ = __ror__ = __add__
-        __lt__ = __le__ = __gt__ = __ge__ = __add__
-        __pos__ = __abs__ = __invert__ = __neg__
+    # all operators but ==, which tests whether two objects are the same object
+    __add__, __radd__ = through_dense("__add__"), through_dense("__radd__")
+    __sub__, __rsub__ = through_dense("__sub__"), through_dense("__rsub__")
+    __mul__, __rmul__ = through_dense("__mul__"), through_dense("__rmul__")
+    __truediv__, __rtruediv__ = through_dense("__truediv__"), through_dense("__rtruediv__")
+    __matmul__, __rmatmul__ = through_dense("__matmul__"), through_dense("__rmatmul__")
+    __pow__, __rpow__ = through_dense("__pow__"), through_dense("__rpow__")
+    __and__, __rand__ = through_dense("__and__"), through_dense("__rand__")
+    __or__, __ror__ = through_dense("__or__"), through_dense("__ror__")
+    __lt__, __le__ = through_dense("__lt__"), through_dense("__le__")
+    __gt__, __ge__ = through_dense("__gt__"), through_dense("__ge__")
+    __neg__, __pos__ = through_dense("__neg__"), through_dense("__pos__")
+    __abs__, __invert__ = through_dense("__abs__"), through_dense("__invert__")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -66,17 +74,6 @@ def densified(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return type(value)(map(densified, value))
     return {key: densified(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def through_dense(operator: str) -> Callable[..., Any]:
-    def apply(self: ThroughDense, *operands: Any) -> Any:
-        return getattr(torch.Tensor, operator)(self.dense(), *densified(operands))
-
-    return apply
-
-
-for _operator in (f"__{name}__" for name in OPERATORS.split()):
-    setattr(ThroughDense, _operator, through_dense(_operator))
 
 
 with suppress(ImportError):  # the module is private; if einops removes it, einops refuses a Pattern in its own words

@@ -12,7 +12,7 @@ from refusals import refusal
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 
 from regard import Causal, Documents, Grid, Keep, Mask, Padding, Prefix, mask_mod
-from regard.attention.masks.flex import moved_to
+from regard.attention.stages import on_device
 
 
 @pytest.mark.parametrize("name", [name for name in masks(11, 19) if name != "none"])
@@ -34,7 +34,7 @@ def test_a_block_mask_leaves_out_blocks_that_no_query_sees():
 
 def test_tensors_move_to_the_device_before_they_are_needed():
     mask = (Prefix(torch.tensor([1, 2])) & ~Documents(torch.arange(7))) | (Causal(3) & Keep(torch.ones(7).bool()))
-    moved = moved_to(mask, torch.device("meta"))
+    moved = on_device(mask, torch.device("meta"))
     assert repr(moved) == repr(mask)
     assert [moved.left.left.length.device.type, moved.left.right.mask.ids.device.type] == ["meta", "meta"]
     assert moved.right.right.tensor.device.type == "meta"

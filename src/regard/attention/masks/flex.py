@@ -10,7 +10,7 @@ Source: Dong et al. 2024, "Flex Attention: a programming model for generating op
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.keep import as_mask
 from regard.attention.masks.mask import Mask
+from regard.attention.stages import on_device
 
 Index = Int[Tensor, ""]
 MaskMod = Callable[[Index, Index, Index, Index], Bool[Tensor, ""]]
@@ -69,18 +70,5 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
     if rule is None:
         raise TypeError("mask is None; without a mask, call flex_attention without its argument block_mask.")
     rule.check(grid)
-    rule, axes = moved_to(rule, device), grid.whole().axes
+    rule, axes = on_device(rule, device), grid.whole().axes
     return lambda batch, head, query, key: rule.keep(SinglePair(grid, *axes, (batch, head, query, key)), device)
-
-
-def moved_to(mask: Mask, device: torch.device) -> Mask:
-    if not is_dataclass(mask):
-        return mask
-    moved: dict[str, Tensor | Mask] = {}
-    for field in fields(mask):
-        value = getattr(mask, field.name)
-        if isinstance(value, Tensor):
-            moved[field.name] = value.to(device)
-        elif isinstance(value, Mask):
-            moved[field.name] = moved_to(value, device)
-    return replace(mask, **moved)
