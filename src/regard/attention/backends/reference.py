@@ -91,11 +91,9 @@ def unsupported_reason(call: Call, dropout: float) -> str | None:
 def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queries d_value"]:
     formula, grid, device = call.softmax_formula, call.grid, call.device
     all_weights = grid.whole()
-    bias = (
-        None
-        if formula.bias is None
-        else numbers_of_bias(formula.bias, all_weights, device, torch.float64).expand(grid.shape)
-    )
+    bias = None
+    if formula.bias is not None:
+        bias = numbers_of_bias(formula.bias, all_weights, device, torch.float64).expand(grid.shape)
     keep = None if call.mask is None else call.mask.keep(all_weights, device).expand(grid.shape)
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     context, _ = reference(

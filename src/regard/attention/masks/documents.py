@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Tensor
 
@@ -41,11 +40,11 @@ class Documents(EqualFields, Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         """Return one range of keys for each query, or None if the keys of a document are not consecutive."""
-        ids, position = self.ids.to(device).reshape(-1, grid.keys), torch.arange(grid.keys, device=device)
-        # True at the first key of each run of equal ids
-        is_start = (ids != F.pad(ids, (1, -1))).index_fill(1, position[:1], True)
-        sorted_ids = ids.sort(dim=1).values
-        n_runs, n_documents = is_start.sum(dim=1), 1 + (sorted_ids[:, 1:] != sorted_ids[:, :-1]).sum(dim=1)
+        ids = self.ids.to(device, torch.int64).reshape(-1, grid.keys)  # torch cannot subtract uint16 numbers
+        position = torch.arange(grid.keys, device=device)
+        is_start = ids.diff(dim=1, prepend=ids[:, :1] - 1) != 0  # True at the first key of each run of equal ids
+        n_runs = is_start.sum(dim=1)
+        n_documents = 1 + (ids.sort(dim=1).values.diff(dim=1) != 0).sum(dim=1)
         if bool((n_runs > n_documents).any()):
             return None
         start = (position * is_start).cummax(dim=1).values

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 import torch
 from jaxtyping import Bool, Int
@@ -80,4 +78,7 @@ class Global(Mask):
             )
 
     def _are_global(self, positions: Int[Tensor, "..."]) -> Bool[Tensor, "..."]:
-        return reduce(or_, (positions == position for position in self.positions))
+        are_global = torch.zeros_like(positions, dtype=torch.bool)
+        for position in self.positions:
+            are_global = are_global | (positions == position)
+        return are_global

@@ -54,7 +54,7 @@ class Softmax(EqualFields, Normaliser):
         if self.temperature == 0:
             is_largest = (scores == scores.amax(dim=-1, keepdim=True)).to(scores)
             return is_largest / is_largest.sum(dim=-1, keepdim=True)
-        return torch.softmax(scores / self.temperature if self.temperature != 1 else scores, dim=-1)
+        return torch.softmax(scores / self.temperature, dim=-1)
 
     def check(self, grid: Grid) -> None:
         if self.sinks is not None and self.sinks.shape != (grid.heads,):

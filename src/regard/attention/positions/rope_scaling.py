@@ -120,15 +120,12 @@ class Yarn(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        check_fast_and_slow(self, self.max_tokens, self.fast, self.slow)
+        check_fast_and_slow(self)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         d_rotary = 2 * len(frequencies)
-        fast_pair, slow_pair = (  # the index of the pair that rotates `fast` or `slow` times, not yet rounded
-            d_rotary * math.log(self.max_tokens / (2 * math.pi * rotations)) / (2 * math.log(base))
-            for rotations in (self.fast, self.slow)
-        )
-        low, high = max(math.floor(fast_pair), 0), min(math.ceil(slow_pair), d_rotary - 1)
+        low = max(math.floor(self._pair_that_rotates(self.fast, d_rotary, base)), 0)
+        high = min(math.ceil(self._pair_that_rotates(self.slow, d_rotary, base)), d_rotary - 1)
         width = high - low if high > low else 0.001  # not 0, because it is a divisor
         share = 1 - ((torch.arange(len(frequencies), device="cpu").to(frequencies) - low) / width).clamp(0, 1)
         return frequencies * share + frequencies / self.factor * (1 - share)
@@ -136,6 +133,10 @@ class Yarn(Stretch):
     @property
     def size(self) -> float:
         return 0.1 * math.log(self.factor) + 1  # so that attention stays sharp over more keys
+
+    def _pair_that_rotates(self, times: float, d_rotary: int, base: float) -> float:
+        """Return the index (not rounded) of the pair that rotates this many times within max_tokens."""
+        return d_rotary * math.log(self.max_tokens / (2 * math.pi * times)) / (2 * math.log(base))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -166,7 +167,7 @@ class LlamaStretch(Stretch):
 
     def __post_init__(self) -> None:
         Stretch.__post_init__(self)
-        check_fast_and_slow(self, self.max_tokens, self.fast, self.slow)
+        check_fast_and_slow(self)
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         rotations = self.max_tokens * frequencies / (2 * math.pi)
@@ -174,9 +175,9 @@ class LlamaStretch(Stretch):
         return frequencies * share + frequencies / self.factor * (1 - share)
 
 
-def check_fast_and_slow(scaling: Stretch, max_tokens: int, fast: float, slow: float) -> None:
-    if max_tokens < 1 or not 0 < slow < fast:
+def check_fast_and_slow(scaling: Yarn | LlamaStretch) -> None:
+    if scaling.max_tokens < 1 or not 0 < scaling.slow < scaling.fast:
         raise ValueError(
-            f"{type(scaling).__name__} was given max_tokens={max_tokens}, fast={fast}, slow={slow}; "
-            "max_tokens must be at least 1 and 0 < slow < fast."
+            f"{type(scaling).__name__} was given max_tokens={scaling.max_tokens}, fast={scaling.fast}, "
+            f"slow={scaling.slow}; max_tokens must be at least 1 and 0 < slow < fast."
         )

@@ -42,9 +42,8 @@ def sinusoidal(
         raise ValueError(f"order={order!r} is unknown; it is one of {', '.join(get_args(WaveOrder))}.")
     positions = torch.arange(first, first + n_tokens, dtype=torch.float64)[:, None]
     angles = positions / 10_000 ** (torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    sines, cosines = angles.sin(), angles.cos()[:, : d_model // 2]
-    vectors = torch.cat([sines, cosines], dim=1)
     if order == "interleaved":
-        vectors = torch.empty_like(vectors)
-        vectors[:, 0::2], vectors[:, 1::2] = sines, cosines
-    return vectors.float()
+        vectors = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)
+    else:
+        vectors = torch.cat([angles.sin(), angles.cos()], dim=1)
+    return vectors[:, :d_model].float()  # an odd d_model has one cosine less than sines

@@ -88,8 +88,8 @@ class RelativeBias(nn.Module, Bias):
 
     def extra_repr(self) -> str:
         defaults = {"n_buckets": 32, "max_distance": 128, "bidirectional": True, "offset": None}
-        changed = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
-        return ", ".join(f"{name}={value}" for name, value in {"n_heads": self.n_heads, **changed}.items())
+        changed = [f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value]
+        return ", ".join([f"n_heads={self.n_heads}", *changed])
 
 
 def relative_buckets(
@@ -106,8 +106,9 @@ def relative_buckets(
     """
     if bidirectional:
         n_buckets //= 2
-    first_bucket = (distance > 0) * n_buckets if bidirectional else torch.zeros_like(distance)
-    magnitude = distance.abs() if bidirectional else (-distance).clamp(min=0)
+        magnitude, first_bucket = distance.abs(), (distance > 0) * n_buckets
+    else:
+        magnitude, first_bucket = (-distance).clamp(min=0), torch.zeros_like(distance)
     n_small = n_buckets // 2  # the first half of the buckets have one distance each: 0, 1, 2, …
     # Computed in float32 and in the order of T5's code. At the border of two buckets, rounding decides which bucket a
     # distance gets, so the rounding must be the same as in T5.
