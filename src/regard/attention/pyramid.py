@@ -20,6 +20,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -283,4 +284,4 @@ def squares_of(weights: Weights, side: int, padding: float) -> Float[Tensor, "ro
     right, bottom = -weights.shape[1] % side, -weights.shape[0] % side
     if right or bottom:
         weights = F.pad(weights, (0, right, 0, bottom), value=padding)
-    return weights.unflatten(1, (-1, side)).unflatten(0, (-1, side))
+    return rearrange(weights, "(rows i) (columns j) -> rows i columns j", i=side, j=side)
