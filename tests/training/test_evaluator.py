@@ -13,9 +13,15 @@ from regard.training.evaluator import Evaluator
 from regard.training.store.snapshots import write_snapshot
 
 
+def evaluator_of(model, pairs):
+    return Evaluator(
+        model=model, pairs=pairs, source_vocabulary=None, target_vocabulary=None, training_texts=None, smoothing=0.0
+    )
+
+
 @pytest.mark.usefixtures("without_type_checks")
 def test_snapshots_of_another_model_are_refused(tmp_path):
-    evaluator = Evaluator(model=torch.nn.Linear(2, 3), pairs=None, source_vocabulary=None, target_vocabulary=None)
+    evaluator = evaluator_of(torch.nn.Linear(2, 3), None)
     name = write_snapshot(tmp_path, 1, {"weight": torch.ones(3, 2), "bias": torch.zeros(3)})
     evaluator.load_mean(tmp_path, [name])
     assert torch.equal(evaluator.model.weight, torch.ones(3, 2))
@@ -30,7 +36,7 @@ def test_snapshots_of_another_model_are_refused(tmp_path):
 def test_texts_with_spaces_before_their_full_stops_give_no_warning(caplog):
     references = [f"the cat number {n} sat on a mat ." for n in range(100)]
     pairs = SimpleNamespace(target_texts=references)
-    evaluator = Evaluator(model=None, pairs=pairs, source_vocabulary=None, target_vocabulary=None)
+    evaluator = evaluator_of(None, pairs)
     assert evaluator.bleu(references) == pytest.approx(100)
     assert caplog.messages == []
 
@@ -41,7 +47,7 @@ def test_the_dev_loss_is_torchs_cross_entropy_with_label_smoothing(translator, s
     rows = torch.tensor([[5, 7, 3], [6, 3, 0]])
     batch = Batch(source=rows, lengths=torch.tensor([3, 2]), target=rows, expected=rows, n_tokens=5)
     pairs = SimpleNamespace(batches=SimpleNamespace(epoch=lambda number: iter([batch])))
-    evaluator = Evaluator(model=translator.model, pairs=pairs, source_vocabulary=None, target_vocabulary=None)
+    evaluator = evaluator_of(translator.model, pairs)
     with torch.no_grad():
         logits = translator.model(rows, batch.lengths, rows).logits
     expected = F.cross_entropy(logits.flatten(0, 1), rows.flatten(), ignore_index=0, label_smoothing=smoothing)

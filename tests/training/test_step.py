@@ -92,7 +92,9 @@ def test_the_mean_of_snapshots_is_kept_where_its_loss_is_lower(latest, mean, ave
     monkeypatch.setattr(Evaluator, "translations", lambda self: ["x"])
     monkeypatch.setattr(Evaluator, "bleu", lambda self, translations: 7.0)
     pairs = SimpleNamespace(source_texts=["y"], target_texts=["z"])
-    evaluator = Evaluator(model=None, pairs=pairs, source_vocabulary=None, target_vocabulary=None, smoothing=0.25)
+    evaluator = Evaluator(
+        model=None, pairs=pairs, source_vocabulary=None, target_vocabulary=None, training_texts=None, smoothing=0.25
+    )
     evaluation = evaluator.evaluate(tmp_path, ("a", "b"), step=3)
     result = evaluation.result
     assert evaluation.training_loss_nats == min(latest, mean) + 0.25

@@ -1,6 +1,7 @@
 """Read picture files and moving pictures, as the input of a model."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,27 +37,19 @@ def read_frames(path: Path) -> list[Any]:
 
 def frames_per_second(path: Path) -> float | None:
     """Return the frames per second of a moving picture; None if the frames have different or unknown durations."""
-    pillow = import_extra("PIL.Image", "huggingface")
+    pillow, sequence = import_extra("PIL.Image", "huggingface"), import_extra("PIL.ImageSequence", "huggingface")
     with pillow.open(path) as picture:
-        durations = set()
-        for number in range(picture.n_frames):
-            picture.seek(number)
-            durations.add(picture.info.get("duration", 0))
+        durations = {frame.info.get("duration", 0) for frame in sequence.Iterator(picture)}
     milliseconds, *other_durations = durations
     return 1000 / milliseconds if milliseconds and not other_durations else None
 
 
 def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
     """Return the first `n_most` pictures in a file (None = all) as RGB images; a moving picture has several."""
-    pillow = import_extra("PIL.Image", "huggingface")
+    pillow, sequence = import_extra("PIL.Image", "huggingface"), import_extra("PIL.ImageSequence", "huggingface")
     try:
         with pillow.open(path) as picture:
-            pictures = []
-            n_pictures = getattr(picture, "n_frames", 1)
-            for number in range(n_pictures if n_most is None else min(n_most, n_pictures)):
-                picture.seek(number)
-                pictures.append(picture.convert("RGB"))
-            return pictures
+            return [frame.convert("RGB") for frame in islice(sequence.Iterator(picture), n_most)]
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except Exception as error:  # Pillow raises exceptions of many classes for damaged files

@@ -14,8 +14,11 @@ from regard.errors import InputError, counted, import_extra, nearest
 from regard.evaluation.comet import N_SAMPLES, comet_score
 from regard.evaluation.records import Comparison, Evaluation, LengthGroup, MetricScore, SentenceScore
 
-SMALLEST_LENGTHS = (1, 6, 11, 21, 41, 81)
-"""The smallest length in each group of lines. The length of a line is the number of words in its reference."""
+LENGTH_GROUPS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, 80), (81, None))
+"""The smallest and the largest length in each group of lines; None = no largest length.
+
+The length of a line is the number of words in its reference.
+"""
 
 WORDS_FOR_WORD_BLEU = 5
 """The smallest mean number of words per reference line for which BLEU counts words; below it, BLEU counts characters.
@@ -56,8 +59,12 @@ def evaluate(
     (50.0, 'a dog')
     """
     texts = {"hypothesis": hypotheses}
-    texts |= {f"reference {number}": text for number, text in enumerate(references, 1)}
-    texts |= {name: text for name, text in {"source": source, "against": against}.items() if text is not None}
+    for number, reference in enumerate(references, 1):
+        texts[f"reference {number}"] = reference
+    if source is not None:
+        texts["source"] = source
+    if against is not None:
+        texts["against"] = against
     check_lines(texts)
     if not references:
         raise InputError("there is no reference to compare with; give at least one.")
@@ -142,11 +149,12 @@ def metric_scores(
     """Score `hypotheses` by every metric; each sequence in `references` has a reference for every line."""
     if against is not None:
         return paired_bootstrap(metrics, hypotheses, references, against)
-    scored = [(metric.corpus_score(hypotheses, references), metric.get_signature()) for metric in metrics.values()]
-    return tuple(
-        MetricScore(name=score.name, value=score.score, signature=f"{score.name}|{settings.format()}")
-        for score, settings in scored
-    )
+    scores = []
+    for metric in metrics.values():
+        score = metric.corpus_score(hypotheses, references)
+        signature = f"{score.name}|{metric.get_signature().format()}"
+        scores.append(MetricScore(name=score.name, value=score.score, signature=signature))
+    return tuple(scores)
 
 
 def paired_bootstrap(
@@ -196,8 +204,7 @@ def scores_by_length(
     # an empty reference counts as one word, because the group of the shortest lines begins at one word
     lengths = [max(len(tokenizer(line).split()), 1) for line in references[0]]
     groups = []
-    largest_lengths = [*(length - 1 for length in SMALLEST_LENGTHS[1:]), None]
-    for least, most in zip(SMALLEST_LENGTHS, largest_lengths, strict=True):
+    for least, most in LENGTH_GROUPS:
         rows = [i for i, length in enumerate(lengths) if least <= length and (most is None or length <= most)]
         if not rows:
             continue

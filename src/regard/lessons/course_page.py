@@ -35,14 +35,17 @@ def course_data(
     model: LoadedModel, first: Lesson | None = None, language: str | None = None, site: str | None = None
 ) -> dict[str, Any]:
     """Return the JSON data of the page, which `Course` in front/src/state/course.ts describes; `model` is MiniLM."""
-    lessons = [lesson(name) for name in NAMES]
-    lesson_by_attention: dict[Any, Lesson] = {}
-    for each in lessons:
-        if (key := attention_key(each)) is not None:
-            lesson_by_attention.setdefault(key, each)
+    records, keys, traces = [], [], []
+    for name in NAMES:
+        each = lesson(name)
+        key = attention_key(each)
+        if key is not None and key not in keys:
+            keys.append(key)
+            traces.append(trace_data(each, model))
+        records.append(lesson_record(each, None if key is None else keys.index(key)))
     return {
-        "lessons": [lesson_record(each, list(lesson_by_attention)) for each in lessons],
-        "traces": [trace_data(each, model) for each in lesson_by_attention.values()],
+        "lessons": records,
+        "traces": traces,
         "first": NAMES.index(first.name) if first else 0,
         "language": language,
         "site": site,
@@ -59,14 +62,13 @@ def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
     return lesson.example, lesson.query, lesson.sentence, lesson.head, lesson.token, lesson.page
 
 
-def lesson_record(lesson: Lesson, attention_keys: list[Any]) -> dict[str, Any]:
-    """Return a lesson as JSON data; "trace" is the index of its attention in `attention_keys` (see `attention_key`)."""
-    key = attention_key(lesson)
+def lesson_record(lesson: Lesson, trace: int | None) -> dict[str, Any]:
+    """Return a lesson as JSON data; `trace` is the index of its attention in the "traces" of the page, or None."""
     return {
         "name": lesson.name,
         "views": lesson.views,
         "commands": lesson.commands,
-        "trace": None if key is None else attention_keys.index(key),
+        "trace": trace,
         "texts": {
             language: {"title": texts.title, "text": texts.text, "try": texts.try_}
             for language, texts in lesson.texts.items()

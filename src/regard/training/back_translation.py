@@ -123,7 +123,7 @@ class BackTranslation:
         if translator.training_texts is None:
             return
         lines = [line for line in islice(clean_lines(self.text), LINES_PER_CALL) if line]
-        remarks = list(filter(None, map(translator.training_texts.script_remark, lines)))
+        remarks = [remark for line in lines if (remark := translator.training_texts.script_remark(line))]
         if 2 * len(remarks) > len(lines):
             raise InputError(
                 f"{len(remarks):,} of the first {len(lines):,} lines of {self.text} are {remarks[0]}; "

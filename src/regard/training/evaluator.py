@@ -82,7 +82,7 @@ class Evaluator:
     Attributes:
         model: a second model, so that the model in training does not change; after `evaluate` it has the parameters
             that were evaluated.
-        training_texts: the lengths and writing systems of the training pairs; None = not known.
+        training_texts: the lengths and writing systems of the training pairs.
         smoothing: the ε of label smoothing in the training loss.
     """
 
@@ -90,8 +90,8 @@ class Evaluator:
     pairs: DevPairs
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    training_texts: TrainingTexts | None = None
-    smoothing: float = 0.0
+    training_texts: TrainingTexts
+    smoothing: float
 
     def evaluate(self, folder: Path, names: Sequence[str], step: int) -> DevEvaluation:
         """Evaluate the newest snapshot of the parameters or the mean of all snapshots, whichever has a lower dev loss.
@@ -167,7 +167,7 @@ class Evaluator:
         return float(bleu.score)
 
     def write_translator(self, folder: Path, result: DevResult) -> None:
-        extra = {"dev": asdict(result), "training_texts": self.training_texts and asdict(self.training_texts)}
+        extra = {"dev": asdict(result), "training_texts": asdict(self.training_texts)}
         write_translator(folder, self.model, self.source_vocabulary, self.target_vocabulary, extra)
 
     @property

@@ -226,14 +226,14 @@ def is_out_of_time(run: Run, state: TrainingState) -> bool:
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
     """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0."""
     total_loss = float(run.processes.total(totals.loss))
-    step, loss = state.position.step, total_loss / max(totals.n_expected, 1)
+    step, loss = state.position.step, total_loss / totals.n_expected
     if not math.isfinite(loss):
         raise InputError(
             f"the loss is {loss} at step {step:,}: training has diverged. Train into another folder "
             "with a lower training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
         )
     learning_rate = run.config.training.learning_rate * run.schedule(step)
-    tokens_per_second = totals.n_tokens / max(totals.seconds, 1e-9)
+    tokens_per_second = totals.n_tokens / totals.seconds
     totals.clear()
     if run.log is not None:
         entry = {"step": step, "epoch": state.position.epoch, "loss_nats": loss, "learning_rate": learning_rate}

@@ -73,16 +73,16 @@ class ProjectedLoss(torch.autograd.Function):
             for first in range(0, n_tokens, tokens_at_once):
                 part = slice(first, first + tokens_at_once)
                 vectors, expected = x[:, part].flatten(0, 1), labels[part].repeat(n_predictions)
-                not_padding = (expected != PAD)[:, None].to(dtype)
+                not_padding = (expected != PAD)[:, None]
                 log_p = torch.addmm(bias, vectors, weight.T).log_softmax(dim=-1, dtype=sum_dtype)
                 losses, logits_gradient = losses_and_gradient(log_p, expected, smoothing, r_drop)
                 loss += (losses * not_padding).sum()
                 if gradients:
                     x_gradient, weight_gradient, bias_gradient = gradients
+                    bias_gradient += logits_gradient.mul_(not_padding).sum(dim=0)
                     logits_gradient = logits_gradient.to(dtype)
-                    x_gradient[:, part] = ((logits_gradient @ weight) * not_padding).view_as(x[:, part])
-                    add_product(weight_gradient, logits_gradient.T, vectors * not_padding)
-                    add_product(bias_gradient[:, None], logits_gradient.T, not_padding)
+                    x_gradient[:, part] = (logits_gradient @ weight).view_as(x[:, part])
+                    add_product(weight_gradient, logits_gradient.T, vectors)
         ctx.save_for_backward(*(grad.to(tensor.dtype) for grad, tensor in zip(gradients, inputs, strict=False)))
         ctx.n_predictions = n_predictions
         return loss / n_predictions

@@ -11,11 +11,11 @@ DIR/log.jsonl, DIR/tensorboard/     losses and evaluations by step
 DIR/translator.json …  the translator with the parameters that evaluation.keep chooses: the best so far, or the latest
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -41,6 +41,8 @@ from regard.training.training_state import DevResult, TrainingState
 from regard.training.watcher import Watcher
 from regard.translation.training_texts import TrainingTexts
 from regard.translation.translator_folder import holds_translator, load_parameters, model_kinds
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,20 +123,17 @@ def prepare_together(
     process locks the folder `out` until `folder_lock` closes.
     """
     is_new = not out.exists()
-    for _ in turn_of(processes):
-        claim(out, texts, folder_lock if processes.is_main else None)
+    in_turn(processes, lambda: claim(out, texts, folder_lock if processes.is_main else None))
     with removed_if_refused(out, is_new):
         is_writer = processes.is_first_on_machine
         share = processes.share(preparation_group(out) if is_writer else 0)
         settled = write_missing(out, texts, config, processes.device, watcher, share) if is_writer else None
         processes.wait()
-        for _ in turn_of(processes):
-            prepared = load_written(out, config, settled)
-    return prepared
+        return in_turn(processes, lambda: load_written(out, config, settled))
 
 
-def turn_of(processes: Processes) -> Iterator[None]:
-    """Let the processes run the loop body one group after the other; each waits until all groups have run it.
+def in_turn(processes: Processes, action: Callable[[], Result]) -> Result:
+    """Call `action` in one group of processes after the other; return the result in this process.
 
     The main process comes first, then the first process of every other machine, then all other processes. So the first
     process that uses a folder writes the files, and the others find them complete, even if machines share the folder.
@@ -142,8 +141,9 @@ def turn_of(processes: Processes) -> Iterator[None]:
     is_main, is_first = processes.is_main, processes.is_first_on_machine
     for is_own_turn in (is_main, is_first and not is_main, not is_first):
         if is_own_turn:
-            yield
+            result = action()
         processes.wait()
+    return result
 
 
 def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher) -> tuple[Run, TrainingState]:

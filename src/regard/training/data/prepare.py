@@ -249,12 +249,13 @@ def read_corpora(data: Path, weights: Sequence[float] | None, n_tokens: tuple[in
 
 def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int, share: Share) -> Vocabularies:
     """Train the source and the target vocabulary in one process, send them to all processes, and return them."""
-    trained = train_vocabularies(split, settings, n_pairs) if share.index == 0 else None
-    source, target = share.exchange(trained and tuple(vocabulary.model for vocabulary in trained))[0]
-    if trained is not None:
-        return trained
-    source_vocabulary = Vocabulary(source)
-    return source_vocabulary, source_vocabulary if settings.joint else Vocabulary(target)
+    models = None
+    if share.index == 0:
+        source, target = train_vocabularies(split, settings, n_pairs)
+        models = source.model, target.model
+    source_model, target_model = share.exchange(models)[0]
+    source = Vocabulary(source_model)
+    return source, source if settings.joint else Vocabulary(target_model)
 
 
 def train_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int) -> tuple[Vocabulary, Vocabulary]:

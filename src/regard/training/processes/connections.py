@@ -161,21 +161,21 @@ def accept_all(listening: socket.socket, secret: int, n: int) -> dict[int, socke
                 "all processes must reach each other on any port."
             ) from error
         connection.settimeout(CONNECT_SECONDS)
-        received_secret, rank = read_greeting(connection) or (None, None)
-        if rank is not None and received_secret == secret:
-            connections[rank] = with_keep_alive(connection)
-        else:
+        rank = greeting_rank(connection, secret)
+        if rank is None:
             connection.close()
+        else:
+            connections[rank] = with_keep_alive(connection)
     return connections
 
 
-def read_greeting(connection: socket.socket) -> tuple[int, int] | None:
-    """Read a new connection's first bytes: the secret number and the sender's rank; None = they do not arrive."""
+def greeting_rank(connection: socket.socket, secret: int) -> int | None:
+    """Read the greeting of a new connection; return the sender's rank, or None without the number `secret`."""
     try:
-        secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
+        received_secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
     except (OSError, struct.error):
         return None
-    return secret, rank
+    return rank if received_secret == secret else None
 
 
 def with_keep_alive(connection: socket.socket) -> socket.socket:

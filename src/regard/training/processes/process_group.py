@@ -263,26 +263,31 @@ class Processes:
         The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
         """
         if self.is_main:
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != like.shape or not tensor.is_floating_point():
-                if tensor is None:
-                    stored = "nothing"
-                elif tensor.is_floating_point():
-                    stored = f"the shape {tuple(tensor.shape)}"
-                else:
-                    stored = f"numbers of the type {tensor.dtype}"
-                raise InputError(
-                    f"the checkpoint is of another model: for {name} it has {stored}, and the settings ask for the "
-                    f"shape {tuple(like.shape)}; restore the folder's config.toml, or train into another folder with "
-                    "--out."
-                )
-            tensor = tensor.to(like.device, like.dtype, copy=True)  # a copy, since AdamW changes its state in place
+            check_shape(tensors, name, like.shape)
+            # a copy, since AdamW changes its state in place
+            tensor = tensors[name].to(like.device, like.dtype, copy=True)
         else:
             tensor = torch.empty(like.shape, dtype=like.dtype, device=like.device)
         return tensor if self.n == 1 else part_from_main(tensor, like)
 
     def unwrapped(self, module: nn.Module) -> nn.Module:
         return self.accelerator.unwrap_model(module)
+
+
+def check_shape(tensors: Mapping[str, Tensor], name: str, shape: torch.Size) -> None:
+    """Raise InputError unless a checkpoint has a tensor `name` of floating-point numbers with the given shape."""
+    if name not in tensors:
+        stored = "nothing"
+    elif not tensors[name].is_floating_point():
+        stored = f"numbers of the type {tensors[name].dtype}"
+    elif tensors[name].shape != shape:
+        stored = f"the shape {tuple(tensors[name].shape)}"
+    else:
+        return
+    raise InputError(
+        f"the checkpoint is of another model: for {name} it has {stored}, and the settings ask for the shape "
+        f"{tuple(shape)}; restore the folder's config.toml, or train into another folder with --out."
+    )
 
 
 def exchange_parts(members: distributed.ProcessGroup, part: Any) -> list[Any]:

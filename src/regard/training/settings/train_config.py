@@ -281,28 +281,28 @@ def check_value(value: Any, hint: Any, name: str) -> None:
     """Raise InputError unless the value of a setting has the type and the range of its type hint.
 
     Args:
-        hint: the type of the setting, e.g. Annotated[int, Range(1)] | None.
+        hint: the type of the setting, or this type and None, e.g. Annotated[int, Range(1)] | None.
         name: the name of the setting, for the message.
     """
-    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if value is None and type(None) in alternatives:
-        return
-    for alternative in alternatives:
-        if get_origin(alternative) is tuple:
-            if not isinstance(value, tuple) or not value:
-                refuse(name, list(value) if isinstance(value, tuple) else value, "a list, such as [1, 2]")
-            for member in value:
-                check_value(member, get_args(alternative)[0], name)
-        elif get_origin(alternative) is Literal:
-            if value not in get_args(alternative):
-                refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(alternative)))
-        elif get_origin(alternative) is Annotated:
-            number_type, allowed = get_args(alternative)
-            refuse_type(name, value, number_type)
-            if value not in allowed:
-                refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
-        elif alternative in TYPE_WORDS:
-            refuse_type(name, value, alternative)
+    if get_origin(hint) in (Union, UnionType):  # such as int | None
+        if value is None:
+            return
+        hint = get_args(hint)[0]
+    if get_origin(hint) is tuple:
+        if not isinstance(value, tuple) or not value:
+            refuse(name, list(value) if isinstance(value, tuple) else value, "a list, such as [1, 2]")
+        for member in value:
+            check_value(member, get_args(hint)[0], name)
+    elif get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            refuse(name, value, " or ".join(f'"{choice}"' for choice in get_args(hint)))
+    elif get_origin(hint) is Annotated:
+        number_type, allowed = get_args(hint)
+        refuse_type(name, value, number_type)
+        if value not in allowed:
+            refuse(name, value, f"{TYPE_WORDS[number_type]} {allowed}")
+    elif hint in TYPE_WORDS:
+        refuse_type(name, value, hint)
 
 
 def refuse_type(name: str, value: Any, expected: type) -> None:
