@@ -45,9 +45,9 @@ def query_position(reference: TokenReference, queries: Sequence[Token], keys: Se
         return token_position(reference, queries)
     except InputError as error:
         if isinstance(reference, str) and occurrences(reference, keys):
-            names = [reference_of(position, queries) for position in range(len(queries))]
-            if len(names) > 10:
-                names[10:] = ["…"]
+            names = [reference_of(position, queries) for position in range(min(10, len(queries)))]
+            if len(queries) > 10:
+                names.append("…")
             raise InputError(f"{reference!r} is a key here, not a query; queries: {', '.join(names)}") from error
         raise
 
