@@ -30,16 +30,15 @@ static const char *statistics_error(const Statistics *s, int64_t n_blocks) {
   return 0;
 }
 
-/* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock from `scores` on (without
-   `scores` if torch has computed them), for a panel of keys or values (see matrix.h), and for 32 unused floats, which a
-   load of a whole register may read. */
+/* Return the number of floats of scratch memory that a block needs: for the arrays of QueryBlock from `scores` on, for a
+   panel of keys or values (see matrix.h), and for 32 unused floats, which a load of a whole register may read. */
 static int64_t scratch_of(const Arguments *p, BlockBounds at) {
   const Statistics *s = &p->statistics;
   int64_t parts = at.width ? (at.keys + at.width - 1) / at.width : 0;
   int64_t cells = (at.rows < s->map_rows ? at.rows : s->map_rows) * s->map_columns;
-  int64_t panel = p->scores ? 0 : (int64_t)PANEL * p->d_key;
+  int64_t panel = (int64_t)PANEL * p->d_key;
   if (p->n_weighted_sums && PANEL * at.width > panel) panel = PANEL * at.width;
-  return (p->scores ? 0 : at.rows * at.keys) + at.rows * (3 + parts) + 2 * at.width + cells + 32 + panel;
+  return at.rows * (at.keys + 3 + parts) + 2 * at.width + cells + 32 + panel;
 }
 
 static const char *block_error(const Arguments *p, BlockBounds at) {

@@ -169,7 +169,7 @@ static void compute_block(Arguments *p, BlockBounds at, float *scratch) {
   }
   /* the arrays of QueryBlock (see attention.h), one after the other; then 32 unused floats, and the panel */
   b.scores = p->scores ? p->scores + at.offset : scratch;
-  b.rescale = scratch + (p->scores ? 0 : at.rows * at.keys);
+  b.rescale = scratch + at.rows * at.keys;
   b.total = b.rescale + at.rows;
   b.exponent_sum = b.total + at.rows;
   b.maximum = b.exponent_sum + at.rows;

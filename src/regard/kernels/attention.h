@@ -90,7 +90,7 @@ typedef struct {
 } Arguments;
 
 /* A block of queries, while a thread computes it. The arrays from `scores` on are in scratch memory one after the other,
-   in this order (scores that torch has computed are elsewhere). At least 32 unused floats follow the last array, because
+   in this order (scores that torch has computed are elsewhere, and leave a gap). At least 32 unused floats follow the last array, because
    a load of a whole register may read past its end. */
 typedef struct {
   Statistics *statistics;

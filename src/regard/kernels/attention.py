@@ -28,11 +28,9 @@ class Vectors(ctypes.Structure):
             batch, head: the indices of tensor[0, 0] among all batch items and heads. The struct points to where batch
                 item 0 and head 0 would be, because the C function counts from them.
         """
-        # the function `strides` would take longer, and every call of the kernel runs this code several times
-        (batches, heads, tokens, _), (batch_stride, head_stride, token_stride, _) = tensor.shape, tensor.stride()
-        by_batch, by_head = 0 if batches == 1 else batch_stride, 0 if heads == 1 else head_stride
+        by_batch, by_head, by_token, _ = strides(tensor)
         first = tensor.data_ptr() - tensor.itemsize * (batch * by_batch + head * by_head)
-        return cls(first, by_batch, by_head, 0 if tokens == 1 else token_stride)
+        return cls(first, by_batch, by_head, by_token)
 
 
 class ByteMask(ctypes.Structure):

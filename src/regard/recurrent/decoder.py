@@ -72,12 +72,12 @@ class Decoded:
     """For each input token, the logits of the token that follows it; the state is an argument of the next call.
 
     Attributes:
-        pattern: the attention weights of the input tokens on the source tokens.
+        cross: a tuple of one `Pattern` with one head: the attention of the input tokens to the source tokens.
     """
 
     logits: Float[Tensor, "batch target vocabulary"]
     state: State
-    pattern: Pattern
+    cross: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,7 +135,7 @@ class Decoder(nn.Module):
                 previous call.
         """
         outputs, new_state, pattern = self.outputs(tokens, state)
-        return Decoded(logits=self.to_logits(outputs), state=new_state, pattern=pattern)
+        return Decoded(logits=self.to_logits(outputs), state=new_state, cross=(pattern,))
 
     def outputs(
         self, tokens: Int[Tensor, "batch target"], state: State

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention.masks.lengths import check_source_lengths
 from regard.attention.pattern import Pattern
 from regard.recurrent.config import RecurrentConfig
-from regard.recurrent.decoder import Decoder, State
+from regard.recurrent.decoder import Decoded, Decoder, State
 from regard.recurrent.encoder import Encoder
 
 
@@ -30,19 +30,6 @@ class Predicted:
     logits: Float[Tensor, "batch target vocabulary"]
     encoder: tuple[Pattern, ...]
     decoder: tuple[Pattern, ...]
-    cross: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Step:
-    """For each input token, the logits of the token that follows it; the state is an argument of the next step.
-
-    Attributes:
-        cross: a tuple of one `Pattern` with one head: the attention of the input tokens to the source.
-    """
-
-    logits: Float[Tensor, "batch new vocabulary"]
-    state: State
     cross: tuple[Pattern, ...]
 
 
@@ -82,7 +69,7 @@ class Recurrent(nn.Module):
             ValueError: a length is below 1 or above source.shape[1]. Lengths on an accelerator are not checked.
         """
         decoded = self.decoder(target, self.start(source, lengths))
-        return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=(decoded.pattern,))
+        return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=decoded.cross)
 
     @property
     def to_logits(self) -> nn.Linear:
@@ -112,12 +99,11 @@ class Recurrent(nn.Module):
         check_source_lengths(lengths, source.shape[1])
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
-    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Step:
+    def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Decoded:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
 
         Args:
             tokens: the next token ids of each target, usually one per batch item; in the first step BOS.
             state: the result of `start`, or `state` of the previous step's output.
         """
-        decoded = self.decoder(tokens, state)
-        return Step(logits=decoded.logits, state=decoded.state, cross=(decoded.pattern,))
+        return self.decoder(tokens, state)

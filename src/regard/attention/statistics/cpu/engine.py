@@ -24,7 +24,7 @@ from regard.attention.grid.grid import spans
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu.arguments import arguments_of, write_vectors
 from regard.attention.statistics.cpu.conversion import ConvertedHeads, converted_heads
-from regard.attention.statistics.cpu.plan import HeadBlock, Plan
+from regard.attention.statistics.cpu.plan import Plan, tile_and_width
 from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import Write, torch_writer, write_mask
 from regard.kernels import attention as kernel
@@ -133,9 +133,9 @@ def written_blocks(
         offset = 0
         for block_bounds in bounds_of_span:
             block_bounds[-1] = offset
-            block = HeadBlock.of(block_bounds)
-            write(computed[offset:], call, block, plan.limits)
-            offset += block.size + PANEL
+            tile, width = tile_and_width(call.grid, block_bounds)
+            write(computed[offset:], call, tile, width, plan.limits)
+            offset += tile.shape.numel() + PANEL
         yield bounds_of_span
 
 

@@ -4,7 +4,7 @@ If the mask allows each query one range of keys (causal, windows, padding, docum
 gets the start and stop of each query's range instead of a boolean matrix.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -33,36 +33,6 @@ A float32 sum of half a million weights would lose three decimal digits; a sum o
 
 MAX_BLOCK_SCORES = 2**24
 """The largest number of scores in a block: 64 MiB. If there are many keys, a block has fewer queries."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeadBlock:
-    """Consecutive queries of one head, and a range of keys that contains every key these queries may attend to."""
-
-    batch: int
-    head: int
-    queries: range
-    keys: range
-    width: int  # how many keys are computed at a time, so that their scores fit into the processor's cache
-
-    @classmethod
-    def of(cls, bounds: Int[Tensor, " 8"]) -> "HeadBlock":
-        batch, head, first_query, n_queries, first_key, n_keys, width, _ = bounds.tolist()
-        queries, keys = range(first_query, first_query + n_queries), range(first_key, first_key + n_keys)
-        return cls(batch, head, queries, keys, width)
-
-    @property
-    def size(self) -> int:
-        return len(self.queries) * len(self.keys)
-
-    def parts(self) -> list["HeadBlock"]:
-        """Divide the keys of this block into parts of `width` keys, and return the block of each part."""
-        parts = spans(len(self.keys), max(1, self.width))
-        return [replace(self, keys=self.keys[part.start : part.stop]) for part in parts]
-
-    def tile(self, grid: Grid) -> Tile:
-        batch, head = range(self.batch, self.batch + 1), range(self.head, self.head + 1)
-        return grid.whole().part(batch, head, self.queries, self.keys)
 
 
 KeyIndices = Int[Tensor, "#batch #heads groups"]
@@ -145,6 +115,13 @@ class Plan:
     def share(self, blocks: slice) -> "Plan":
         """Return a plan with only some of the blocks, for a process that computes a part of the call."""
         return self.of_bounds(self.limits, self.bounds[blocks].contiguous())
+
+
+def tile_and_width(grid: Grid, bounds: Int[Tensor, " 8"]) -> tuple[Tile, int]:
+    """Return a block of one head as a tile, and how many of its keys are computed at a time."""
+    batch, head, first_query, n_queries, first_key, n_keys, width, _ = bounds.tolist()
+    queries, keys = range(first_query, first_query + n_queries), range(first_key, first_key + n_keys)
+    return Tile(grid, range(batch, batch + 1), range(head, head + 1), queries, keys), width
 
 
 def has_only_numbers(mask: Mask) -> bool:

@@ -77,7 +77,6 @@ class MapCells:
 class Results:
     """The context and the statistics that the C kernel writes, and its inputs `members`, `cells`; None = not used."""
 
-    grid: Grid
     ask: Ask
     context: Float[Tensor, "batch heads queries d_value"] | None
     """In memory, the contexts of a token's heads are adjacent: a model concatenates them without a copy."""
@@ -103,7 +102,6 @@ class Results:
             no_keys = torch.full((*shape, ask.top), -1, dtype=torch.int64, device=CPU)
             top = Top(zeros(*shape, ask.top), no_keys)
         return cls(
-            grid=grid,
             ask=ask,
             context=context,
             inverse=zeros(*shape),

@@ -11,16 +11,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call, SoftmaxFormula
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, Tile, spans
 from regard.attention.masks.keep import Keep
 from regard.attention.masks.mask import keep_of_tile
 from regard.attention.scores.biases.alibi import Alibi
 from regard.attention.scores.biases.bias import Bias, unrounded
 from regard.attention.scores.biases.relative_bias import RelativeBias
-from regard.attention.statistics.cpu.plan import HeadBlock, KeyLimits, Plan
+from regard.attention.statistics.cpu.plan import KeyLimits, Plan
 from regard.attention.weights import scores_of
 
-Write = Callable[[Tensor, Call, HeadBlock, KeyLimits | None], None]
+Write = Callable[[Tensor, Call, Tile, int, KeyLimits | None], None]
 """A function that writes the scores or the mask of a block into a tensor: `write_scores` or `write_mask`."""
 
 
@@ -48,28 +48,32 @@ def is_readable(numbers: Tensor | Bias, grid: Grid) -> bool:
     return has_readable_type and numbers.ndim > 0 and numbers.shape[-1] == grid.keys and numbers.stride(-1) == 1
 
 
-def write_scores(scores: Float[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
+def write_scores(
+    scores: Float[Tensor, " weights"], call: Call, tile: Tile, width: int, limits: KeyLimits | None
+) -> None:
     """Compute the scores of a block by torch operations, divided by the temperature, and write them into `scores`.
 
-    The scores of the first `block.width` keys come first, then the scores of the next `block.width` keys, and so on.
+    The scores of the first `width` keys come first, then the scores of the next `width` keys, and so on.
 
     Args:
+        tile: the block.
         limits: the key range of each query, if the kernel applies the mask; None = masked keys get the score -∞ here.
     """
     first_of_part = 0
-    for part in block.parts():
-        tile = part.tile(call.grid)
-        part_scores = scores[first_of_part : first_of_part + part.size].view(len(part.queries), -1)
-        torch.div(scores_of(call, tile)[0, 0], call.softmax_formula.temperature, out=part_scores)
-        mask_keep = None if call.mask is None or limits is not None else call.mask.keep(tile, call.device)
-        for keep in (mask_keep, call.score.keep(tile)):
+    for span in spans(len(tile.keys), max(1, width)):
+        part = tile.part(keys=tile.keys[span.start : span.stop])
+        size = part.shape.numel()
+        part_scores = scores[first_of_part : first_of_part + size].view(len(part.queries), -1)
+        torch.div(scores_of(call, part)[0, 0], call.softmax_formula.temperature, out=part_scores)
+        mask_keep = None if call.mask is None or limits is not None else call.mask.keep(part, call.device)
+        for keep in (mask_keep, call.score.keep(part)):
             if keep is not None:
                 part_scores.masked_fill_(~keep[0, 0], -math.inf)
-        first_of_part += part.size
+        first_of_part += size
 
 
-def write_mask(keep: Bool[Tensor, " weights"], call: Call, block: HeadBlock, limits: KeyLimits | None) -> None:
-    """Write the mask of a block into `keep`: True = may attend. `limits` is not used; `write_scores` needs it."""
+def write_mask(keep: Bool[Tensor, " weights"], call: Call, tile: Tile, width: int, limits: KeyLimits | None) -> None:
+    """Write the mask of a block into `keep`: True = may attend. `write_scores` needs `width` and `limits`."""
     assert call.mask is not None
-    rows = keep[: block.size].view(len(block.queries), -1)
-    rows.copy_(keep_of_tile(call.mask, block.tile(call.grid), call.device)[0, 0])
+    rows = keep[: tile.shape.numel()].view(len(tile.queries), -1)
+    rows.copy_(keep_of_tile(call.mask, tile, call.device)[0, 0])

@@ -4,6 +4,7 @@ Sums over queries are accumulated in float64 (float32 on devices without float64
 """
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import torch
 import torch.nn.functional as F
@@ -38,13 +39,13 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     if ask.groups is not None:
         groups = ask.groups.to(like).mT
         per_query["groups"] = lambda block: block.weights @ groups
-    # torch.cat needs at least one tensor, also if there are no blocks
-    no_queries = Block(grid.whole().part(queries=range(0)), like.new_zeros(*grid.shape[:2], 0, grid.keys), None)
-    numbers_of_blocks = {name: [statistic(no_queries)] for name, statistic in per_query.items()}
-    top_of_blocks = [] if ask.top is None else [top_keys(no_queries, ask.top)]
+    numbers_of_blocks: dict[str, list[Tensor]] = {name: [] for name in per_query}
+    top_of_blocks = []
     received = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
     pooled = None if ask.pooled is None else Pooled(grid, like, *ask.pooled, ask.reduce)
-    for block in blocks:
+    # a block without queries comes first, because torch.cat needs at least one tensor
+    no_queries = Block(grid.whole().part(queries=range(0)), like.new_zeros(*grid.shape[:2], 0, grid.keys), None)
+    for block in chain([no_queries], blocks):
         for name, statistic in per_query.items():
             numbers_of_blocks[name].append(statistic(block))
         if ask.top is not None:
