@@ -173,12 +173,15 @@ def named_tokens(change: Change) -> list[int | str]:
     return [token for pair in pairs for token in pair]
 
 
-def changed_call(call: Call, changes: Sequence[Change], kind: str, layer: int, first_query: int) -> Call:
+def changed_call(
+    call: Call, changes: Sequence[Change], kind: str, layer: int, first_query: int, first_key: int = 0
+) -> Call:
     """Return an attention call of a layer with changes applied to its mask, score and normaliser.
 
     Tokens are given by position. `first_query` is the position in the text of the first query of the call; it is above
-    0 if the model generates token by token, since a call then has only the newest query. An `Interchange` in `changes`
-    has no effect here: it changes the result of the call (`interchanged`).
+    0 if the model generates token by token, since a call then has only the newest query. `first_key` is the position of
+    the first key; it is above 0 if the cache has only the keys of a sliding window. An `Interchange` in `changes` has
+    no effect here: it changes the result of the call (`interchanged`).
     """
     edges, temperatures = list[Edge](), torch.ones(call.grid.heads, dtype=torch.float64)
     for change in changes:
@@ -190,7 +193,7 @@ def changed_call(call: Call, changes: Sequence[Change], kind: str, layer: int, f
                 raise InputError(f"no head H{heads.head}: the layer has {n_heads} heads, H0 to H{n_heads - 1}.")
             if isinstance(change, Cut):  # has no effect if a token is outside of this call
                 query = None if change.query is None else int(change.query) - first_query
-                edges.append((heads.head, query, int(change.key)))
+                edges.append((heads.head, query, int(change.key) - first_key))
             elif isinstance(change, Silence):
                 edges.append((heads.head, None, None))
             elif isinstance(change, Sharpen):

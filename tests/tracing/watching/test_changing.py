@@ -9,7 +9,16 @@ from random_models import sharp, t5
 from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
-from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
 
 import regard
 from regard import Cut, InputError, Sharpen, Silence
@@ -119,6 +128,32 @@ class Joined(nn.Module):
 
     def forward(self, x):
         return F.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize("cache", [{}, {"cache_implementation": "static", "disable_compile": True}, {"num_beams": 3}])
+@pytest.mark.parametrize("change", [Cut(None, 2), Cut(None, 6), Cut(9, 8), "interchange"])
+@pytest.mark.parametrize("window", [4, 4096])
+def test_generation_with_a_cache_of_other_keys_is_that_without_a_cache(window, change, cache):
+    sizes = {"hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = sharp(
+        MistralForCausalLM(MistralConfig(**sizes, vocab_size=97, num_key_value_heads=2, sliding_window=window))
+    )
+    ids = torch.arange(5, 12)[None]
+    if change == "interchange":
+        other = regard.trace(model, torch.arange(30, 45)[None])
+        change = regard.Interchange("L0H1", other, tokens=[3, 8, 9])
+
+    def generated(**options):
+        with regard.changed(model, [change]):
+            return model.generate(
+                ids, max_new_tokens=5, output_logits=True, return_dict_in_generate=True, pad_token_id=0,
+                eos_token_id=None, **options,
+            )  # fmt: skip
+
+    found, expected = generated(**cache), generated(**cache | {"use_cache": False, "cache_implementation": None})
+    assert torch.equal(found.sequences, expected.sequences)
+    for logits, expected_logits in zip(found.logits, expected.logits, strict=True):
+        assert_close(logits, expected_logits, rtol=1e-4, atol=1e-4)
 
 
 def test_batch_and_heads_in_one_axis_keep_their_shape():

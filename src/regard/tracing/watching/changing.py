@@ -5,7 +5,7 @@ change, `regard.attend` computes the call with a changed score and mask; an `Int
 heads. Other layers are unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,6 +99,7 @@ class AttentionChanger(TorchFunctionMode):
         applied: the changes that were applied to an attention call so far.
         layers: for each kind of attention, the numbers of the layers that have computed attention so far.
         called: the kind and number of each layer whose attention was changed in the current forward pass.
+        n_cached: the number of tokens in the cache of the decoder before the current forward pass; None = no cache.
         first_query: the position in the text of the first query of the latest self-attention call; the queries of
             cross-attention have the same positions.
     """
@@ -109,6 +110,7 @@ class AttentionChanger(TorchFunctionMode):
         self.applied: list[Change] = []
         self.layers: dict[str, set[int]] = {}
         self.called: set[tuple[str, int]] = set()
+        self.n_cached: int | None = None
         self.first_query = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -136,8 +138,12 @@ class AttentionChanger(TorchFunctionMode):
         path = self.running.path
         kind, layer = self.kind_of(path), layer_of(path) or 0  # a module whose path has no number counts as layer 0
         self.layers.setdefault(kind, set()).add(layer)
+        first_key = 0
         if kind != "cross":
-            self.first_query = call.grid.offset
+            # a cache of a sliding window has fewer keys than the text has tokens, and a static cache may have more
+            n_cached = self.n_cached if kind == "decoder" else None
+            self.first_query = call.grid.offset if n_cached is None else n_cached
+            first_key = max(0, self.first_query + call.grid.queries - call.grid.keys)
         for_layer = [
             change for change in self.changes if any(heads.has_heads_in(kind, layer) for heads in heads_of(change))
         ]
@@ -151,11 +157,11 @@ class AttentionChanger(TorchFunctionMode):
         self.called.add((kind, layer))
         n_tokens = self.first_query + call.grid.queries
         for change in for_layer:
-            is_without_edge = isinstance(change, Cut) and not has_edge(call, change, self.first_query)
+            is_without_edge = isinstance(change, Cut) and not has_edge(call, change, self.first_query, first_key)
             is_without_token = isinstance(change, Interchange) and change.last_token(n_tokens) >= n_tokens
             if not is_without_edge and not is_without_token:
                 self.applied.append(change)
-        call = changed_call(call, for_layer, kind, layer, self.first_query)
+        call = changed_call(call, for_layer, kind, layer, self.first_query, first_key)
         rules: dict[str, Any] = {"score": call.score, "mask": call.mask, "normalise": call.normalise}
         attended = attend(call.query, call.key, call.value, **rules, dropout=dropout, ask=ask)
         interchanges = [
@@ -163,10 +169,15 @@ class AttentionChanger(TorchFunctionMode):
         ]
         return interchanged(attended, interchanges, kind, layer, self.first_query)
 
-    def enter(self, n_running: int) -> None:
-        """Clear `called` when a forward pass starts: then, the model itself is the only running module."""
+    def enter(self, n_running: int, arguments: Mapping[str, Any]) -> None:
+        """Begin a forward pass if the module that starts is the only running module: the model itself.
+
+        `arguments` are the keyword arguments of the module, among them the cache of a model of transformers.
+        """
         if n_running == 1:
             self.called.clear()
+            cache = arguments.get("past_key_values")
+            self.n_cached = int(cache.get_seq_length()) if hasattr(cache, "get_seq_length") else None
 
     def check_all_applied(self) -> None:
         not_applied = next((change for change in self.changes if change not in self.applied), None)
@@ -187,18 +198,18 @@ class AttentionChanger(TorchFunctionMode):
         raise InputError(f"{not_applied} changed nothing: the model has attention in {' and '.join(names)}.")
 
 
-def has_edge(call: Call, cut: Cut, first_query: int) -> bool:
+def has_edge(call: Call, cut: Cut, first_query: int, first_key: int) -> bool:
     """Return whether an attention call, before any change, lets a query of a `Cut` attend to the key of the `Cut`.
 
-    `first_query` is the position in the text of the first query of the call.
+    `first_query` and `first_key` are the positions in the text of the first query and of the first key of the call.
     """
-    key, queries = int(cut.key), range(call.grid.queries)
+    key, queries = int(cut.key) - first_key, range(call.grid.queries)
     if cut.query is not None:
         query = int(cut.query) - first_query
         if query not in queries:
             return False
         queries = range(query, query + 1)
-    if key >= call.grid.keys:
+    if key not in range(call.grid.keys):
         return False
     keep = call.keep(call.grid.whole().part(queries=queries, keys=range(key, key + 1)))
     return keep is None or bool(keep.any())

@@ -224,7 +224,7 @@ class Recorder(TorchFunctionMode):
     def records_layer_of(self, path: str) -> bool:
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
-    def enter(self, n_running: int) -> None:
+    def enter(self, n_running: int, arguments: Mapping[str, Any]) -> None:
         self.counts_at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:

@@ -1,7 +1,7 @@
 """Finds out which module of a model is running, by forward hooks on all modules."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -66,20 +66,23 @@ class RunningModules:
 
 @contextmanager
 def running_modules(
-    model: nn.Module, on_enter: Callable[[int], None], on_leave: Callable[[nn.Module, bool], None] | None = None
+    model: nn.Module,
+    on_enter: Callable[[int, Mapping[str, Any]], None],
+    on_leave: Callable[[nn.Module, bool], None] | None = None,
 ) -> Iterator[RunningModules]:
     """Keep track of the modules of a model that are running in this thread, inside a `with` block.
 
-    `on_enter` is called when a module starts, with the number of modules that are then running; `on_leave` when a
-    module ends, with the module and whether it returned an output (False if it raised an error).
+    `on_enter` is called when a module starts, with the number of modules that are then running and the keyword
+    arguments of the module; `on_leave` when a module ends, with the module and whether it returned an output (False if
+    it raised an error).
     """
     running, thread = RunningModules(), get_ident()
 
-    def enter(path: str, module: nn.Module, args: Any) -> None:
+    def enter(path: str, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         if get_ident() == thread:  # another thread may run the same model
             running.stack.append((path, module))
             n_running = len(running.stack) - 1  # the first entry is no module
-            on_enter(n_running)
+            on_enter(n_running, kwargs)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
         if get_ident() == thread:
@@ -89,7 +92,7 @@ def running_modules(
 
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            hooks.callback(module.register_forward_pre_hook(partial(enter, path)).remove)
+            hooks.callback(module.register_forward_pre_hook(partial(enter, path), with_kwargs=True).remove)
             hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
         yield running
 
