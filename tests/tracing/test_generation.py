@@ -74,6 +74,16 @@ def test_an_encoder_decoder_writes_its_target(minilm):
     assert trace.target_text == minilm.tokenizer.decode(expected[0], skip_special_tokens=True)
 
 
+def test_a_text_ends_with_a_stop_string(writer, minilm):
+    whole = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, new_tokens=9)
+    stop = whole.written[4].token.piece.removeprefix("##")
+    search = transformers.GenerationConfig(max_new_tokens=9, stop_strings=[stop])
+    trace = regard.trace(writer, TEXT, tokenizer=minilm.tokenizer, generation=search)
+    assert trace.text.endswith(stop)
+    assert 1 <= len(trace.written) <= 5
+    assert trace.tokens == whole.tokens[: len(trace.tokens)]
+
+
 def test_changes_hold_while_the_model_writes(writer, minilm):
     silent = [regard.Silence("L0"), regard.Silence("L1")]
     with regard.changed(writer, silent):

@@ -58,7 +58,11 @@ def written_words(
 
 
 def generate_text(
-    model: "PreTrainedModel", inputs: Mapping[str, Tensor], new_tokens: int | None, config: "GenerationConfig | None"
+    model: "PreTrainedModel",
+    tokenizer: Any,
+    inputs: Mapping[str, Tensor],
+    new_tokens: int | None,
+    config: "GenerationConfig | None",
 ) -> Int[Tensor, "1 tokens"]:
     """Let a model generate a text; return the token ids of the prompt and of the generated text.
 
@@ -77,10 +81,12 @@ def generate_text(
         raise InputError(f"new_tokens={new_tokens}: give the number of tokens to write, at least 1.")
     if getattr(config, "num_return_sequences", 1) not in (1, None):
         raise InputError("a trace follows one text; give a GenerationConfig with num_return_sequences=1.")
-    limits = {} if new_tokens is None else {"max_new_tokens": new_tokens}
+    options: dict[str, Any] = {} if new_tokens is None else {"max_new_tokens": new_tokens}
+    if any(getattr(one, "stop_strings", None) for one in (config, model.generation_config)):
+        options["tokenizer"] = tokenizer  # the `generate` of some models takes no tokenizer
     try:
         # [:1] keeps only the first text, since the model's own generation_config may request several
-        return model.generate(**inputs, generation_config=config, **limits)[:1]
+        return model.generate(**inputs, generation_config=config, **options)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
 

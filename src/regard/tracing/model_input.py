@@ -142,7 +142,7 @@ def with_generated(
     if "pixel_values" not in inputs or "token_type_ids" not in signature(model.forward).parameters:
         inputs.pop("token_type_ids", None)
     with changed(model, model_input.changes):
-        ids = generate_text(model, inputs, new_tokens, generation)
+        ids = generate_text(model, tokenizer, inputs, new_tokens, generation)
     if model.config.is_encoder_decoder:
         return replace(
             model_input,
