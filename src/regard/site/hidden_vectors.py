@@ -65,6 +65,11 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
         assert vectors is not None  # `paths` contains only layers whose input and output are tensors
         recorded[block_name(*layer, part)] = vectors[:, None]
 
+    def store_feed_forward(layer: Layer, output: Any) -> None:
+        before, vectors = recorded[block_name(*layer, "before")], layer_output(output)
+        assert vectors is not None
+        recorded[block_name(*layer, "feed_forward")] = vectors.view_as(before)
+
     def hooks(layer: Layer, modules: LayerPaths) -> Iterator[Any]:
         module = model.get_submodule
         yield module(modules.layer).register_forward_pre_hook(
@@ -74,7 +79,7 @@ def recording_hidden(model: nn.Module, paths: Mapping[Layer, LayerPaths]) -> Ite
             lambda _, args, output: store(layer, "attention", output)
         )
         yield module(modules.feed_forward).register_forward_hook(
-            lambda _, args, output: store(layer, "feed_forward", output)
+            lambda _, args, output: store_feed_forward(layer, output)
         )
         yield module(modules.layer).register_forward_hook(
             lambda _, args, output: store(layer, "after", layer_output(output))

@@ -8,7 +8,22 @@ import torch.nn.functional as F
 from random_models import sharp, t5
 from refusals import refusal
 from torch.testing import assert_close
-from transformers import AlbertConfig, AlbertModel, GPT2Config, GPT2Model, LlamaConfig, LlamaModel
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    DeepseekV3Config,
+    DeepseekV3Model,
+    GPT2Config,
+    GPT2Model,
+    GptOssConfig,
+    GptOssModel,
+    LlamaConfig,
+    LlamaModel,
+    MixtralConfig,
+    MixtralModel,
+    Qwen2MoeConfig,
+    Qwen2MoeModel,
+)
 
 import regard
 from regard import InputError
@@ -22,6 +37,26 @@ MODELS = {
         LlamaConfig(
             vocab_size=VOCABULARY, hidden_size=24, intermediate_size=37, num_hidden_layers=3, num_attention_heads=4,
             num_key_value_heads=2,
+        )
+    ),
+}  # fmt: skip
+SIZES = {
+    "vocab_size": VOCABULARY, "hidden_size": 24, "intermediate_size": 44, "moe_intermediate_size": 20,
+    "num_hidden_layers": 3, "num_attention_heads": 4, "num_experts_per_tok": 2,
+}  # fmt: skip
+LATENT = {"q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 3, "v_head_dim": 5}
+MIXTURES = {
+    "mixtral": lambda: MixtralModel(MixtralConfig(**SIZES, num_key_value_heads=2, num_local_experts=5)),
+    "gpt-oss, with router scores": lambda: GptOssModel(
+        GptOssConfig(**SIZES, num_key_value_heads=2, num_local_experts=5, head_dim=6)
+    ),
+    "qwen2 with a shared expert": lambda: Qwen2MoeModel(
+        Qwen2MoeConfig(**SIZES, num_key_value_heads=2, num_experts=5, shared_expert_intermediate_size=28)
+    ),
+    "deepseek with a dense layer and shared experts": lambda: DeepseekV3Model(
+        DeepseekV3Config(
+            **SIZES, **LATENT, num_key_value_heads=4, n_routed_experts=5, n_group=1, topk_group=1,
+            first_k_dense_replace=1,
         )
     ),
 }  # fmt: skip
@@ -89,6 +124,22 @@ def test_nothing_is_left_over_where_the_parts_are_only_added(minilm, name):
     biases = torch.zeros_like(moved.attention) if bias[0] is None else torch.stack(bias)
     assert_close(moved.by_head.sum(dim=1) + biases, moved.attention, rtol=1e-4, atol=1e-4)
     assert not moved.by_source[:, -1].any()  # the token after it
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_a_mixture_of_experts_is_one_part(minilm, name):
+    model, trace = traced(minilm, MIXTURES[name])
+    outputs = []
+    hooks = [layer.mlp.register_forward_hook(lambda *call: outputs.append(call[-1])) for layer in model.layers]
+    with torch.no_grad():
+        model(input_ids=minilm.tokenizer(TEXT, return_tensors="pt").input_ids)
+    for hook in hooks:
+        hook.remove()
+    moved = trace.movement("venom")
+    feed_forward = torch.stack([(out[0] if isinstance(out, tuple) else out).view(13, 24)[10] for out in outputs])
+    assert_close(moved.feed_forward, feed_forward, rtol=1e-4, atol=1e-4)
+    assert_close(moved.rest, torch.zeros_like(moved.rest), rtol=0, atol=1e-4)
+    assert float(moved.feed_forward.norm(dim=-1).min()) > 0.1
 
 
 def test_an_encoder_decoder_moves_in_each_kind(minilm):
@@ -180,6 +231,10 @@ class DoubledLinear(torch.nn.Linear):
         (
             lambda layer: setattr(layer, "feed_forward_chunk", lambda hidden: hidden.tanh()),
             "no feed-forward part, or no input and output of one shape, were found in its layer",
+        ),
+        (
+            lambda layer: setattr(layer, "experts", torch.nn.Identity()),
+            "its feed-forward part is more than a mixture of experts",
         ),
     ],
 )

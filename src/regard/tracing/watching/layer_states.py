@@ -5,7 +5,8 @@ The parts of a layer are found while the model runs, without a list of architect
     layer               the module whose path ends with the first number in it, such as "encoder.layer.3"; or a layer
                         with windows, such as "encoder.layers.0.blocks.1" of Swin
     output projection   the linear layer whose input is the concatenated contexts of all heads
-    feed-forward        the last linear layer in the layer, outside of its attention, whose output has width d_model
+    feed-forward        the last linear layer or mixture of experts in the layer, outside of its attention, whose output
+                        has a vector of width d_model for each token
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,10 @@ class StatesNotFoundError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class LayerPaths:
-    """The paths of a layer, of its output projection, and of the last linear layer of its feed-forward network."""
+    """The paths of a layer, of its output projection, and of the module whose output is the feed-forward part.
+
+    This module is the last linear layer of the feed-forward network, or a mixture of experts.
+    """
 
     layer: str
     projection: str
@@ -44,8 +48,8 @@ class LayerCall:
     """One forward call of a layer.
 
     Its input `before` and its output `after` are None if they were not found, or if the layer is still running.
-    `outputs` maps the path of each linear layer in it to the output of the linear layer, in the order of the calls.
-    Outputs that do not have the shape of `before` are left out.
+    `outputs` maps the path of each linear layer and mixture of experts in it to its output, in the order of the calls.
+    Outputs that do not have the shape of `before`, or this shape with batch and tokens as one axis, are left out.
     """
 
     before: Tensor | None = None
@@ -72,11 +76,13 @@ class StateRecorder:
         running: the forward calls of the layers that are running, the innermost last.
         projections: maps each attention call, as (path of its module, number of earlier calls), to the call of its
             output projection.
+        mixtures: the paths of all mixtures of experts in the model.
     """
 
     watched: Watched
     running: list[LayerCall] = field(default_factory=list)
     projections: dict[tuple[str, int], ProjectionCall] = field(default_factory=dict)
+    mixtures: list[str] = field(default_factory=list)
 
     def enter_layer(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.running.append(LayerCall(before=layer_input(args, kwargs)))
@@ -84,21 +90,22 @@ class StateRecorder:
     def leave_layer(self, layer: nn.Module, args: Any, output: Any) -> None:
         self.running.pop().after = layer_output(output)
 
-    def record_linear(self, path: str, module: nn.Module, args: Any, output: Any) -> None:
-        """Store the output of a linear layer, in `projections` if its input is the latest attention context.
+    def record_part(self, path: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Store the output of a linear layer in `projections` if its input is the latest attention context.
 
-        Other outputs are stored if they have the shape of the input of the Transformer layer: the linear layer may be
-        the last of the feed-forward network.
+        The outputs of other linear layers and of mixtures of experts are stored if they have the shape of the input of
+        the Transformer layer: they may be the feed-forward part.
         """
-        if not args or not isinstance(output, Tensor):
+        vectors = layer_output(output)
+        if vectors is None:
             return
         layer = self.running[-1] if self.running else LayerCall()
         latest = self.watched.steps[-1] if self.watched.steps else None
-        if latest is not None and is_context(args[0], latest.attended):
-            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, module, output, layer))
-        elif layer.before is not None and output.shape == layer.before.shape:
+        if latest is not None and args and is_linear(module) and is_context(args[0], latest.attended):
+            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, module, vectors, layer))
+        elif layer.before is not None and vectors.shape in (layer.before.shape, layer.before.flatten(0, -2).shape):
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
-            layer.outputs[path] = output
+            layer.outputs[path] = vectors
 
     def states_of(self, step: WatchedStep, windows: ShiftedWindows | None = None) -> LayerStates:
         """Return the vectors before, inside and after the layer that made an attention call.
@@ -115,7 +122,12 @@ class StateRecorder:
         if not error <= 1e-3 * (1 + attention.abs().max()):
             raise not_found_error(step, "its output projection is more than a linear layer")
         before, after = layer.before, layer.after
-        feed_forward = layer.outputs.get(self.feed_forward_path(step))
+        feed_forward_path = self.feed_forward_path(step)
+        if any(
+            mixture != feed_forward_path and layer_path(mixture) == layer_path(step.path) for mixture in self.mixtures
+        ):
+            raise not_found_error(step, "its feed-forward part is more than a mixture of experts")
+        feed_forward = layer.outputs.get(feed_forward_path)
         if before is None or after is None or feed_forward is None or before.shape != after.shape:
             raise not_found_error(
                 step, "no feed-forward part, or no input and output of one shape, were found in its layer"
@@ -130,7 +142,7 @@ class StateRecorder:
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:
-        """Return the path of the last linear layer of the feed-forward network after an attention call; "" = none."""
+        """Return the path of the module whose output is the feed-forward part after an attention call; "" = none."""
         layer = self.projections[step.path, step.call].layer
         outside_attention = [path for path in layer.outputs if not path.startswith(f"{step.path}.")]
         return outside_attention[-1] if outside_attention else ""
@@ -173,9 +185,12 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
     recorder = StateRecorder(watched)
     with ExitStack() as hooks:
         for path, module in model.named_modules():
-            if is_linear(module):
-                hooks.callback(module.register_forward_hook(partial(recorder.record_linear, path)).remove)
-            elif path and (layer_path(path) == path or has_windows(module)):
+            if is_mixture(module):
+                recorder.mixtures.append(path)
+            is_layer = path and (layer_path(path) == path or has_windows(module))
+            if is_linear(module) or (is_mixture(module) and not is_layer):
+                hooks.callback(module.register_forward_hook(partial(recorder.record_part, path)).remove)
+            elif is_layer:
                 hooks.callback(module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True).remove)
                 hooks.callback(module.register_forward_hook(recorder.leave_layer, always_call=True).remove)
         yield recorder
@@ -195,6 +210,11 @@ def layer_path(path: str) -> str:
 def is_linear(module: nn.Module) -> bool:
     """Return whether a module is an nn.Linear, or a Conv1D of transformers: a linear layer with W transposed."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+def is_mixture(module: nn.Module) -> bool:
+    """Return whether a module is a mixture of experts: it has a module `experts`, as those of transformers have."""
+    return isinstance(getattr(module, "experts", None), nn.Module)
 
 
 def is_context(tensor: Tensor, attended: Attended) -> bool:
