@@ -1,5 +1,7 @@
 """The vectors in a translator's layers, against hooks on its own modules, and the refusals of `keep`."""
 
+import copy
+import math
 from contextlib import ExitStack
 
 import pytest
@@ -9,6 +11,7 @@ from torch.testing import assert_close
 from trained_translator import train_translator
 
 from regard import InputError, Recurrent, RecurrentConfig
+from regard.text.vocabulary import BOS
 from regard.translation.translator import Translator
 
 SOURCE = "the cat sat on a mat"
@@ -53,13 +56,45 @@ def test_the_vectors_of_each_layer_are_those_of_its_modules(normed, kind):
         assert_close(movement.rest, torch.zeros_like(movement.rest), atol=1e-5, rtol=0)
 
 
-def test_what_a_source_token_adds_by_cross_attention(normed):
+def added_vectors(attention, x, memory, is_causal):
+    """Weight · value · W_O of each key, for each head and query, from the inputs of a layer's attention."""
+    query, key, value = attention.to_query(x), attention.to_key(memory), attention.to_value(memory)
+    added = []
+    for head in (slice(0, 16), slice(16, 32)):
+        scores = query[:, head] @ key[:, head].T / 4
+        if is_causal:
+            scores = scores.masked_fill(torch.ones_like(scores).triu(diagonal=1) == 1, -math.inf)
+        added.append(scores.softmax(dim=-1)[:, :, None] * (value[:, head] @ attention.to_output.weight[:, head].T))
+    return torch.stack(added)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_what_each_key_adds_is_a_product_by_hand_in_float64(normed, kind):
     translation = normed.translate([SOURCE])[0]
     trace = normed.trace(translation, keep=("hidden",))
-    head = trace["cross L1H1"]
-    projection = normed.model.decoder.blocks[1].cross_attention.to_output.weight.detach().double()
-    wanted = head[3].double()[:, None] * head.pattern.value[0, 1].double() @ projection[:, 16:].T
-    assert_close(head.contributions(3).vectors.double(), wanted, atol=1e-5, rtol=1e-5)
+    model, inputs = copy.deepcopy(normed.model).double(), []
+    blocks = model.encoder.blocks if kind == "encoder" else model.decoder.blocks
+    attentions = [block.cross_attention if kind == "cross" else block.self_attention for block in blocks]
+    for attention in attentions:
+        attention.register_forward_pre_hook(lambda module, args: inputs.append(args[0][0]))
+    source, target = torch.tensor([translation.source_ids]), torch.tensor([[BOS, *translation.target_ids]])
+    with torch.no_grad():
+        memory = model.encoder(source).output[0]
+        if kind != "encoder":
+            model(source, torch.tensor([source.shape[1]]), target)
+        for layer, (attention, x) in enumerate(zip(attentions, inputs, strict=True)):
+            added = added_vectors(attention, x, memory if kind == "cross" else x, is_causal=kind == "decoder")
+            for query in range(added.shape[1]):
+                found = trace.contributions(query, layer, kind)
+                assert_close(found.vectors.double(), added[:, query], atol=1e-5, rtol=1e-4)
+                assert_close(found.lengths.double(), added[:, query].norm(dim=-1), atol=1e-5, rtol=1e-4)
+                moved = trace.movement(query, kind)
+                assert_close(moved.by_head[layer].double(), added[:, query].sum(dim=1), atol=1e-5, rtol=1e-4)
+                assert_close(moved.by_source[layer].double(), added[:, query].sum(dim=0), atol=1e-5, rtol=1e-4)
+                whole = moved.before + moved.attention + moved.feed_forward + moved.rest
+                assert_close(whole, moved.after, atol=1e-4, rtol=0)
+    head = trace[f"{kind} L1H1"].contributions(1)
+    assert torch.equal(head.vectors, trace.contributions(1, 1, kind).vectors[1])
 
 
 def test_a_trace_keeps_vectors_only_on_request(translator):
