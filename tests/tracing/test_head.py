@@ -48,6 +48,10 @@ def test_a_token_is_found_by_text_then_by_piece_then_ignoring_case_and_by_its_nu
         ("it:3", "no token 'it:3': 'it' occurs twice; take it:1 to it:2."),
         ("snake:2", "no token 'snake:2': 'snake' occurs once; take snake."),
         ("venom", "'venom' is 2 tokens here: ve, nom; name one of them, or join them with trace.words('venom')."),
+        (
+            "Snake it",
+            "'Snake it' is 2 tokens here: snake, it; name one of them, or join them with trace.words('Snake it').",
+        ),
         (9, "no token 9: there are 6, counted from 0 to 5."),
     ],
 )

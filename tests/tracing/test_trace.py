@@ -289,7 +289,7 @@ def test_names_that_are_no_head_of_the_trace_are_refused(snake, translated, with
             "trace.encoder[layer]."
         )
     assert refusal(InputError, translated.__getitem__, "L0H0") == (
-        "this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0'."
+        "this trace has encoder, decoder, cross attention; say which, as in 'cross L0H0' or kind='cross'."
     )
 
 

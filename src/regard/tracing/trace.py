@@ -190,7 +190,8 @@ class Trace:
         kind = kind or self._only_kind()
         if self.states is None:
             raise no_states_error("movement")
-        return movement(self._patterns(kind), list(self.states[kind].values()), self._query(token, kind))
+        position = self._query(token, kind)  # raises InputError if there is no such kind
+        return movement(self._patterns(kind), list(self.states[kind].values()), position)
 
     def rollout(
         self,
@@ -370,7 +371,9 @@ class Trace:
 
     def _only_kind(self) -> str:
         if len(self.kinds) != 1:
-            raise InputError(f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0'.")
+            raise InputError(
+                f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0' or kind='cross'."
+            )
         return self.kinds[0]
 
     def _repr_html_(self) -> str:

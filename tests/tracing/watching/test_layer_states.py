@@ -183,7 +183,7 @@ def test_a_rollout_by_lengths_takes_the_vectors_that_tokens_add(trace, minilm):
     assert_close(trace.rollout("it", flow=regard.HeadMean()), trace.rollout("it"))
 
 
-def test_what_was_not_kept_is_refused(minilm, snake):
+def test_what_was_not_kept_is_refused(trace, snake):
     for what, call in (
         ("movement", lambda: snake.movement("it")),
         ("a rollout by VectorLengths", lambda: snake.rollout("it", flow=regard.VectorLengths())),
@@ -194,6 +194,9 @@ def test_what_was_not_kept_is_refused(minilm, snake):
             f"{what} needs the vectors of the layers, which this trace does not have; make the trace with "
             "keep=('hidden',), and do not join its words."
         )
+    assert refusal(InputError, trace.movement, "it", kind="decoder") == (
+        "no attention of kind 'decoder'; this trace has encoder."
+    )
     assert refusal(InputError, regard.trace, "MiniLM", TEXT, keep=("values",)) == (
         "keep=('values',): besides patterns, a trace can only keep=('hidden',)."
     )
@@ -217,9 +220,39 @@ class DoubledLinear(torch.nn.Linear):
         return 2 * super().forward(x)
 
 
+class AdaptedLinear(torch.nn.Module):
+    """A linear layer with an adapter of low rank, with the names of peft."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.base_layer = linear
+        self.lora_A, self.lora_B = torch.nn.Linear(linear.in_features, 5), torch.nn.Linear(5, linear.out_features)
+
+    def forward(self, x):
+        return self.base_layer(x) + self.lora_B(self.lora_A(x))
+
+
+def test_the_output_of_an_adapter_is_a_part_of_its_layer(minilm):
+    def make():
+        model = MODELS["llama with grouped keys"]()
+        for layer in model.layers:
+            layer.mlp.down_proj = AdaptedLinear(layer.mlp.down_proj)
+            layer.self_attn.v_proj = AdaptedLinear(layer.self_attn.v_proj)
+        return model
+
+    _, trace = traced(minilm, make)
+    moved = trace.movement("venom")
+    assert_close(moved.rest, torch.zeros_like(moved.rest), rtol=0, atol=1e-4)
+    assert_close(moved.by_head.sum(dim=1), moved.attention, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (
+            lambda layer: setattr(layer.attention.output, "dense", AdaptedLinear(layer.attention.output.dense)),
+            "its output projection is more than a linear layer",
+        ),
         (
             lambda layer: setattr(layer.attention.output, "dense", ScaledLinear(layer.attention.output.dense)),
             "no linear layer takes the contexts of its heads, side by side",

@@ -82,15 +82,19 @@ def occurrences(text: str, tokens: Sequence[Token]) -> list[int]:
     return []
 
 
-def tokens_spelling(word: str, tokens: Sequence[Token]) -> list[str]:
-    """Return the texts of the first consecutive tokens that spell `word` when joined, ignoring case; [] = no such."""
+def tokens_spelling(text: str, tokens: Sequence[Token]) -> list[str]:
+    """Return the texts of the first consecutive tokens that spell `text` when joined, ignoring case and spaces.
+
+    [] = there are no such tokens.
+    """
+    letters = "".join(text.split()).casefold()
     for start in range(len(tokens)):
         spelling = ""
         for stop in range(start, len(tokens)):
-            spelling += tokens[stop].text
-            if spelling.casefold() == word.casefold():
+            spelling += tokens[stop].text.casefold()
+            if spelling == letters:
                 return [token.text for token in tokens[start : stop + 1]]
-            if not word.casefold().startswith(spelling.casefold()):
+            if not letters.startswith(spelling):
                 break
     return []
 

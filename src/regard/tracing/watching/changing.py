@@ -176,8 +176,8 @@ class AttentionChanger(TorchFunctionMode):
         """
         if n_running == 1:
             self.called.clear()
-            cache = arguments.get("past_key_values")
-            self.n_cached = int(cache.get_seq_length()) if hasattr(cache, "get_seq_length") else None
+            n_tokens = getattr(arguments.get("past_key_values"), "get_seq_length", None)
+            self.n_cached = None if n_tokens is None else int(n_tokens())
 
     def check_all_applied(self) -> None:
         not_applied = next((change for change in self.changes if change not in self.applied), None)

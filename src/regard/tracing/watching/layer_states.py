@@ -94,15 +94,18 @@ class StateRecorder:
         """Store the output of a linear layer in `projections` if its input is the latest attention context.
 
         The outputs of other linear layers and of mixtures of experts are stored if they have the shape of the input of
-        the Transformer layer: they may be the feed-forward part.
+        the Transformer layer: they may be the feed-forward part. A linear layer may have an adapter such as LoRA.
         """
         vectors = layer_output(output)
         if vectors is None:
             return
         layer = self.running[-1] if self.running else LayerCall()
         latest = self.watched.steps[-1] if self.watched.steps else None
-        if latest is not None and args and is_linear(module) and is_context(args[0], latest.attended):
-            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, module, vectors, layer))
+        if latest is not None and args and not is_mixture(module) and is_context(args[0], latest.attended):
+            if is_adapted(module):  # its output replaces that of the linear layer in it; `states_of` compares both
+                self.projections.pop((latest.path, latest.call), None)
+            linear = getattr(module, "base_layer", module)
+            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, linear, vectors, layer))
         elif layer.before is not None and vectors.shape in (layer.before.shape, layer.before.flatten(0, -2).shape):
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
             layer.outputs[path] = vectors
@@ -188,7 +191,7 @@ def recording_states(model: nn.Module, watched: Watched) -> Iterator[StateRecord
             if is_mixture(module):
                 recorder.mixtures.append(path)
             is_layer = path and (layer_path(path) == path or has_windows(module))
-            if is_linear(module) or (is_mixture(module) and not is_layer):
+            if is_linear(module) or is_adapted(module) or (is_mixture(module) and not is_layer):
                 hooks.callback(module.register_forward_hook(partial(recorder.record_part, path)).remove)
             elif is_layer:
                 hooks.callback(module.register_forward_pre_hook(recorder.enter_layer, with_kwargs=True).remove)
@@ -215,6 +218,12 @@ def is_linear(module: nn.Module) -> bool:
 def is_mixture(module: nn.Module) -> bool:
     """Return whether a module is a mixture of experts: it has a module `experts`, as those of transformers have."""
     return isinstance(getattr(module, "experts", None), nn.Module)
+
+
+def is_adapted(module: nn.Module) -> bool:
+    """Return whether a module is a linear layer with an adapter such as LoRA: peft calls the layer `base_layer`."""
+    linear = getattr(module, "base_layer", None)
+    return isinstance(linear, nn.Module) and is_linear(linear)
 
 
 def is_context(tensor: Tensor, attended: Attended) -> bool:
