@@ -182,6 +182,12 @@ def test_a_scale_a_softcap_and_a_bias(normal):
     assert_close(matrix(worked["scores"]), scores)
     assert_close(matrix(worked["weights"]), torch.softmax(scores, dim=-1))
     assert worked["scores"].formula == "2 · tanh(products · 0.3 / 2) + bias"
+    for scale, formula in (
+        (None, "2 · tanh(products / √d_k / 2) + bias, d_k = 5"),
+        (1.0, "2 · tanh(products / 2) + bias, not scaled"),
+    ):
+        worked = work_out(direct(query, key, value, scale=scale, softcap=2.0, bias=bias.numpy()[None]))
+        assert worked["scores"].formula == formula
     assert_close(matrix(worked["bias"]), bias)
 
 

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 from cli_runner import invoke, output, refused
+from random_models import t5
 
 from regard.cli import text_lines
 from regard.tracing.scan import Scan
@@ -97,10 +98,17 @@ def test_the_first_lines_are_scanned_before_the_last_are_read(tmp_path, texts, m
     assert places[0] < 80 < places[-1]
 
 
-def test_another_kind_of_table_and_a_translator_are_refused(texts, translator_folder):
+def test_another_kind_of_table_a_translator_and_an_encoder_decoder_are_refused(
+    texts, translator_folder, tmp_path, minilm
+):
     assert refused("scan", texts, "--out", "heads.txt") == (
         "cannot tell what kind of table heads.txt is; its name must end in .csv or .parquet."
     )
     assert refused("scan", texts, "--model", translator_folder) == (
         f"{translator_folder} is a translator, which reads two texts; scan takes a model that reads one text."
+    )
+    t5().save_pretrained(tmp_path / "t5")
+    minilm.tokenizer.save_pretrained(tmp_path / "t5")
+    assert refused("scan", texts, "--model", tmp_path / "t5") == (
+        "t5 is an encoder-decoder, which reads two texts; scan takes a model that reads one text."
     )

@@ -186,18 +186,18 @@ class HeadStages:
         ]
 
     def scores_formula(self) -> str:
-        inputs, products = self.inputs, self.name("products")
+        inputs, formula, note = self.inputs, self.name("products"), ""
         if inputs.scale is None:
-            formula = f"{products} / √d_k, d_k = {self.steps.query.shape[1]}"
+            formula, note = f"{formula} / √d_k", f", d_k = {self.steps.query.shape[1]}"
         elif inputs.scale == 1:
-            formula = f"{products}, not scaled"
+            note = ", not scaled"
         else:
-            formula = f"{products} · {inputs.scale:.4g}"
+            formula = f"{formula} · {inputs.scale:.4g}"
         if inputs.softcap is not None:
             formula = f"{inputs.softcap:g} · tanh({formula} / {inputs.softcap:g})"
-        if inputs.bias is None:
-            return formula
-        return f"{formula} + {'bias' if len(inputs.bias) == 1 else self.name('bias')}"
+        if inputs.bias is not None:
+            formula = f"{formula} + {'bias' if len(inputs.bias) == 1 else self.name('bias')}"
+        return formula + note
 
     def weights_formula(self, scores: str) -> str:
         sink = " and a sink" if self.inputs.sinks is not None else ""

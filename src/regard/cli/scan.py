@@ -95,6 +95,10 @@ def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
             from regard.tracing.scan import Scan
 
             loaded = load(model)
+        if loaded.model.config.is_encoder_decoder:
+            raise InputError(
+                f"{loaded.name} is an encoder-decoder, which reads two texts; scan takes a model that reads one text."
+            )
         lines = chain.from_iterable(read_lines(stream, path))
         unfinished = None if progress is None else Scan.load(progress, loaded.name)
         result = unfinished or Scan(loaded.name)
