@@ -95,6 +95,7 @@ def test_terminal_and_picture_show_the_effects(tokenizer, tmp_path, capsys):
     assert min(white[:3]) > 0.98
     assert (colours[0][2] > colours[0][0], colours[1][0] > colours[1][2]) == (True, True)  # blue and orange
     assert {name, f"{largest:.3f}", f"{abs(largest):.3g}", f"{-abs(largest):.3g}"} <= set(texts(figure))
+    assert " ".join(" ".join(texts(figure)).split()).count("Grey: not tried.") == 1  # layer 0
     assert found.figure(tmp_path / "effects.png").exists()
 
 

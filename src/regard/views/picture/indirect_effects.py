@@ -29,8 +29,10 @@ def effects_figure(effects: IndirectEffects) -> Figure:
 
 def title(effects: IndirectEffects) -> list[str]:
     clean, corrupted = map(quoted, effects.texts)
+    grey_cells = " Grey: not tried." if bool(effects.heads.isnan().any()) else ""
     return [
         f"{quoted(effects.traces[1].model)} reads {corrupted}, each time with the output of one head from {clean}.",
         "Each cell: how much of the difference between the two runs that head restores. "
-        f"The metric is {effects.clean:.3g} in the clean run and {effects.corrupted:.3g} in the corrupted run.",
+        f"The metric is {effects.clean:.3g} in the clean run and {effects.corrupted:.3g} in the corrupted run."
+        + grey_cells,
     ]
