@@ -14,9 +14,9 @@ class Listener(Watcher):
     def say(self, text):
         self.said.append(text)
 
-    def progress(self, progress):
-        self.reports.append(progress)
-        if progress.step == self.stop_at:
+    def progress(self, entry, max_steps, left_seconds, best):
+        self.reports.append(entry)
+        if entry["step"] == self.stop_at:
             signal.raise_signal(signal.SIGINT)
 
     def evaluated(self, entry):

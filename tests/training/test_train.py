@@ -83,7 +83,7 @@ def test_messages_and_files_of_a_training(tmp_path, texts, quick):
         "      3  pairs held out for evaluation\n     56  pairs to learn from",
         UNRELIABLE,
     ]
-    assert [progress.step for progress in listener.reports] == [2, 3, 4, 6, 8]
+    assert [entry["step"] for entry in listener.reports] == [2, 3, 4, 6, 8]
     assert [entry["step"] for entry in listener.evaluations] == [3, 6, 8]
     assert (trained.step, trained.reason) == (8, "step 8 was to be the last (training.max_steps)")
     log = read_log(tmp_path / "out" / "log.jsonl")

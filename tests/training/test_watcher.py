@@ -3,7 +3,7 @@
 import threading
 
 from regard.training import watcher
-from regard.training.watcher import Progress, Terminal
+from regard.training.watcher import Terminal
 
 
 def test_a_long_task_is_told_again_and_again(monkeypatch, capsys):
@@ -28,17 +28,8 @@ def test_the_current_task_is_training_from_the_first_step_on():
     assert terminal.description == "training: step 0 of 1,260"
     terminal.stepped(7, 1_260)
     assert terminal.description == "training: step 7 of 1,260"
-    entry = Progress(
-        step=50,
-        max_steps=1_260,
-        epoch=2,
-        loss_nats=6.5,
-        learning_rate=1e-3,
-        tokens_per_second=999.0,
-        left_seconds=75.0,
-        best="",
-    )
-    terminal.progress(entry)
+    entry = {"step": 50, "epoch": 2, "loss_nats": 6.5, "learning_rate": 1e-3, "tokens_per_second": 999}
+    terminal.progress(entry, 1_260, 75.0, None)
     terminal.stepped(51, 1_260)
     assert (
         terminal.description

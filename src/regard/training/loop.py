@@ -29,7 +29,7 @@ from regard.training.store.checkpoint import files_needed, keep_latest, save_che
 from regard.training.store.snapshots import keep_only, write_snapshot
 from regard.training.store.training_log import Log
 from regard.training.training_state import Position, TrainingState
-from regard.training.watcher import Progress, Watcher
+from regard.training.watcher import Watcher
 
 N_CHECKPOINTS = 2
 """The number of latest checkpoints to keep: if the latest is damaged, training resumes from the one before it."""
@@ -232,25 +232,18 @@ def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
             f"the loss is {loss} at step {step:,}: training has diverged. Train into another folder "
             "with a lower training.learning_rate, a longer training.warmup_steps or a smaller training.clip_norm."
         )
-    learning_rate = run.config.training.learning_rate * run.schedule(step)
-    tokens_per_second = totals.n_tokens / totals.seconds
-    totals.clear()
     if run.log is not None:
-        entry = {"step": step, "epoch": state.position.epoch, "loss_nats": loss, "learning_rate": learning_rate}
-        entry |= {"tokens_per_second": round(tokens_per_second), "elapsed_seconds": round(state.elapsed_seconds, 1)}
+        entry = {
+            "step": step,
+            "epoch": state.position.epoch,
+            "loss_nats": loss,
+            "learning_rate": run.config.training.learning_rate * run.schedule(step),
+            "tokens_per_second": round(totals.n_tokens / totals.seconds),
+            "elapsed_seconds": round(state.elapsed_seconds, 1),
+        }
         run.log.add(entry)
-        run.watcher.progress(
-            Progress(
-                step=step,
-                max_steps=run.config.training.max_steps,
-                epoch=state.position.epoch,
-                loss_nats=loss,
-                learning_rate=learning_rate,
-                tokens_per_second=tokens_per_second,
-                left_seconds=seconds_left(run, state),
-                best="" if state.best is None else f"best {state.best.summary()}",
-            )
-        )
+        run.watcher.progress(entry, run.config.training.max_steps, seconds_left(run, state), state.best)
+    totals.clear()
 
 
 def seconds_left(run: Run, state: TrainingState) -> float:

@@ -1,51 +1,17 @@
 """Showing the progress of a training on standard error: a line that changes on a terminal, new lines elsewhere."""
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
-from regard.training.training_state import bleu_name
+from regard.training.training_state import DevResult, bleu_name
 
 CALLS_PER_LINE = 10
 """If standard error is not a terminal, the first of every ten calls of `progress` prints a line."""
 
 QUIET_SECONDS = 30
-"""If standard error is not a terminal, the current task is printed after this many seconds without output."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """The progress of a training at one entry of its log.
-
-    Attributes:
-        epoch: the current pass over the corpus, counted from 0.
-        loss_nats: the mean training loss per target token since the last log entry.
-        tokens_per_second: source and target tokens per second since the last log entry.
-        left_seconds: the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
-        best: the best evaluation so far as text; empty = no evaluation yet.
-    """
-
-    step: int
-    max_steps: int
-    epoch: int
-    loss_nats: float
-    learning_rate: float
-    tokens_per_second: float
-    left_seconds: float
-    best: str
-
-    def summary(self) -> str:
-        words = (
-            f"step {self.step:,}/{self.max_steps:,}",
-            f"epoch {self.epoch + 1}",
-            f"loss {self.loss_nats:.3f}",
-            f"rate {self.learning_rate:.2e}",
-            f"{self.tokens_per_second:,.0f} tokens/s",
-            self.best,
-            f"at most {duration_text(self.left_seconds)} left",
-        )
-        return " · ".join(word for word in words if word)
+"""If standard error is not a terminal, the current task is printed at these intervals without other output."""
 
 
 class Watcher:
@@ -66,8 +32,13 @@ class Watcher:
     def stepped(self, step: int, max_steps: int) -> None:
         """Show the number of optimiser steps so far; called after every step, and before the first one."""
 
-    def progress(self, progress: Progress) -> None:
-        """Show the progress of training; called whenever a log entry about training steps is written."""
+    def progress(self, entry: Mapping[str, Any], max_steps: int, left_seconds: float, best: DevResult | None) -> None:
+        """Show a log entry about training steps, whose keys are those of `log_progress`.
+
+        Args:
+            left_seconds: the estimated seconds until training ends, at max_steps or max_minutes, whichever comes first.
+            best: the best evaluation so far; None = no evaluation yet.
+        """
 
     def evaluated(self, entry: Mapping[str, Any]) -> None:
         """Show an evaluation's log entry, whose keys are those of `DevEvaluation.entry`."""
@@ -78,18 +49,17 @@ class Terminal(Watcher):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as ProgressBar
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.live = ProgressBar(
+        self.live = Progress(
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False),
             console=self.console,
         )
         self.task = self.live.add_task("starting", total=None)
         self.n_reports = 0  # the number of calls of `progress`
-        self.description, self.printed, self.ended = "starting", Event(), Event()
+        self.description, self.printed_at, self.ended = "starting", time.monotonic(), Event()
         self.quiet_printer = Thread(target=self.print_while_quiet, daemon=True)
 
     def __enter__(self) -> "Watcher":
@@ -103,17 +73,12 @@ class Terminal(Watcher):
         if self.console.is_terminal:
             self.live.stop()
         self.ended.set()
-        self.printed.set()
 
     def print_while_quiet(self) -> None:
-        """Print the current task whenever nothing was printed for `QUIET_SECONDS`; this runs in a thread of its own."""
-        quiet_seconds = 0
-        while not self.ended.is_set():
-            if self.printed.wait(QUIET_SECONDS):
-                self.printed.clear()
-                quiet_seconds = 0
-            else:
-                quiet_seconds += QUIET_SECONDS
+        """Print the current task every `QUIET_SECONDS` without other output; this runs in a thread of its own."""
+        while not self.ended.wait(QUIET_SECONDS):
+            quiet_seconds = time.monotonic() - self.printed_at
+            if quiet_seconds >= QUIET_SECONDS:
                 self.console.print(
                     f"still running, {duration_text(quiet_seconds)} after the last line: {self.description}",
                     markup=False,
@@ -121,7 +86,7 @@ class Terminal(Watcher):
 
     def say(self, text: str) -> None:
         self.console.print(text, markup=False)
-        self.printed.set()
+        self.printed_at = time.monotonic()
 
     def busy(self, text: str) -> None:
         self.description = text
@@ -132,10 +97,20 @@ class Terminal(Watcher):
         if self.n_reports == 0:
             self.busy(f"training: step {step:,} of {max_steps:,}")
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, entry: Mapping[str, Any], max_steps: int, left_seconds: float, best: DevResult | None) -> None:
         """Update the live line; without a terminal, print a line at the first of every ten calls."""
-        self.description = progress.summary()
-        self.live.update(self.task, completed=progress.step, total=progress.max_steps, description=self.description)
+        words = [
+            f"step {entry['step']:,}/{max_steps:,}",
+            f"epoch {entry['epoch'] + 1}",
+            f"loss {entry['loss_nats']:.3f}",
+            f"rate {entry['learning_rate']:.2e}",
+            f"{entry['tokens_per_second']:,} tokens/s",
+        ]
+        if best is not None:
+            words.append(f"best {best.summary()}")
+        words.append(f"at most {duration_text(left_seconds)} left")
+        self.description = " · ".join(words)
+        self.live.update(self.task, completed=entry["step"], total=max_steps, description=self.description)
         if not self.console.is_terminal and self.n_reports % CALLS_PER_LINE == 0:
             self.say(self.description)
         self.n_reports += 1

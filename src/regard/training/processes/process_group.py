@@ -224,10 +224,8 @@ class Processes:
     def gather(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the full `tensors`, put together from their shards, in the main process; elsewhere an empty dict.
 
-        With several processes, the result is on the CPU, where there is more memory.
+        The result is on the CPU, where there is more memory.
         """
-        if self.n == 1:
-            return {name: tensor.detach() for name, tensor in tensors.items()}
         gathered = {}
         for name, tensor in tensors.items():
             full = full_tensor(tensor)  # every process must call it

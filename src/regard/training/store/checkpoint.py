@@ -28,9 +28,6 @@ FORMAT, VERSION = "regard checkpoint", 2
 
 PREFIX, SUFFIX = "step-", ".safetensors"
 
-REPLACED = ".replaced"
-"""The suffix that `replace_folder` adds to the old folder's name until the new folder is in place."""
-
 LONGEST_NAME = 255
 """The most bytes of a path in manifest.json: every path that regard writes is shorter."""
 
@@ -56,7 +53,9 @@ class Checkpoint:
 def save_checkpoint(
     folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Any, needed_files: Sequence[Path] = ()
 ) -> Path:
-    """Write the checkpoint of a step, completely or not at all; an earlier checkpoint of this step is replaced.
+    """Write the checkpoint of a step, completely or not at all.
+
+    An earlier checkpoint of this step is removed: it is damaged, or else training would have resumed from it.
 
     Args:
         folder: the folder of all checkpoints, in the folder of the training.
@@ -77,7 +76,8 @@ def save_checkpoint(
     manifest = {"format": FORMAT, "version": VERSION, "files": files, "beside": files_outside}
     write_atomically(temporary_folder / "manifest.json", json.dumps(manifest, indent=1))
     sync_folder(temporary_folder)
-    replace_folder(checkpoint, temporary_folder)
+    remove_folder(checkpoint)
+    temporary_folder.replace(checkpoint)
     sync_folder(folder)
     return checkpoint
 
@@ -91,7 +91,6 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None]) -> Checkpoint | 
     Raises:
         DamagedError: there are checkpoints, but all of them are damaged.
     """
-    restore_folders(folder)
     reasons = []
     for step in sorted(saved_steps(folder), reverse=True):
         try:
@@ -133,30 +132,6 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(removed, ignore_errors=True)
         folder.replace(removed)
         shutil.rmtree(removed)
-
-
-def replace_folder(folder: Path, new: Path) -> None:
-    """Rename the folder `new` to `folder`; an earlier folder with this name is removed.
-
-    The earlier folder is renamed first, and removed last. If the process is killed between the two renames,
-    `restore_folders` gives the earlier folder its name back.
-    """
-    earlier = folder.with_name(f".{folder.name}{REPLACED}")
-    if folder.exists():
-        shutil.rmtree(earlier, ignore_errors=True)
-        folder.replace(earlier)
-    new.replace(folder)
-    shutil.rmtree(earlier, ignore_errors=True)
-
-
-def restore_folders(parent: Path) -> None:
-    """Undo or complete each `replace_folder` in `parent` that was interrupted because the process was killed."""
-    for earlier in parent.glob(f".*{REPLACED}"):
-        folder = parent / earlier.name.removeprefix(".").removesuffix(REPLACED)
-        if folder.exists():
-            shutil.rmtree(earlier, ignore_errors=True)
-        else:
-            earlier.replace(folder)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
