@@ -249,8 +249,9 @@ def cells_of(
     named_cells = []
     for name in heads:
         named = HeadSet.of(name)
-        rows = [row for row, (kind, layer) in enumerate(layers) if named.has_heads_in(kind, layer)]
-        cells_of_name = [(row, head) for row, head in cells if row in rows and named.head in (None, head)]
+        cells_of_name = [
+            (row, head) for row, head in cells if named.has_heads_in(*layers[row]) and named.head in (None, head)
+        ]
         if not cells_of_name:
             kind, layer = layers[-1]
             raise InputError(

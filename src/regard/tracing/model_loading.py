@@ -177,28 +177,23 @@ def check_layer_counts(folder: Path) -> None:
 
     transformers builds all layers before it reads the parameters, so a damaged number could take hours and all memory.
     """
-    path, config = folder / "model.safetensors", folder / "config.json"
+    parameters, config = folder / "model.safetensors", folder / "config.json"
     try:
-        counts = layer_counts(read_json(config))
+        parts = [read_json(config)]
     except (OSError, ValueError):
         return  # transformers will report what is wrong with the file
-    for name, count in counts:
-        if count > MOST_UNCHECKED_LAYERS and (not path.is_file() or count > len(tensor_shapes_in(path))):
-            raise InputError(
-                f"{config} has {name} = {count:,}, more than the tensors in its file of parameters; copy the folder "
-                "again."
-            )
-
-
-def layer_counts(config: object) -> list[tuple[str, int]]:
-    """Return each number of layers in a config.json, as a pair (key, number), also from nested objects."""
-    counts, parts = list[tuple[str, int]](), [config]
     while parts:
         part = parts.pop()
-        if isinstance(part, dict):
-            counts += [(name, value) for name, value in part.items() if name in LAYER_COUNTS and type(value) is int]
-            parts += part.values()
-    return counts
+        if not isinstance(part, dict):
+            continue
+        parts += part.values()  # an object in config.json may contain others
+        for name, count in part.items():
+            is_large = name in LAYER_COUNTS and type(count) is int and count > MOST_UNCHECKED_LAYERS
+            if is_large and (not parameters.is_file() or count > len(tensor_shapes_in(parameters))):
+                raise InputError(
+                    f"{config} has {name} = {count:,}, more than the tensors in its file of parameters; copy the "
+                    "folder again."
+                )
 
 
 def check_hub_has(name: str, source: str) -> None:

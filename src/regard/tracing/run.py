@@ -113,17 +113,13 @@ def trace(
     """
     n_media = sum(medium is not None for medium in (images, video, audio))
     writes = new_tokens is not None or generation is not None
-    check_arguments(text, target, tokenizer, keep, ask, n_media, writes)
+    check_list_of_changes(changes)
+    check_keep(keep, ask, changes)
+    check_arguments(text, target, tokenizer, n_media, writes)
     if fps is not None and video is None:
         raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
     if fps is not None and not 0 < fps < math.inf:
         raise InputError(f"fps={fps!r} is not a number of frames per second; give a number above 0.")
-    check_list_of_changes(changes)
-    if keep and any(isinstance(change, Interchange) for change in changes):
-        raise InputError(
-            "keep=('hidden',) divides what a layer adds by its own weights, and an Interchange replaces what a head "
-            "adds; give only one."
-        )
     if isinstance(audio, str | Path):
         audio, sampling_rate = read_wave(Path(audio))
     medium: Media | None = None
@@ -190,29 +186,21 @@ def trace(
     return result
 
 
-def loaded_for_text(
-    model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
-) -> LoadedModel:
-    """Return a model that reads text, or `writes` it, with its tokenizer; load both if `model` is a name or folder."""
-    if isinstance(model, str | Path):
-        loaded = load(str(model), writes=writes)
-        return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
-    check_reads_text(model)
-    if tokenizer is None:
-        only_ids = is_ids(text) and target is None and not model.name_or_path
-        tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
-    return LoadedModel(name=model_name(model), model=model, tokenizer=tokenizer)
-
-
-def check_arguments(
-    text: Any, target: str | None, tokenizer: Any, keep: Collection[str], ask: Ask | None, n_media: int, writes: bool
-) -> None:
+def check_keep(keep: Collection[str], ask: Ask | None, changes: Sequence[Change]) -> None:
     if not set(keep) <= {"hidden"}:
         raise InputError(f"keep={keep!r}: besides patterns, a trace can only keep=('hidden',).")
     if keep and ask is not None:
         raise InputError(
             "keep=('hidden',) needs the queries and keys, and ask=… keeps statistics in their place; give only one."
         )
+    if keep and any(isinstance(change, Interchange) for change in changes):
+        raise InputError(
+            "keep=('hidden',) divides what a layer adds by its own weights, and an Interchange replaces what a head "
+            "adds; give only one."
+        )
+
+
+def check_arguments(text: Any, target: str | None, tokenizer: Any, n_media: int, writes: bool) -> None:
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
@@ -231,6 +219,20 @@ def check_arguments(
         )
     if n_media and not isinstance(text, str | None):
         raise TypeError(f"beside images=…, video=… or audio=… the text must be a str; got {type_name(text)}.")
+
+
+def loaded_for_text(
+    model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
+) -> LoadedModel:
+    """Return a model that reads text, or `writes` it, with its tokenizer; load both if `model` is a name or folder."""
+    if isinstance(model, str | Path):
+        loaded = load(str(model), writes=writes)
+        return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
+    check_reads_text(model)
+    if tokenizer is None:
+        only_ids = is_ids(text) and target is None and not model.name_or_path
+        tokenizer = IdTokens() if only_ids else load_tokenizer(model.name_or_path)
+    return LoadedModel(name=model_name(model), model=model, tokenizer=tokenizer)
 
 
 def encoder_of_medium(

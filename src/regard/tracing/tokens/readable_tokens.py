@@ -46,6 +46,16 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
     special = [identity in specials for identity in ids]
     spans = [tuple(map(int, span)) for span in encoded["offset_mapping"][0]] if "offset_mapping" in encoded else None
     text_of = cache(lambda piece: display_text(piece_text(piece, tokenizer)))  # many pieces occur several times
+
+    def is_joined(position: int) -> bool:
+        """Return whether there is no space between a token and the token before it."""
+        if spans:
+            start, before = spans[position][0], spans[position - 1][1]
+            return start <= before and not text[start : start + 1].isspace()
+        first = tokenizer.convert_tokens_to_string([pieces[position - 1]]).strip()
+        both = tokenizer.convert_tokens_to_string(pieces[position - 1 : position + 1]).strip()
+        return not both[len(first) :].startswith(" ")
+
     tokens = []
     for position, piece in enumerate(pieces):
         letters = exclusive_text(text, spans, position) if spans else None
@@ -53,15 +63,7 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
         if special[position] and not unknown:
             tokens.append(Token(text=piece, piece=piece, special=True))
             continue
-        follows_text = position > 0 and not special[position - 1]
-        joined = False
-        if follows_text and spans:
-            start, before = spans[position][0], spans[position - 1][1]
-            joined = start <= before and not text[start : start + 1].isspace()
-        elif follows_text:
-            parts = (pieces[position - 1 : position], pieces[position - 1 : position + 1])
-            first, both = (tokenizer.convert_tokens_to_string(part).strip() for part in parts)
-            joined = not both[len(first) :].startswith(" ")
+        joined = position > 0 and not special[position - 1] and is_joined(position)
         shown = display_text(letters) if letters else text_of(piece)
         tokens.append(Token(f"[UNK:{letters}]" if unknown else shown, piece, joined))
     return tuple(tokens)
