@@ -24,12 +24,13 @@ def main() -> NoReturn:
         from regard.cli.main import run
 
         run()
+        status: int | str | None = 0
     except KeyboardInterrupt:
         print("regard: stopped", file=sys.stderr)
-        end_process(STOPPED)
+        status = STOPPED
     except SystemExit as stop:
-        end_process(stop.code)
-    end_process(0)
+        status = stop.code
+    end_process(status)
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

@@ -14,7 +14,9 @@ with `regard.attend`.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
+
+from regard.by_hand.example_inputs import ExampleInputs
 
 Matrix = Float[np.ndarray, "_ _"]
 """A matrix of a worked example, in float64."""
@@ -36,26 +38,21 @@ class HeadSteps:
 
 
 def head_steps(
+    inputs: ExampleInputs,
     query: Float[np.ndarray, "queries d_key"],
     key: Float[np.ndarray, "keys d_key"],
     value: Float[np.ndarray, "keys d_value"],
-    *,
-    scale: float | None = None,
-    softcap: float | None = None,
-    bias: Float[np.ndarray, "queries keys"] | None = None,
-    keep: Bool[np.ndarray, "queries keys"] | None = None,
-    temperature: float = 1.0,
-    sink: float | None = None,
+    bias: Float[np.ndarray, "queries keys"] | None,
+    sink: float | None,
 ) -> HeadSteps:
     """Compute one head of attention, and return the matrix of every step.
 
     Args:
-        scale: the factor of the dot products of queries and keys; None = 1 / √d_key.
-        softcap: a score s becomes softcap · tanh(s / softcap); None = scores are not changed.
-        keep: the mask, True = the query may attend to the key; None = every query may attend to every key.
-        temperature: the divisor of the scores; 0 = all weight on the largest score, shared by equal ones.
+        inputs: the worked example, whose scale, softcap, mask and temperature are used.
+        bias: the matrix that is added to the scores of this head; None = no bias.
         sink: one more score in the softmax of every query, which belongs to no key; None = no sink.
     """
+    scale, softcap, keep, temperature = inputs.scale, inputs.softcap, inputs.keep, inputs.temperature
     products = query @ key.T
     scores = products * (query.shape[1] ** -0.5 if scale is None else scale)
     scores = scores if softcap is None else softcap * np.tanh(scores / softcap)

@@ -66,17 +66,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
         biases = np.broadcast_to(inputs.bias, (inputs.n_heads, inputs.n_queries, inputs.n_keys))
     sinks = inputs.sinks or (None,) * inputs.n_heads
     return [
-        head_steps(
-            query,
-            key,
-            value,
-            scale=inputs.scale,
-            softcap=inputs.softcap,
-            bias=bias,
-            keep=inputs.keep,
-            temperature=inputs.temperature,
-            sink=sink,
-        )
+        head_steps(inputs, query, key, value, bias, sink)
         for query, key, value, bias, sink in zip(*by_head, biases, sinks, strict=True)
     ]
 

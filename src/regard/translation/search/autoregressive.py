@@ -7,7 +7,6 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.decoding import Decoding, read_prefixes, start_decoding
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import refuse_nan
-from regard.translation.search.token_history import TokenHistory
 
 ChosenTokens = tuple[Sequence[int], Sequence[float]]
 """The id of the next token of each hypothesis, and the token's log-probability."""
@@ -28,9 +27,9 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
     decoding = start_decoding(model, sources)
     *_, totals = read_prefixes(decoding, sources)  # the log-probabilities of the prefixes
     indices, limits = list(range(len(totals))), list(sources.limits)
-    history, finished = TokenHistory(sources.prefix.tolist()), dict[int, Hypothesis]()
+    texts, finished = sources.prefix.tolist(), dict[int, Hypothesis]()  # texts: the tokens of each row
     while True:
-        length = history.n_tokens
+        length = len(texts[0])
         tokens, log_probabilities = choose(decoding, indices, length, limits)
         refuse_nan(log_probabilities)
         totals = [total + new for total, new in zip(totals, log_probabilities, strict=True)]
@@ -38,7 +37,7 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
         if EOS in tokens:
             for row in set(range(len(tokens))).difference(unfinished):
                 finished[indices[row]] = Hypothesis(
-                    tokens=tuple(history.tokens(row)),
+                    tokens=tuple(texts[row]),
                     log_probability=totals[row],
                     score=totals[row],
                     cut=length >= limits[row],
@@ -49,5 +48,5 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
             limits = [limits[row] for row in unfinished]
             tokens = [tokens[row] for row in unfinished]
             totals = [totals[row] for row in unfinished]
-        history.append(unfinished, tokens)
+        texts = [[*texts[row], token] for row, token in zip(unfinished, tokens, strict=True)]
         decoding.read(tokens, unfinished)

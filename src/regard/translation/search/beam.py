@@ -35,7 +35,6 @@ from regard.translation.model_protocol import TranslatingModel
 from regard.translation.search.decoding import Decoding, read_prefixes, start_decoding
 from regard.translation.search.interface import Hypothesis, SourceBatch
 from regard.translation.search.next_token import refuse_nan, top_tokens
-from regard.translation.search.token_history import TokenHistory
 
 LEAST_COVERAGE = 1e-9
 """Sums of attention weights below this limit are raised to the limit before the coverage penalty takes their log."""
@@ -81,7 +80,7 @@ class Beam:
             SentenceSearch(beam=self, limit=limit, n_source=length - 1, required=tokens)
             for limit, length, tokens in zip(sources.limits, lengths, required, strict=True)
         ]
-        sentences, history = all_sentences, TokenHistory(sources.prefix.tolist())
+        sentences, texts = all_sentences, sources.prefix.tolist()  # texts: the tokens of each row
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
         for totals in read_prefixes(decoding, sources):  # noqa: B007 (used after the loop)
@@ -89,8 +88,8 @@ class Beam:
                 coverage = coverage_weights(decoding) + (0.0 if coverage is None else coverage)
         while sentences:
             unfinished_sentences = []
-            for sentence, extensions in best_extensions(decoding, sentences, totals, history.n_tokens):
-                unfinished = sentence.collect_finished(extensions, history, coverage)
+            for sentence, extensions in best_extensions(decoding, sentences, totals, len(texts[0])):
+                unfinished = sentence.collect_finished(extensions, texts, coverage)
                 if unfinished and unfinished[0][0] > sentence.least_log_probability:
                     unfinished_sentences.append((sentence, unfinished))
             if not unfinished_sentences:
@@ -104,7 +103,7 @@ class Beam:
                 rows += [*extensions, *[(-torch.inf, parent, token)] * n_spare]
             sentences = [sentence for sentence, _ in unfinished_sentences]
             totals, parents, tokens = map(list, zip(*rows, strict=True))
-            history.append(parents, tokens)
+            texts = [[*texts[parent], token] for parent, token in zip(parents, tokens, strict=True)]
             decoding.read(tokens, parents)
             if coverage is not None:
                 coverage = coverage[parents] + coverage_weights(decoding)
@@ -149,13 +148,13 @@ class SentenceSearch:
     least_log_probability: float = -torch.inf
 
     def collect_finished(
-        self, extensions: list[Extension], history: TokenHistory, coverage: Float[Tensor, "rows source"] | None
+        self, extensions: list[Extension], texts: list[list[int]], coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
         """Put the best extensions into the free slots. Add those that end in EOS to `finished`; return the unfinished.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first; an extension by EOS is finished.
-            history: the tokens of the hypotheses before the extension.
+            texts: for each row of the batch, the tokens of the hypothesis before the extension.
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
         """
@@ -165,7 +164,7 @@ class SentenceSearch:
                 break
             if token == EOS:
                 own_coverage = None if coverage is None else coverage[parent]
-                self.add(log_probability, history.tokens(parent), own_coverage)
+                self.add(log_probability, texts[parent], own_coverage)
             else:
                 unfinished.append((log_probability, parent, token))
         if len(self.finished) >= self.beam.n_best:
