@@ -1,7 +1,6 @@
 // The field that searches for a token of the text
 
-import { signal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useSignal } from "@preact/signals";
 import { LONG_TEXT, queryItems, visibleQueries } from "../state/state";
 import { lockQuery } from "../state/texts";
 import type { Item } from "../trace/items";
@@ -10,8 +9,8 @@ import { words } from "../words";
 /** A field that finds a token by its text, makes it the query, and calls `shows` with it. Enter goes to the next token that matches. */
 export function Find({ shows }: { shows: (item: Item) => void }) {
   const say = words();
-  const searched = useMemo(() => signal(""), []);
-  const matchIndex = useMemo(() => signal(0), []);
+  const searched = useSignal("");
+  const matchIndex = useSignal(0);
   if (queryItems.value.length <= LONG_TEXT) return null;
   const findMatches = () => visibleQueries.value.filter((item) => item.text.toLowerCase().includes(searched.value.toLowerCase()));
   const goToMatch = (index: number) => {

@@ -1,9 +1,9 @@
 // Zoom and pan of a canvas that has cells, and labels at the left and top
 
-import { signal, type Signal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, type D3ZoomEvent, type ZoomBehavior, type ZoomTransform } from "d3-zoom";
-import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { linkedSignal } from "../state/linked-signals";
 import { LONG_TEXT } from "../state/state";
 
@@ -45,7 +45,7 @@ export function useZoom(canvas: { current: HTMLCanvasElement | null }, place: Si
   const { hasSize, base, rows, columns, turned, left, top } = layout;
   const [cellsWidth, cellsHeight] = [columns * base, rows * base];
   const { width = cellsWidth, height = cellsHeight } = layout;
-  const transform = useMemo(() => signal(zoomIdentity), []);
+  const transform = useSignal(zoomIdentity);
   const behaviour = useRef<ZoomBehavior<HTMLCanvasElement, unknown> | null>(null);
   const followed = useRef({ place: null as ZoomPlace | null, rows, columns, turned, base }); // what the canvas shows now, and its `rows`, `columns`, `turned` and `base`
   // Limit a transform: the cells fill their part of the canvas or, if they are smaller, begin at its top left corner.

@@ -266,30 +266,19 @@ export function moveQuery(by: number): void {
   query.value = items[clamp(place, items.length)].positions[0];
 }
 
-/** Let no token of `from` attend to a token of `to` (cut the edges between them); if all these edges are cut already, restore them. */
-export function toggleCut(from: Item, to: Item): void {
+/** The edges from each token of a query to each token of a key; `from` null = from all queries, so that cutting these edges masks the key. */
+const edgesBetween = (from: Item | null, to: Item): string[] =>
+  (from?.positions ?? [null]).flatMap((q) => to.positions.map((k) => edge(q, k)));
+
+export const isCut = (from: Item | null, to: Item): boolean => edgesBetween(from, to).every((one) => cut.value.has(one));
+
+/** Cut all edges from a query (null = all queries) to a key; if they are cut already, restore them. */
+export function toggleCut(from: Item | null, to: Item): void {
   const edges = new Set(cut.value);
-  const between = from.positions.flatMap((q) => to.positions.map((k) => edge(q, k)));
-  const allCut = between.every((one) => edges.has(one));
-  for (const one of between) {
-    if (allCut) edges.delete(one);
+  const wasCut = isCut(from, to);
+  for (const one of edgesBetween(from, to)) {
+    if (wasCut) edges.delete(one);
     else edges.add(one);
   }
   cut.value = edges;
 }
-
-export const isCut = (from: Item, to: Item): boolean =>
-  from.positions.every((q) => to.positions.every((k) => cut.value.has(edge(q, k))));
-
-/** Mask a key (a token or a whole word), so that no query attends to it; if it is masked already, restore it. */
-export function toggleMasked(to: Item): void {
-  const edges = new Set(cut.value);
-  const wasMasked = isMaskedByReader(to);
-  for (const k of to.positions) {
-    if (wasMasked) edges.delete(edge(null, k));
-    else edges.add(edge(null, k));
-  }
-  cut.value = edges;
-}
-
-export const isMaskedByReader = (to: Item): boolean => to.positions.every((k) => cut.value.has(edge(null, k)));

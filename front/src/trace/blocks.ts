@@ -24,7 +24,7 @@ export interface DecodedArray {
 export type DecodedArrays = Record<string, DecodedArray>;
 
 /** The queries, keys or values of a layer, an array [heads tokens width]. */
-export interface DecodedVectors {
+interface DecodedVectors {
   numbers: Float64Array;
   heads: number;
   width: number;

@@ -73,7 +73,7 @@ export interface Layer {
  * From Python: "output" [queries n], the layer's output; "lengths" [heads queries], the length of the vector that each head adds to each
  * query; "value_lengths" [heads keys], the length of value · W_O. From a web worker: "gram" [heads*d_value d_value], each head's W_O · W_Oᵀ.
  */
-export interface LayerOutput {
+interface LayerOutput {
   width: number; // the number of all output dimensions
   arrays: Record<string, NumberArray>;
   weight?: NumberArray; // the whole W_O [heads*d_value width]; only in a web worker

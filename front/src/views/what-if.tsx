@@ -3,7 +3,7 @@
 import { weightText } from "../parts/numbers";
 import { Check, Numbers, Panel, Slider, Table } from "../parts/panel";
 import { busy, runChanged } from "../state/questions";
-import { cut, changeEffect, head, headName, isChanged, isCut, isMaskedByReader, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, toggleMasked, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
+import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
 import { keysByWeight, rowOf } from "../state/weights";
 import { UNCHANGED } from "../trace/attention";
 import type { Change, Effect } from "../trace/data";
@@ -64,7 +64,7 @@ export function WhatIf() {
             </thead>
             <tbody>
               {strongest.map((to) => {
-                const [isEdgeCut, isKeyMasked] = [isCut(from, to), isMaskedByReader(to)];
+                const [isEdgeCut, isKeyMasked] = [isCut(from, to), isCut(null, to)];
                 const cutTitle = isEdgeCut ? say.restoreEdge(from.label, to.label) : say.cutEdge(from.label, to.label);
                 const maskTitle = isKeyMasked ? say.unmaskKey(to.label) : say.maskKey(to.label);
                 const hasNoWeight = after.masked[to.index] || isEdgeCut || isKeyMasked;
@@ -75,7 +75,7 @@ export function WhatIf() {
                     <td>{hasNoWeight ? say.masked : weightText(after.weights[to.index])}</td>
                     <td>
                       <button type="button" aria-pressed={isEdgeCut} aria-label={cutTitle} title={cutTitle} onClick={() => toggleCut(from, to)}>✂</button>
-                      <button type="button" aria-pressed={isKeyMasked} aria-label={maskTitle} title={maskTitle} onClick={() => toggleMasked(to)}>⊘</button>
+                      <button type="button" aria-pressed={isKeyMasked} aria-label={maskTitle} title={maskTitle} onClick={() => toggleCut(null, to)}>⊘</button>
                     </td>
                   </tr>
                 );

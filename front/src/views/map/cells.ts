@@ -11,7 +11,7 @@ import type { Tiles } from "./tiles";
 const LISTED_CELLS = 200; // the table below the map lists the numbers of at most so many cells
 
 /** A cell of the map: 2^level × 2^level weights. `queries`, `keys`: its first and last query and its first and last key, as indices of visible tokens. */
-export interface Square {
+interface Square {
   level: number;
   queries: [number, number];
   keys: [number, number];

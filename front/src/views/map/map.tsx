@@ -1,6 +1,6 @@
 // The map: all weights of a head for a long text. The reader can enlarge it down to single weights; the server sends it in square parts (tiles).
 
-import { signal, type Signal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { useSize } from "../../parts/boxes";
 import { cleared } from "../../parts/canvas";
@@ -40,7 +40,7 @@ export function MapView() {
   const largest = colourScale.value === "row" ? largestInView(tiles, view) : 1;
   runAgainOn(dark, tiles.arrived, strongest, query, key);
   useLayoutEffect(() => void (canvasWidth && draw(canvas.current!, canvasWidth, tiles, view, largest)));
-  const pointed = useMemo(() => signal<Pair | null>(null), []);
+  const pointed = useSignal<Pair | null>(null);
   const pair = pointed.value;
   const isVisible = pair !== null && pair.query < view.queries.length && pair.key < view.keys.length; // tokens may have been hidden since
   const square = isVisible ? squareOf(view, level, pair.query, pair.key) : null;
