@@ -2,10 +2,9 @@
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -165,28 +164,29 @@ class Snapshot:
     counter of hooks, which grows when any module gets a hook. The numbers in a parameter are not compared.
     """
 
-    LAYOUT = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride, attrgetter("dtype")
-
     def __init__(self, module: nn.Module) -> None:
         self.submodules = list(module.modules())[1:]
         self.tensors = [*module.parameters(), *module.buffers()]
-        attributes = list(map(vars, (module, *self.submodules)))
-        registries = [values[name] for name in ("_modules", "_parameters", "_buffers") for values in attributes]
-        # Empty dicts are left out: an entry that is added later does not change what a supported module computes
-        self.dicts = attributes + list(filter(None, registries))
-        self.parts, self.layouts = list(self._parts()), self._layouts()
+        self.dicts: list[dict[str, Any]] = []
+        for part in (module, *self.submodules):
+            attributes = vars(part)
+            registries = attributes["_modules"], attributes["_parameters"], attributes["_buffers"]
+            # Empty dicts are left out: an entry that is added later does not change what a supported module computes
+            self.dicts += [attributes, *(registry for registry in registries if registry)]
+        self.parts, self.layouts = self._parts(), self._layouts()
 
     def is_current(self) -> bool:
-        return all(map(is_, self._parts(), self.parts)) and self._layouts() == self.layouts
+        parts = self._parts()
+        has_same_parts = len(parts) == len(self.parts) and all(map(is_, parts, self.parts))
+        return has_same_parts and self._layouts() == self.layouts
 
-    def _parts(self) -> Iterator[Any]:
-        values = chain.from_iterable(map(dict.values, self.dicts))
+    def _parts(self) -> list[Any]:
+        attributes = [value for values in self.dicts for value in values.values()]
         n_hooks = RemovableHandle.next_id  # the number of hooks of all modules so far
-        return chain(values, map(type, self.submodules), [n_hooks])
+        return [*attributes, *map(type, self.submodules), n_hooks]
 
-    def _layouts(self) -> list[Any]:
-        """Return the addresses of all tensors, then their shapes, strides and types."""
-        return [list(map(get, self.tensors)) for get in self.LAYOUT]
+    def _layouts(self) -> list[tuple[object, ...]]:
+        return [(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) for tensor in self.tensors]
 
 
 COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()

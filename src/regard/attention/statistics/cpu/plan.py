@@ -89,17 +89,14 @@ class Plan:
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
         """Divide a call into blocks. Plans are cached for masks without tensors: layers often need the same plan."""
-        # A mask that contains tensors cannot be a key of the cache; `__wrapped__` is the function without the cache.
-        is_cacheable = mask is None or has_only_numbers(mask)
-        divide = cls.cached if is_cacheable else cls.cached.__wrapped__
-        return divide(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
+        if mask is None or has_only_numbers(mask):
+            return cached_plan(grid, mask, BLOCK_QUERIES, SCORES_IN_CACHE)
+        return cls.new(grid, mask)
 
-    @staticmethod
-    @lru_cache(8)
-    def cached(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> "Plan":
-        """Return a new plan. The cache also compares the last two arguments, which are constants that tests change."""
+    @classmethod
+    def new(cls, grid: Grid, mask: Mask | None) -> "Plan":
         limits = KeyLimits.of(grid, mask)
-        return Plan.of_bounds(limits, bounds_of(grid, mask, limits))
+        return cls.of_bounds(limits, bounds_of(grid, mask, limits))
 
     @classmethod
     def of_bounds(cls, limits: KeyLimits | None, bounds: Int[Tensor, "blocks 8"]) -> "Plan":
@@ -115,6 +112,12 @@ class Plan:
     def share(self, blocks: slice) -> "Plan":
         """Return a plan with only some of the blocks, for a process that computes a part of the call."""
         return self.of_bounds(self.limits, self.bounds[blocks].contiguous())
+
+
+@lru_cache(8)
+def cached_plan(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> Plan:
+    """Return a plan. The cache also compares the last two arguments, which are constants that tests change."""
+    return Plan.new(grid, mask)
 
 
 def tile_and_width(grid: Grid, bounds: Int[Tensor, " 8"]) -> tuple[Tile, int]:
