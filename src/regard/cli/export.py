@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.shared_options import TranslatorFolder
 from regard.visible_text import escape_controls
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
+    folder: TranslatorFolder,
     to: Annotated[str, typer.Option("--to", help="huggingface, ctranslate2 or onnx.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write; it must not exist yet.")],
     lines: Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.shared_options import Device, Truncate
+from regard.cli.shared_options import Device, TranslatorFolder, Truncate
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ DIGITS = 6
 
 
 def score(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
+    folder: TranslatorFolder,
     source: Annotated[Path, typer.Argument(help="The sentences, one a line.")],
     target: Annotated[Path, typer.Argument(help="Their translations, line by line.")],
     pairs: Annotated[

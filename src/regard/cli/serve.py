@@ -1,18 +1,13 @@
 """`regard serve DIR`: run an HTTP server that translates texts for other programs."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from regard.cli.listening_socket import listen
 from regard.cli.search_options import BeamSize, GreedySearch, search_from_options
-from regard.cli.shared_options import Device, Host, Int8, Port
+from regard.cli.shared_options import Device, Host, Int8, Port, TranslatorFolder
 from regard.errors import InputError, require_packages
 
 
 def serve(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
+    folder: TranslatorFolder,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     greedy: GreedySearch = False,

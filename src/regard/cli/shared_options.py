@@ -1,9 +1,13 @@
 """Command-line options that several subcommands of `regard` share."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+TranslatorFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")
+]
 Token = Annotated[
     str | None, typer.Option("--token", "-t", help="The query token: its text, or it:2 for the second token `it`.")
 ]

@@ -21,7 +21,7 @@ from regard.cli.search_options import (
     check_search_options,
     search_from_options,
 )
-from regard.cli.shared_options import Device, Int8, Truncate
+from regard.cli.shared_options import Device, Int8, TranslatorFolder, Truncate
 from regard.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ NO_CALIBRATION = (
 
 
 def translate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a translator, written by regard train.")],
+    folder: TranslatorFolder,
     file: Annotated[
         Path | None, typer.Option("--input", "-i", help="The file to translate.", show_default="standard input")
     ] = None,

@@ -137,9 +137,16 @@ def remove_folder(folder: Path) -> None:
 def read_checkpoint(folder: Path) -> Checkpoint:
     manifest = read_manifest(folder)
     for name, written in manifest["files"].items():
-        check_file(folder, name, written, is_outside=False)
+        found = checksum_of(folder, folder / name, name)
+        if found["size"] != written["size"]:
+            raise DamagedError(
+                f"{folder} is damaged: {name} has {found['size']:,} bytes, and {written['size']:,} were written."
+            )
+        if found != written:
+            raise DamagedError(f"{folder} is damaged: {name} is not what was written (its SHA-256 differs).")
     for name, written in manifest["beside"].items():
-        check_file(folder, name, written, is_outside=True)
+        if checksum_of(folder, folder.parents[1] / name, name) != written:
+            raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")
     try:
         return Checkpoint(
             folder=folder,
@@ -191,21 +198,8 @@ def files_needed(folder: Path) -> set[Path]:
     return {folder.parent / name for name in names}
 
 
-def check_file(folder: Path, name: str, written: Mapping[str, Any], *, is_outside: bool) -> None:
-    """Raise DamagedError unless a file that a checkpoint needs exists with the size and checksum in `written`.
-
-    Args:
-        folder: the folder of the checkpoint.
-        name: the path of the file, relative to `folder`, or if `is_outside` is True, to the folder of the training.
-    """
-    path = (folder.parents[1] if is_outside else folder) / name
+def checksum_of(checkpoint: Path, path: Path, name: str) -> dict[str, Any]:
+    """Return the size and checksum of a file that a checkpoint needs; raise DamagedError if the file is missing."""
     if not path.is_file():
-        raise DamagedError(f"{folder} is incomplete: {name} is missing.")
-    if checksum(path) == written:
-        return
-    if is_outside:
-        raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")
-    size = path.stat().st_size
-    if size != written["size"]:
-        raise DamagedError(f"{folder} is damaged: {name} has {size:,} bytes, and {written['size']:,} were written.")
-    raise DamagedError(f"{folder} is damaged: {name} is not what was written (its SHA-256 differs).")
+        raise DamagedError(f"{checkpoint} is incomplete: {name} is missing.")
+    return checksum(path)
