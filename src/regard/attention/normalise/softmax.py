@@ -54,7 +54,9 @@ class Softmax(EqualFields, Normaliser):
         if self.temperature == 0:
             is_largest = (scores == scores.amax(dim=-1, keepdim=True)).to(scores)
             return is_largest / is_largest.sum(dim=-1, keepdim=True)
-        return torch.softmax(scores / self.temperature, dim=-1)
+        if self.temperature != 1:  # a division by 1 would copy all scores
+            scores = scores / self.temperature
+        return torch.softmax(scores, dim=-1)
 
     def check(self, grid: Grid) -> None:
         if self.sinks is not None and self.sinks.shape != (grid.heads,):
