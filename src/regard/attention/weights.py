@@ -147,7 +147,7 @@ def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Bl
     for tile in block_tiles(call, call.grid.whole()):
         yield Block(tile, *weights_and_keep(call, tile))
         n_done += tile.shape.numel()
-        if report is not None:
+        if report is not None and n_done:  # a call without queries has no weights: nothing is reported
             report(n_done, call.grid.shape.numel())
 
 

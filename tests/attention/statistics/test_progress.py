@@ -4,7 +4,7 @@ import pytest
 import torch
 from refusals import refusal
 
-from regard import Ask, Causal, attend
+from regard import Ask, Causal, Softmax, Sparsemax, attend
 from regard.attention import progress
 from regard.attention.progress import report_to
 from regard.attention.statistics.cpu import engine, plan
@@ -111,3 +111,14 @@ def test_an_error_clears_the_bar(inputs, impatient, terminal, capsys, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         attend(*inputs).pattern.summary()
     assert capsys.readouterr().err.endswith("\x1b[2K")
+
+
+def test_nothing_is_reported_of_a_pattern_without_queries():
+    query, key = torch.randn(1, 2, 0, 8), torch.randn(1, 2, 5, 8)
+    for normalise in (Softmax(), Sparsemax()):
+        told = []
+        with report_to(lambda done, total, told=told: told.append(done / total)):
+            pattern = attend(query, key, key, normalise=normalise).pattern
+            assert pattern.entropy().shape == (1, 2, 0)
+            assert not pattern.received().any()
+        assert told == []

@@ -4,7 +4,6 @@ Sums over queries are accumulated in float64 (float32 on devices without float64
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +24,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     """Return the statistics that `ask` requests, computed from all blocks of weights, each of which is read once.
 
     Args:
-        blocks: the weights of all queries, in order, each block over all keys.
+        blocks: the weights of all queries, in order, each block over all keys; at least one block.
         like: any tensor with the data type and device of the weights.
     """
     all_per_query: dict[str, Callable[[Block], Tensor]] = {
@@ -43,9 +42,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
     top_of_blocks = []
     received = like.new_zeros(grid.batch, grid.heads, grid.keys, dtype=widest_type(like.device))
     pooled = None if ask.pooled is None else Pooled(grid, like, *ask.pooled, ask.reduce)
-    # a block without queries comes first, because torch.cat needs at least one tensor
-    no_queries = Block(grid.whole().part(queries=range(0)), like.new_zeros(*grid.shape[:2], 0, grid.keys), None)
-    for block in chain([no_queries], blocks):
+    for block in blocks:
         for name, statistic in per_query.items():
             numbers_of_blocks[name].append(statistic(block))
         if ask.top is not None:
