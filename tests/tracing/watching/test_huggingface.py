@@ -276,6 +276,21 @@ def test_uninstall_gives_the_model_back_as_it_was():
     assert regard.uninstall(model) is model
 
 
+def test_no_hook_of_install_stays_after_uninstall():
+    model = AutoModel.from_config(ENCODERS["bert"])
+
+    def n_hooks():
+        return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules())
+
+    before = n_hooks()
+    regard.install(model)
+    n_installed = n_hooks()
+    regard.install(model)
+    assert n_hooks() == n_installed > before
+    regard.uninstall(model)
+    assert n_hooks() == before
+
+
 def test_another_model_of_the_same_config_stays_as_it_is():
     config = copy.deepcopy(ENCODERS["bert"])
     config._attn_implementation = "sdpa"

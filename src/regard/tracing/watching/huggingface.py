@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from regard.attention.attend import attend
 from regard.attention.masks import Causal, Keep, Mask
@@ -77,7 +78,8 @@ def install(model: "PreTrainedModel") -> "PreTrainedModel":
         InputError: a part of the model does not use the attention interface of transformers.
     """
     use_regard(model)
-    warn_of_unseen_attention(model)
+    if model not in WARNING_HOOKS:
+        WARNING_HOOKS[model] = warn_of_unseen_attention(model)
     first = models_in(model)[0]
     if first.config.model_type in OTHER_WITH_EAGER:
         warnings.warn(
@@ -115,7 +117,7 @@ def use_regard(model: "PreTrainedModel") -> None:
 
 
 def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
-    """Undo `install`: restore the configuration and the attention functions of a model; return the model.
+    """Undo `install`: restore the configuration, the attention functions and the hooks of a model; return the model.
 
     A model on which regard is not installed is returned unchanged.
     """
@@ -123,6 +125,8 @@ def uninstall(model: "PreTrainedModel") -> "PreTrainedModel":
         module.config = config
     if hasattr(model, BEFORE):
         delattr(model, BEFORE)
+    for hook in WARNING_HOOKS.pop(model, ()):
+        hook.remove()
     return model
 
 
@@ -165,11 +169,15 @@ def allowing_attentions(config_class: type[Any]) -> type[Any]:
     return subclass
 
 
-def warn_of_unseen_attention(model: nn.Module) -> None:
+WARNING_HOOKS: WeakKeyDictionary[nn.Module, list[RemovableHandle]] = WeakKeyDictionary()
+"""The hooks that `warn_of_unseen_attention` added to each model; `uninstall` removes them."""
+
+
+def warn_of_unseen_attention(model: nn.Module) -> list[RemovableHandle]:
     """Warn after the first call of a module that is named like attention, if it did not call `attention_forward`.
 
     There is one warning for each class of modules. If there is none, warn once if a model has tensors of its own in its
-    outputs.attentions, as the vision tower of Qwen2.5-VL has.
+    outputs.attentions, as the vision tower of Qwen2.5-VL has. Return the hooks that do this.
     """
     warned: set[type] = set()
 
@@ -208,6 +216,7 @@ def warn_of_unseen_attention(model: nn.Module) -> None:
         if ATTENTION_NAME.search(type(module).__name__)
     }
     output_hooks = {part: part.register_forward_hook(check_outputs) for part in models_in(model)}
+    return [*first_call_hooks.values(), *output_hooks.values()]
 
 
 def uses_regard(model: nn.Module) -> bool:
