@@ -148,6 +148,30 @@ def test_the_softmax_of_a_graph_attention_is_over_an_inner_axis():
     assert step.attended.pattern.query.shape == (2, 3, 7, 5)
 
 
+class HeadsFirst(nn.Module):
+    """Attention whose first axis joins heads and batch, the heads first, as in many implementations of FastSpeech."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(12, 12) for _ in range(3))
+        self.bias = torch.randn(6, 5, 5)
+
+    def forward(self, x):
+        query, key, value = (
+            layer(x).view(2, 5, 3, 4).permute(2, 0, 1, 3).contiguous().view(-1, 5, 4)
+            for layer in (self.query, self.key, self.value)
+        )
+        scores = torch.bmm(query, key.transpose(1, 2)) / 2 + self.bias
+        scores = scores.masked_fill(~torch.ones(5, 5).tril().bool(), -1e9)
+        return torch.bmm(keep(scores.softmax(-1)), value).view(3, 2, 5, 4).permute(1, 2, 0, 3).flatten(2)
+
+
+def test_heads_before_the_batch_in_one_axis_are_told_apart():
+    (step,) = watched_by(HeadsFirst(), torch.randn(2, 5, 12)).steps
+    assert_close(step.attended.pattern.dense(), KEPT[0].view(3, 2, 5, 5).transpose(0, 1))
+    assert step.attended.pattern.query.shape == (2, 3, 5, 4)  # found, so that the scores are not stored as a whole
+
+
 def one_query_of_every_head(_, x):
     scores = torch.einsum("bhd,bshd->bhs", x[:, -1], x)
     return torch.einsum("bhs,bshd->bhd", keep(scores.softmax(-1)), x)

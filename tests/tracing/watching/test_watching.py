@@ -104,6 +104,42 @@ def test_one_axis_of_batch_and_heads_is_split_by_the_modules_number_of_heads():
     assert_close(watch(attention).dense().double(), KEPT["weights"], rtol=1e-5, atol=1e-6)
 
 
+class WindowsAfterHeads(nn.Module):
+    """Attention in windows, as in Hiera: the axes are [batch heads windows tokens width]."""
+
+    num_heads, written_out = 3, False
+
+    def forward(self, query, key, value):
+        if not self.written_out:
+            return F.scaled_dot_product_attention(query, key, value, scale=1.0)
+        return (query @ key.mT).softmax(-1) @ value
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+def test_heads_before_windows_are_heads_and_not_windows(written_out):
+    query, key, value = (torch.randn(2, 3, 5, 7, 4) for _ in range(3))
+    model = WindowsAfterHeads()
+    model.written_out = written_out
+    with regard.watching(model) as watched:
+        output = model(query, key, value)
+    weights = (query @ key.mT).softmax(-1).transpose(1, 2).flatten(0, 1)  # [batch · windows, heads, queries, keys]
+    (step,) = watched.steps
+    assert_close(step.attended.pattern.dense(), weights)
+    assert_close(step.attended.context, output.transpose(1, 2).flatten(0, 1))
+    assert watched.check().max_error < 1e-5
+
+
+def test_heads_before_windows_keep_their_outputs_with_statistics_and_changes():
+    query, key, value = (torch.randn(2, 3, 5, 7, 4) for _ in range(3))
+    expected = WindowsAfterHeads()(query, key, value)
+    with regard.watching(model := WindowsAfterHeads(), ask=regard.Ask(top=1)) as watched:
+        assert_close(model(query, key, value), expected)
+    weights = (query @ key.mT).softmax(-1).transpose(1, 2).flatten(0, 1)
+    assert_close(watched.steps[0].attended.pattern.top(1).weights, weights.amax(-1, keepdim=True))
+    with regard.changed(model, [regard.Silence("L0H1")]):
+        assert_close(model(query, key, value), expected * torch.tensor([1.0, 0.0, 1.0]).view(3, 1, 1, 1))
+
+
 def test_autocast_converts_as_the_kernel_does():
     model = model_of(F.scaled_dot_product_attention)
     with regard.watching(model) as watched, torch.autocast("cpu", torch.bfloat16):

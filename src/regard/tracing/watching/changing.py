@@ -22,6 +22,7 @@ from regard.effects.changes import Change, Cut, HeadSet, changed_call, check_lis
 from regard.effects.interchange import Interchange, interchanged
 from regard.errors import InputError
 from regard.tracing.watching.attention_kind import KindOfPath
+from regard.tracing.watching.four_axes import from_four_axes
 from regard.tracing.watching.multi_head_forward import multi_head_attention_forward
 from regard.tracing.watching.running_modules import RunningModules, layer_of, running_modules
 from regard.tracing.watching.sdpa_call import CHANGED, output_shape, sdpa_call
@@ -128,7 +129,8 @@ class AttentionChanger(TorchFunctionMode):
             call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
             attended = self.attend_changed(call, dropout, None)
             if attended is not None:
-                context = attended.context.reshape(output_shape(*args, **kwargs))
+                shape = output_shape(*args, **kwargs)
+                context = from_four_axes(attended.context, shape, self.running.heads.query_heads)
                 CHANGED[context] = attended  # `Recorder` finds the changed call here, by its context
                 return context
         return func(*args, **kwargs)

@@ -1,7 +1,7 @@
 """Records of how a tensor was computed: attention scores, attention weights, or another step of attention."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
@@ -20,6 +20,7 @@ class ScoreOrigin:
         sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores; None
             = the scores have no such column.
         sinks_first: whether the sinks are the first column of the scores, not the last.
+        heads_first: see `FeatureOrigin`.
     """
 
     axes: Axes
@@ -32,6 +33,7 @@ class ScoreOrigin:
     is_finite: bool = False
     sinks: Tensor | None = None
     sinks_first: bool = False
+    heads_first: Mapping[Axis, int] = field(default_factory=dict)
 
     @property
     def features(self) -> frozenset[Axis]:
@@ -68,17 +70,26 @@ class ScoreOrigin:
 class FeatureOrigin:
     """The output of a layer with parameters (such as nn.Linear), or a tensor of the same shape made from the output.
 
-    `features` are the axes of features, not of tokens, such as the last axis of the output of an nn.Linear: a softmax
-    over such an axis gives no attention weights.
+    Attributes:
+        features: the axes of features, not of tokens, such as the last axis of the output of an nn.Linear: a softmax
+            over such an axis gives no attention weights.
+        heads_first: the number of heads of each axis that joins heads and batch with the heads first: all batch items
+            of head 0, then those of head 1, and so on. The heads are the features, and the batch is not.
     """
 
     axes: Axes
     features: frozenset[Axis]
+    heads_first: Mapping[Axis, int] = field(default_factory=dict)
 
     def after(self, change: AxesChange, limit: int) -> "FeatureOrigin":
         with_features = [regrouping for regrouping in change.regroupings if self.features & {*regrouping.old}]
         new_features = {axis for regrouping in with_features for axis in regrouping.new}
-        return FeatureOrigin(change.axes, self.features | new_features)
+        heads_first = {
+            regrouping.new[0]: regrouping.old_sizes[0]
+            for regrouping in with_features
+            if len(regrouping.new) == 1 and self.features & {*regrouping.old} == {regrouping.old[0]}
+        }
+        return FeatureOrigin(change.axes, self.features | new_features, {**self.heads_first, **heads_first})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +103,7 @@ class WeightOrigin:
         with_sinks: how the scores were computed, if the weights still have a column for sinks; else None.
         is_over_features: whether the softmax is over outputs of a layer, not over tokens. Examples: the gate of a
             mixture of experts, a classifier, attention whose scores do not depend on the keys.
+        heads_first: see `FeatureOrigin`.
     """
 
     axes: Axes
@@ -100,6 +112,7 @@ class WeightOrigin:
     score_origin: ScoreOrigin | None
     with_sinks: ScoreOrigin | None = None
     is_over_features: bool = False
+    heads_first: Mapping[Axis, int] = field(default_factory=dict)
 
     def after(self, change: AxesChange, limit: int) -> "WeightOrigin | None":
         """Return the `WeightOrigin` after a change of axes; None if the axis of the keys was joined or split."""
@@ -154,6 +167,8 @@ class WeightedSum:
         score_inputs: what the scores were computed from; None = this is unknown.
         is_over_features: whether the softmax is over a layer's outputs, such as a classifier's classes, not over keys.
         has_query_axis: whether the weights have an axis of queries; if not, the axis `queries` above has size 1.
+        heads_first: the number of heads, if the only leading axis of `scores` joins heads and batch with the heads
+            first; else None.
     """
 
     scores: Tensor
@@ -162,6 +177,7 @@ class WeightedSum:
     score_inputs: ScoreInputs | None
     is_over_features: bool
     has_query_axis: bool
+    heads_first: int | None
 
 
 Origin = ScoreOrigin | WeightOrigin | FeatureOrigin | WeightedValues

@@ -12,7 +12,15 @@ import torch
 from torch import Tensor
 
 from regard.tracing.watching.named_axes import Axes, Axis, Named, new_axis
-from regard.tracing.watching.origins import Origin, ScoreInputs, ScoreOrigin, WeightedSum, WeightedValues, WeightOrigin
+from regard.tracing.watching.origins import (
+    FeatureOrigin,
+    Origin,
+    ScoreInputs,
+    ScoreOrigin,
+    WeightedSum,
+    WeightedValues,
+    WeightOrigin,
+)
 
 
 @dataclass(slots=True, eq=False)  # not frozen: every torch function makes one, and setting frozen fields takes longer
@@ -124,8 +132,19 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> P
     if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
         return None
     new_name = {axis: new_axis() for axis in (*axes, *summed)}
+    heads_first = {new_name[axis]: n for factor in (left, right) for axis, n in heads_first_of(op, factor)}
     left, right = (Named(factor.tensor, tuple([new_name[axis] for axis in factor.axes])) for factor in (left, right))
-    return ScoreOrigin(tuple([new_name[axis] for axis in axes]), left, right, new_name[summed.pop()])
+    names = tuple([new_name[axis] for axis in axes])
+    return ScoreOrigin(names, left, right, new_name[summed.pop()], heads_first=heads_first)
+
+
+def heads_first_of(op: Operation, factor: Named) -> list[tuple[Axis, int]]:
+    """Return the axes of a factor that join heads and batch with the heads first, each with its number of heads."""
+    origin = op.origin_of(factor.tensor)
+    if not isinstance(origin, FeatureOrigin):
+        return []
+    names = zip(factor.axes, origin.axes, strict=True)
+    return [(axis, origin.heads_first[name]) for axis, name in names if name in origin.heads_first]
 
 
 def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Named, axes: Axes) -> WeightedSum | None:
@@ -169,6 +188,7 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
         score_inputs=inputs,
         is_over_features=origin.is_over_features,
         has_query_axis=queries is not None,
+        heads_first=origin.heads_first.get(score_lead[0]) if len(score_lead) == 1 else None,
     )
 
 

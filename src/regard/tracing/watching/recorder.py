@@ -35,7 +35,7 @@ from regard.effects.interchange import interchanged
 from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
-from regard.tracing.watching.four_axes import four_axes
+from regard.tracing.watching.four_axes import four_axes, from_four_axes, heads_and_batch
 from regard.tracing.watching.matrix_chains import MatrixChains
 from regard.tracing.watching.multi_head_forward import multi_head_attention_forward
 from regard.tracing.watching.origins import WeightedSum
@@ -105,7 +105,10 @@ class Recorder(TorchFunctionMode):
             attended = self.attended_with_statistics(func, args, kwargs)
             if attended is not None:
                 self.record(attended)
-                return attended if func is attend else attended.context.reshape(output_shape(*args, **kwargs))
+                if func is attend:
+                    return attended
+                shape = output_shape(*args, **kwargs)
+                return from_four_axes(attended.context, shape, self.running.heads.query_heads)
         in_place = kwargs.get("inplace") or is_in_place(getattr(func, "__name__", ""))
         if in_place and args and isinstance(args[0], Tensor):
             self.before_change(args[0])
@@ -166,7 +169,9 @@ class Recorder(TorchFunctionMode):
             if result in CHANGED:
                 return CHANGED[result]
             call, _ = sdpa_call(self.running.heads, *args, **kwargs)
-            return Attended(context=result.reshape(*call.grid.shape[:3], -1), pattern=Pattern(call), backend="sdpa")
+            context = four_axes(result, result.shape[:-2], self.running.heads.query_heads)
+            context = context.reshape(*call.grid.shape[:3], -1)
+            return Attended(context=context, pattern=Pattern(call), backend="sdpa")
         if func is torch.ops.higher_order.flex_attention:
             return Attended(context=result[0], pattern=Pattern(flex_call(*args, **kwargs)), backend="flex")
         return None
@@ -273,13 +278,17 @@ def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Att
     unknown.
     """
     lead, inputs = weighted_sum.scores.shape[:-2], weighted_sum.score_inputs
-    scores, context, value = (
-        four_axes(part, lead, n_heads) for part in (weighted_sum.scores, weighted_sum.context, weighted_sum.value)
-    )
+
+    def arranged(tensor: Tensor) -> Tensor:
+        if weighted_sum.heads_first is None:
+            return four_axes(tensor, lead, n_heads)
+        return heads_and_batch(tensor, lead[0], weighted_sum.heads_first)
+
+    scores, context, value = map(arranged, (weighted_sum.scores, weighted_sum.context, weighted_sum.value))
     if inputs is not None:
-        query, key = (four_axes(part, lead, n_heads) for part in (inputs.query, inputs.key))
-        bias = None if inputs.bias is None else four_axes(inputs.bias, lead, n_heads)
-        mask = None if inputs.keep is None else Keep(four_axes(inputs.keep, lead, n_heads))
+        query, key = arranged(inputs.query), arranged(inputs.key)
+        bias = None if inputs.bias is None else arranged(inputs.bias)
+        mask = None if inputs.keep is None else Keep(arranged(inputs.keep))
         score, normalise = ScaledDot(scale=inputs.scale, bias=bias), Softmax(sinks=inputs.sinks)
         pattern = Pattern(Call.of(query, key, value.to(query.dtype), score, mask, normalise))
         if has_weights(pattern, scores):

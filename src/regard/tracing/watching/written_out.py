@@ -115,7 +115,7 @@ def inherited_features(op: Operation) -> FeatureOrigin | None:
     for operand in op.operands:
         origin = op.origin_of(operand)
         if isinstance(origin, FeatureOrigin | ScoreOrigin) and origin.features and operand.shape == op.result.shape:
-            return FeatureOrigin(origin.axes, origin.features)
+            return FeatureOrigin(origin.axes, origin.features, origin.heads_first)
     return None
 
 
@@ -194,9 +194,12 @@ def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: An
     origin = op.origin_of(scores)
     axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
     keys = axes[dim]
-    features = origin.features if isinstance(origin, ScoreOrigin | FeatureOrigin) else frozenset()
-    is_over_features = keys in features or is_parameter(scores)
-    weight_origin = WeightOrigin(axes, keys, Named(scores, axes), None, is_over_features=is_over_features)
+    is_known = isinstance(origin, ScoreOrigin | FeatureOrigin)
+    is_over_features = is_parameter(scores) or (is_known and keys in origin.features)
+    weight_origin = WeightOrigin(
+        axes, keys, Named(scores, axes), None, is_over_features=is_over_features,
+        heads_first=origin.heads_first if is_known else {},
+    )  # fmt: skip
     if not isinstance(origin, ScoreOrigin):
         return weight_origin
     has_sinks = origin.sinks is not None
@@ -294,7 +297,7 @@ RULES: dict[str, Callable[..., Origin | WeightedSum | None]] = {
     "where": where_origin,
     "cat": cat_origin,
     **dict.fromkeys(("sub", "isub"), subtraction_origin),
-    "softmax": softmax_origin,
+    **dict.fromkeys(("softmax", "special_softmax"), softmax_origin),
     "sum": sum_origin,
     "getitem": index_origin,
     **dict.fromkeys((*VIEWS, *COPIES), view_origin),
