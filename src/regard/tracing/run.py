@@ -301,13 +301,13 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return a model's logits, or else its last hidden state; None = it has neither, or a tensor of more than 3 axes.
+    """Return a model's logits, or else its last hidden state; None = it has neither, or no tensor of at most 3 axes.
 
     The axes batch and tokens become one, [1 tokens numbers]. A classifier's logits have no axis of tokens: the result
     then has one row for each text or picture.
     """
     output = next((outputs[name] for name in ("logits", "last_hidden_state") if name in outputs), None)
-    if output is None or output.ndim > 3:
+    if not isinstance(output, torch.Tensor) or output.ndim > 3:
         return None
     return output.reshape(1, -1, output.shape[-1])
 

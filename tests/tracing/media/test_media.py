@@ -59,6 +59,51 @@ def test_relatives_of_the_vision_transformer_have_their_own_weights(kind, settin
     assert_weights(trace.encoder, expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("patch_size", [(8, 16), (16, 8)])
+def test_a_patch_that_is_no_square_has_its_own_height_and_width(patch_size):
+    model = sharp(transformers.ViTModel(transformers.ViTConfig(**SIZES | {"patch_size": patch_size}, image_size=64)))
+    assert_patch_in_its_place(model, row=2, column=1, size=patch_size)
+
+
+@pytest.mark.parametrize("n_detections", [3, 20])
+def test_the_detection_tokens_of_yolos_follow_the_patches(n_detections):
+    config = transformers.YolosConfig(**SIZES, image_size=[64, 64], num_detection_tokens=n_detections)
+    trace = assert_patch_in_its_place(sharp(transformers.YolosModel(config)), row=2, column=1, size=(16, 16))
+    assert [token.text for token in trace.tokens[15:19]] == ["3,2", "3,3", "[DETECTION 0]", "[DETECTION 1]"]
+    assert len(trace.tokens) == 17 + n_detections
+
+
+def assert_patch_in_its_place(model, row, column, size):
+    """Invert one patch of a picture: in the first layer, only the query of its own token changes. Return the trace."""
+    height, width = size
+    box = np.s_[row * height : (row + 1) * height, column * width : (column + 1) * width]
+    image = np.asarray(PICTURE.resize((64, 64)))
+    one, other = (
+        regard.trace(model, images=picture, processor=SQUARES) for picture in (image, with_inverted(image, box))
+    )
+    (token,) = changed_tokens(one, other, "encoder L0H0")
+    assert (token.place.row, token.place.column) == (row, column)
+    assert (token.place.height, token.place.width) == size
+    return one
+
+
+def test_a_masked_autoencoder_shuffles_its_patches():
+    config = transformers.ViTMAEConfig(**SIZES, image_size=64, mask_ratio=0.0)
+    model = transformers.ViTMAEModel(config)
+    assert refusal(InputError, regard.trace, model, images=PICTURE, processor=SQUARES) == (
+        "ViTMAEModel reads the patches of a picture in a random order, so no token has a known place; load its "
+        "parameters as a ViTModel, or record the attention without tokens by regard.watching(model)."
+    )
+
+
+@pytest.mark.filterwarnings("ignore:the attention of char_a3_module is outside the layers:UserWarning")
+def test_logits_of_several_heads_of_a_model_are_left_out():
+    config = transformers.MgpstrConfig(**SIZES, image_size=[64, 64])
+    model = transformers.MgpstrForSceneTextRecognition(config)
+    trace = regard.trace(model, images=PICTURE, processor=SQUARES)  # its logits are three tensors in a tuple
+    assert (trace.output, len(trace.tokens)) == (None, 17)
+
+
 def test_each_of_several_pictures_attends_to_itself(vit, tmp_path):
     trace = regard.trace(vit, images=[PICTURE, INVERTED], processor=PROCESSOR)
     inputs = PROCESSOR(images=[PICTURE, INVERTED], return_tensors="pt")

@@ -37,7 +37,7 @@ def test_image_tokens_are_patches_or_squares_of_patches(grids, n_tokens, expecte
 def test_pictures_of_different_sizes_have_their_own_grids():
     """Smaller pictures are padded to the size of the largest; the patches of the padding have no tokens."""
     encoded = {"pixel_values": torch.rand(2, 3, 24, 32), "image_sizes": torch.tensor([[24, 16], [8, 32]])}
-    layout = whole_pictures(SimpleNamespace(), encoded, 8, 10)
+    layout = whole_pictures(SimpleNamespace(), encoded, (8, 8), 10)
     assert [tuple(image.shape) for image in layout.images] == [(3, 24, 16), (3, 8, 32)]
     assert layout.encoder[1] == tuple(Patch(1, 0, column, 8.0, 8.0) for column in range(4))
     assert layout.text == layout.encoder[0] + layout.encoder[1]

@@ -132,6 +132,27 @@ def test_a_model_that_reads_the_wave_itself_has_no_spectrogram(tmp_path):
     assert 'id="query"' in trace.figure(tmp_path / "wave.svg", token=10, head="L0H0").read_text()
 
 
+@pytest.mark.parametrize("kind", ["Wav2Vec2", "SEW"])
+def test_the_time_of_a_token_is_that_of_the_samples_that_it_depends_on(kind):
+    """Of a recording of 1 second, wav2vec 2 reads 49 windows of 25 ms, which start every 20 ms."""
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
+    convolutions = {"num_conv_pos_embeddings": 8, "num_conv_pos_embedding_groups": 2, "feat_extract_norm": "layer"}
+    config = getattr(transformers, f"{kind}Config")(**sizes, **convolutions)
+    model = sharp(getattr(transformers, f"{kind}Model")(config))
+    trace = regard.trace(model, audio=WAVE, processor=transformers.Wav2Vec2FeatureExtractor())
+    seconds = 0.02 if kind == "Wav2Vec2" else 0.04
+    assert len(trace.tokens) == {0.02: 49, 0.04: 24}[seconds]
+    assert [token.place.start_seconds for token in trace.tokens] == pytest.approx(
+        [seconds * n for n in range(len(trace.tokens))]
+    )
+    click = np.zeros(16_000, dtype=np.float32)
+    click[15_300] = 1.0  # in the middle of frame 47 of 20 ms: from 0.94 to 0.96 seconds
+    with torch.no_grad():
+        features = model.feature_extractor(torch.from_numpy(np.stack([click, 0 * click])))
+    changes = (features[0] - features[1]).abs().sum(dim=0)
+    assert changes.nonzero().flatten().tolist()[-1] == 47
+
+
 def test_the_silence_after_a_recording_is_one_token_of_the_views(whisper, minilm, tmp_path, capsys):
     processor = SpeechAndText(minilm.tokenizer)
     trace = regard.trace(whisper, audio=WAVE[:15_900], processor=processor, target="a dog runs")

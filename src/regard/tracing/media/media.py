@@ -94,7 +94,7 @@ def read_pictures(
         on_device(encoded, model),
         tuple(shades_of(image) for image in layout.images),
         None,
-        partial(encoder_tokens, type(model).__name__, layout, patch_size(model) or 1),
+        partial(encoder_tokens, type(model).__name__, layout, (patch_sides(model) or (1, 1))[0]),
         tuple(target),
     )
 
@@ -107,15 +107,26 @@ def layout_of(
     `encoded` is the processor's output for the list `pictures` (empty for a video). `n_image_tokens` is the number of
     tokens in the text that stand for parts of pictures.
     """
-    config, patch = model.config, patch_size(model)
+    config, sides = model.config, patch_sides(model)
     pixels = encoded.get("pixel_values", encoded.get("pixel_values_videos"))
     image_processor = getattr(processor, "image_processor", processor)
     unknown_division = InputError(
         f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
         "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
     )
-    if pixels is None or patch is None:
+    if pixels is None or sides is None:
         raise unknown_division
+    if config.model_type == "vit_mae":  # a masked autoencoder: it reads a random choice of the patches, shuffled
+        raise InputError(
+            f"{type(model).__name__} reads the patches of a picture in a random order, so no token has a known place; "
+            "load its parameters as a ViTModel, or record the attention without tokens by regard.watching(model)."
+        )
+    is_one_tensor_a_picture = bool(pictures) and pixels.ndim == 4 and len(pixels) == len(pictures)
+    patch, patch_width = sides
+    if patch != patch_width:  # patches that are no squares: only of whole pictures
+        if not is_one_tensor_a_picture:
+            raise unknown_division
+        return whole_pictures(config, encoded, sides, n_image_tokens)
     if "image_grid_thw" in encoded or "video_grid_thw" in encoded:
         if "input_ids" not in encoded:
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
@@ -126,7 +137,7 @@ def layout_of(
             raise unknown_division
         newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
         frames = {"pixel_values": pixels.flatten(0, -4)}
-        layout = whole_pictures(config, frames, patch, n_image_tokens - len(newlines))
+        layout = whole_pictures(config, frames, sides, n_image_tokens - len(newlines))
         return replace(layout, text=(*layout.text, *newlines))
     if pixels.ndim == 6:
         return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
@@ -136,8 +147,8 @@ def layout_of(
     if shapes is not None:
         tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
         return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
-    if pixels.ndim == 4 and len(pixels) == len(pictures):
-        return whole_pictures(config, encoded, patch, n_image_tokens)
+    if is_one_tensor_a_picture:
+        return whole_pictures(config, encoded, sides, n_image_tokens)
     raise unknown_division
 
 
@@ -200,12 +211,12 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
     return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
 
 
-def patch_size(model: "PreTrainedModel") -> int | None:
-    """Return the side length of a patch in pixels; None if the model's configuration has none."""
+def patch_sides(model: "PreTrainedModel") -> tuple[int, int] | None:
+    """Return the height and the width of a patch in pixels; None if the model's configuration has none."""
     for config in (model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)):
         size = getattr(config, "patch_size", None)
         if isinstance(size, int | tuple | list):
-            return int(size if isinstance(size, int) else size[0])
+            return (size, size) if isinstance(size, int) else (int(size[0]), int(size[-1]))
     return None
 
 

@@ -37,23 +37,28 @@ class PictureLayout:
     text: tuple[Patch | str, ...]
 
 
-def whole_pictures(config: Any, encoded: Mapping[str, Tensor], patch_size: int, n_image_tokens: int) -> PictureLayout:
+def whole_pictures(
+    config: Any, encoded: Mapping[str, Tensor], patch_sides: tuple[int, int], n_image_tokens: int
+) -> PictureLayout:
     """Return the `PictureLayout` for a model that divides each picture into one grid of patches, without tiles.
 
-    `n_image_tokens` is the number of tokens in the text that stand for parts of pictures.
+    `patch_sides` are the height and the width of a patch in pixels. `n_image_tokens` is the number of tokens in the
+    text that stand for parts of pictures. After the patches of a picture, YOLOS reads one token for each object that it
+    may detect.
     """
-    pixels = encoded["pixel_values"]
+    pixels, (patch_height, patch_width) = encoded["pixel_values"], patch_sides
     sizes = encoded["image_sizes"].tolist() if "image_sizes" in encoded else [list(pixels.shape[2:])] * len(pixels)
     grids = [
         PatchGrid(
-            image=number, rows=height // patch_size, columns=width // patch_size,
-            height=height // patch_size * patch_size, width=width // patch_size * patch_size,
+            image=number, rows=height // patch_height, columns=width // patch_width,
+            height=height // patch_height * patch_height, width=width // patch_width * patch_width,
         )
         for number, (height, width) in enumerate(sizes)
     ]  # fmt: skip
+    detections = [f"[DETECTION {number}]" for number in range(getattr(config, "num_detection_tokens", 0))]
     return PictureLayout(
         tuple(image[:, :height, :width] for image, (height, width) in zip(pixels, sizes, strict=True)),
-        tuple(tuple(grid.patches()) for grid in grids),
+        tuple((*grid.patches(), *detections) for grid in grids),
         tuple(patch for grid in text_grids(config, grids, n_image_tokens) for patch in grid.patches()),
     )
 

@@ -62,7 +62,8 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         source_of = partial(encoder_tokens, name, layout, config.patch_size)
     else:
         seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
-        source_of = partial(frame_tokens, seconds, recorded_seconds)
+        hop = samples_per_token(config) if waves is not None and hasattr(config, "conv_stride") else None
+        source_of = partial(frame_tokens, seconds, recorded_seconds, None if hop is None else hop / rate)
     if recorded_seconds > seconds + 0.1:
         raise InputError(
             f"the recording has {recorded_seconds:.2f} seconds and {name} reads {seconds:.2f}; give a part of it, "
@@ -93,12 +94,29 @@ def time_and_spectrogram(
 
 
 def frame_tokens(
-    seconds: float, recorded_seconds: float, n_sequences: int, n_tokens: int, grids: Grids | None
+    seconds: float,
+    recorded_seconds: float,
+    seconds_per_token: float | None,
+    n_sequences: int,
+    n_tokens: int,
+    grids: Grids | None,
 ) -> Tokens:
-    """Return a token for each of `n_tokens` equal time spans of the `seconds` that the model reads."""
-    length = seconds / n_tokens
+    """Return a token for each of `n_tokens` equal time spans.
+
+    `seconds_per_token` None = together, the time spans are the `seconds` that the model reads.
+    """
+    length = seconds / n_tokens if seconds_per_token is None else seconds_per_token
     frames = [Frame(n * length, (n + 1) * length, recorded=n * length < recorded_seconds) for n in range(n_tokens)]
     return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
+
+
+def samples_per_token(config: Any) -> int:
+    """Return how many samples lie between the starts of two tokens of a model such as wav2vec 2, from its strides.
+
+    Its convolutions have no padding, so the last samples of a recording may not fill another token. SEW also joins
+    `squeeze_factor` successive tokens into one.
+    """
+    return math.prod(config.conv_stride) * getattr(config, "squeeze_factor", 1)
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
