@@ -66,4 +66,4 @@ def heads_and_batch(tensor: Tensor, n_items: int, n_heads: int) -> Tensor:
             [1, 3, 5]])
     """
     tensor = tensor.expand(n_items, *tensor.shape[-2:])
-    return tensor.unflatten(0, (n_heads, -1)).transpose(0, 1)
+    return tensor.reshape(n_heads, n_items // n_heads, *tensor.shape[-2:]).transpose(0, 1)

@@ -132,7 +132,9 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> P
     if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
         return None
     new_name = {axis: new_axis() for axis in (*axes, *summed)}
-    heads_first = {new_name[axis]: n for factor in (left, right) for axis, n in heads_first_of(op, factor)}
+    heads_first: dict[Axis, int] = {
+        new_name[axis]: n for factor in (left, right) for axis, n in heads_first_of(op, factor)
+    }
     left, right = (Named(factor.tensor, tuple([new_name[axis] for axis in factor.axes])) for factor in (left, right))
     names = tuple([new_name[axis] for axis in axes])
     return ScoreOrigin(names, left, right, new_name[summed.pop()], heads_first=heads_first)

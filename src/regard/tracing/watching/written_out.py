@@ -15,14 +15,14 @@ scores were not computed as above, the scores themselves are recorded, without q
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.tracing.watching.named_axes import AxesChange, Named, expansion, new_axis, permutation, view
+from regard.tracing.watching.named_axes import AxesChange, Axis, Named, expansion, new_axis, permutation, view
 from regard.tracing.watching.origins import FeatureOrigin, Origin, ScoreOrigin, WeightedSum, WeightOrigin, is_parameter
 from regard.tracing.watching.products import (
     Number,
@@ -194,12 +194,13 @@ def softmax_origin(op: Operation, scores: Tensor, dim: int | None = None, *_: An
     origin = op.origin_of(scores)
     axes = tuple([new_axis() for _ in scores.shape]) if origin is None else origin.axes
     keys = axes[dim]
-    is_known = isinstance(origin, ScoreOrigin | FeatureOrigin)
-    is_over_features = is_parameter(scores) or (is_known and keys in origin.features)
+    is_over_features = is_parameter(scores)
+    heads_first: Mapping[Axis, int] = {}
+    if isinstance(origin, ScoreOrigin | FeatureOrigin):
+        is_over_features, heads_first = is_over_features or keys in origin.features, origin.heads_first
     weight_origin = WeightOrigin(
-        axes, keys, Named(scores, axes), None, is_over_features=is_over_features,
-        heads_first=origin.heads_first if is_known else {},
-    )  # fmt: skip
+        axes, keys, Named(scores, axes), None, is_over_features=is_over_features, heads_first=heads_first
+    )
     if not isinstance(origin, ScoreOrigin):
         return weight_origin
     has_sinks = origin.sinks is not None
