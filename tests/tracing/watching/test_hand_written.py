@@ -130,6 +130,51 @@ class Function(nn.Module):
         return torch.stack([expert(x) for expert in self.experts], dim=-2)
 
 
+def renormalised(query, key, value):
+    weights = (query @ key.mT).softmax(-1)
+    return (weights / weights.sum(-2, keepdim=True)) @ value
+
+
+def gated(query, key, value):
+    return (0.7 * (query @ key.mT).softmax(-1) + 0.3 * torch.eye(5).expand(2, 5, 5)) @ value
+
+
+def of_three_factors(query, key, value):
+    return torch.einsum("bqk,bkd,de->bqe", (query @ key.mT).softmax(-1), value, torch.eye(12))
+
+
+def by_logarithms(query, key, value):
+    return (query @ key.mT).log_softmax(-1).exp() @ value
+
+
+def without_softmax(query, key, value):
+    return (query @ key.mT) @ value
+
+
+def compared(query, key, value):
+    return value * (query @ key.mT).softmax(-1).amax(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("compute", [renormalised, gated, of_three_factors, by_logarithms])
+def test_attention_that_is_not_followed_is_named_beside_attention_that_is(compute):
+    """The classes of the modules are not named like attention, as that of ConViT's gated attention."""
+    model = nn.Sequential(
+        Function(lambda _, x: (x @ x.mT).softmax(-1) @ x), Function(lambda _, x: compute(x, 2 * x, x))
+    )
+    watched = watched_by(model, torch.randn(2, 5, 12))
+    assert [step.path for step in watched.steps] == ["0"]
+    assert watched.unseen == {"1": "it computes no softmax of scores whose result is multiplied with values"}
+
+
+@pytest.mark.parametrize("compute", [without_softmax, compared])
+def test_products_without_a_softmax_between_them_are_not_named_beside_attention(compute):
+    model = nn.Sequential(
+        Function(lambda _, x: (x @ x.mT).softmax(-1) @ x), Function(lambda _, x: compute(x, 2 * x, x))
+    )
+    watched = watched_by(model, torch.randn(2, 5, 12))
+    assert ([step.path for step in watched.steps], watched.unseen) == (["0"], {})
+
+
 def test_attention_without_a_batch():
     def attention(_, x):
         return keep((x @ x[-1]).softmax(0)) @ x

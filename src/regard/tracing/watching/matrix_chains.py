@@ -3,8 +3,12 @@
 weights = left @ right      matmul, bmm, baddbmm, einsum, or (left * right).sum(…); neither factor is a parameter
 weights = …                 any operations that keep the number of elements, such as exp, division, a mask or squeeze
 weights @ value             or value @ weights, where value is no parameter either: the end of a chain
+
+If one of the operations between the products is a softmax, the chain is attention. Without a softmax, it may be
+something else, such as a state-space model.
 """
 
+from enum import Enum
 from typing import Any
 
 from torch import Tensor
@@ -17,37 +21,54 @@ PRODUCTS = ("matmul", "mm", "mv", "bmm", "baddbmm", "einsum", "sum")
 MULTIPLICATIONS = ("mul", "rmul", "multiply")
 
 
+SOFTMAXES = ("softmax", "special_softmax", "log_softmax", "special_log_softmax", "softmin")
+
+
+class Chain(Enum):
+    """The chain of products that a torch call ends: attention with a softmax, or what may be something else."""
+
+    WITH_SOFTMAX = "with a softmax"
+    WITHOUT_SOFTMAX = "without a softmax"
+
+
 class MatrixChains:
-    """Stores the tensors that may be attention weights: products of two tensors, and tensors computed from them."""
+    """Stores the tensors that may be attention weights: products of two tensors, and tensors computed from them.
+
+    `from_products` maps each of them to: was it computed by a softmax? `multiplied` maps each result of left * right,
+    of which `sum` makes a product, to the entries of its factors in `from_products`.
+    """
 
     def __init__(self) -> None:
         self.from_products = TensorTable[bool]()
-        self.multiplied = TensorTable[bool]()
-        """Maps each result of left * right, of which `sum` makes a product, to: is a factor in `from_products`."""
+        self.multiplied = TensorTable[list[bool]]()
 
-    def ends_chain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> bool:
-        """Return whether a torch call is the end of a chain: it multiplies a tensor in `from_products` by another.
+    def chain_ended_by(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Chain | None:
+        """Return the chain that a torch call ends, if it multiplies a tensor in `from_products` by another; else None.
 
-        If not, add the result to `from_products` if it is a product of two tensors, or computed from a tensor in
-        `from_products`. A product with a parameter of the model, or with a single number, does not count.
+        If it ends none, add the result to `from_products` if it is a product of two tensors, or computed from a tensor
+        in `from_products`. A product with a parameter of the model, or with a single number, does not count.
         """
         name = getattr(func, "__name__", "").strip("_")
         is_product, is_multiplication = name in PRODUCTS, name in MULTIPLICATIONS
         if not isinstance(result, Tensor) or not (is_product or is_multiplication or self.from_products):
-            return False
+            return None
         operands = tensors_in([*args, *kwargs.values()])
-        is_chained = any(operand in self.from_products for operand in operands)
+        entries = self.entries(operands)
         has_parameter_or_number = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
         if name == "sum":
             is_product = result.ndim > 0 and operands[0] in self.multiplied
-            is_chained = self.multiplied.get(operands[0]) or False
+            entries = self.multiplied.get(operands[0]) or []
         elif is_product and has_parameter_or_number:
-            return False
+            return None
         elif is_multiplication and len(operands) == 2 and not has_parameter_or_number:
-            self.multiplied[result] = is_chained
-        if is_product and is_chained:
-            return True
-        of_same_size = [operand for operand in operands if operand.numel() == result.numel()]
-        if is_product or any(operand in self.from_products for operand in of_same_size):
-            self.from_products[result] = True
-        return False
+            self.multiplied[result] = entries
+        if is_product and entries:
+            return Chain.WITH_SOFTMAX if any(entries) else Chain.WITHOUT_SOFTMAX
+        entries = self.entries([operand for operand in operands if operand.numel() == result.numel()])
+        if is_product or entries:
+            self.from_products[result] = name in SOFTMAXES or any(entries)
+        return None
+
+    def entries(self, operands: list[Tensor]) -> list[bool]:
+        """Return the entries of the operands in `from_products`; an operand without an entry is left out."""
+        return [entry for operand in operands if (entry := self.from_products.get(operand)) is not None]

@@ -36,7 +36,7 @@ from regard.errors import InputError
 from regard.tracing.watching.answered_pattern import answered
 from regard.tracing.watching.flex_call import flex_call
 from regard.tracing.watching.four_axes import four_axes, from_four_axes, heads_and_batch
-from regard.tracing.watching.matrix_chains import MatrixChains
+from regard.tracing.watching.matrix_chains import Chain, MatrixChains
 from regard.tracing.watching.multi_head_forward import multi_head_attention_forward
 from regard.tracing.watching.origins import WeightedSum
 from regard.tracing.watching.running_modules import ATTENTION_NAME, RunningModules, layer_of
@@ -77,6 +77,7 @@ class Recorder(TorchFunctionMode):
         windows: the windows of each layer that divides pictures into windows (as in Swin), by the layer's path.
         n_calls: for each path, how many attention calls the module has made.
         doubtful: why attention was not recorded, by the path of each module that may have computed attention.
+        unrecognised: the paths in `doubtful` of modules that computed a product, a softmax and a second product.
         n_recorded: the number of attention calls of which a pattern could be made, in all layers.
         counts_at_start: (all calls so far, `n_recorded`) when each running module started, the innermost module last.
     """
@@ -86,6 +87,7 @@ class Recorder(TorchFunctionMode):
         self.watched, self.ask, self.windows = watched, ask, windows
         self.running, self.written_out = RunningModules(), WrittenOut()
         self.matrix_chains, self.doubtful = MatrixChains(), dict[str, str]()
+        self.unrecognised: set[str] = set()
         self.n_calls: Counter[str] = Counter()
         self.sharing: dict[str, Sharing] = {}
         self.n_recorded = 0
@@ -118,8 +120,10 @@ class Recorder(TorchFunctionMode):
             if reason is not None:
                 weighted_sum = None
                 self.doubtful.setdefault(self.running.path, reason)
-        elif self.matrix_chains.ends_chain(func, args, kwargs, result):
+        elif chain := self.matrix_chains.chain_ended_by(func, args, kwargs, result):
             self.doubtful.setdefault(self.running.path, NO_ATTENTION)
+            if chain is Chain.WITH_SOFTMAX:
+                self.unrecognised.add(self.running.path)
         try:
             attended = self.attended_of(func, args, kwargs, result, weighted_sum)
         except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
@@ -259,15 +263,15 @@ class Recorder(TorchFunctionMode):
         return SEVERAL_AXES if has_unknown_axes and not weighted_sum.has_query_axis else None
 
     def list_doubtful(self) -> None:
-        """If no attention call was recorded, add the modules in `doubtful` to `watched.unseen`.
+        """Add the modules in `doubtful` to `watched.unseen`; those in `unrecognised` alone, if attention was recorded.
 
-        If attention was recorded, they are not added: state-space models and mixtures of experts compute similar
-        products in addition to attention (see `matrix_chains.py` and `doubt`).
+        Beside attention, state-space models and mixtures of experts compute products similar to it (see
+        `matrix_chains.py` and `doubt`), but not both a softmax of a product and a second product.
         """
-        if self.n_recorded == 0:
-            for path, reason in sorted(self.doubtful.items()):
-                if self.records_layer_of(path):
-                    self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
+        for path, reason in sorted(self.doubtful.items()):
+            is_attention = path in self.unrecognised and self.n_calls[path] == 0
+            if self.records_layer_of(path) and (self.n_recorded == 0 or is_attention):
+                self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
 
 
 def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Attended:
