@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
 
 from regard.errors import InputError, import_extra
 from regard.export.ungrouped import ungroup
-from regard.text.vocabulary import BOS, EOS, PAD, UNK
+from regard.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from regard.tracing.model_loading import quiet_transformers
 from regard.transformer.config import TransformerConfig
 from regard.transformer.feed_forward import ACTIVATIONS
@@ -96,9 +94,10 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     # a position vector of Pegasus has all sines before all cosines; in regard, sines and cosines alternate
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
     parameters = {name: reorder(state[our_name], axis, order) for our_name, name, axis in parameter_names(config)}
-    parameters["final_logits_bias"] = pad_axis(parameters["final_logits_bias"][None], size, axis=1, value=-math.inf)
+    bias = parameters["final_logits_bias"]
+    parameters["final_logits_bias"] = F.pad(bias, (0, size - len(bias)), value=-math.inf)[None]
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
-        parameters[name] = pad_axis(parameters[name], size, axis=0, value=0.0)
+        parameters[name] = F.pad(parameters[name], (0, 0, 0, size - len(parameters[name])))  # rows of zeros at the end
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
     for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
         parameters.setdefault(name, pegasus.state_dict()[name])  # sinusoidal
@@ -106,30 +105,28 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     return pegasus
 
 
-def pad_axis(parameter: Float[Tensor, "*shape"], size: int, axis: int, value: float) -> Float[Tensor, "*longer"]:
-    """Pad a parameter at the end of an axis, to the length `size`."""
-    # F.pad takes the numbers to add before and after each axis, the last axis first
-    padding = [0, 0] * (parameter.ndim - 1 - axis) + [0, size - parameter.shape[axis]]
-    return F.pad(parameter, padding, value=value)
-
-
 def write_tokenizer(translator: Translator, folder: Path) -> None:
     source, target = translator.source_vocabulary, translator.target_vocabulary
-    joint = source is target
     source.save(folder / "source.spm")
     target.save(folder / "target.spm")
-    for vocabulary, name in [(source, "vocab")] if joint else [(source, "vocab"), (target, "target_vocab")]:
-        ids = {piece: token for token, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
-        write_json(folder / f"{name}.json", ids)
-    special = target.pieces([PAD, UNK, EOS])
+    write_json(folder / "vocab.json", id_of_each_piece(source))
+    if source is not target:
+        write_json(folder / "target_vocab.json", id_of_each_piece(target))
+    pad, unknown, eos = target.pieces([PAD, UNK, EOS])
     config = {
         "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": not joint,
+        "separate_vocabs": source is not target,
         "model_max_length": translator.model.config.max_tokens,
         "clean_up_tokenization_spaces": False,
-        **dict(zip(("pad_token", "unk_token", "eos_token"), special, strict=True)),
+        "pad_token": pad,
+        "unk_token": unknown,
+        "eos_token": eos,
     }
     write_json(folder / "tokenizer_config.json", config)
+
+
+def id_of_each_piece(vocabulary: Vocabulary) -> dict[str, int]:
+    return {piece: token for token, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -23,7 +23,6 @@ import logging
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +94,11 @@ def write_graph(graph: Graph, max_tokens: int, path: Path) -> None:
         for axes in graph.inputs.values()
     ]
     # nested like `graph.example`: one argument may be a tuple of several inputs
-    rest, dynamic_shapes = iter(input_shapes), list[Any]()
-    for argument in graph.example:
-        dynamic_shapes.append(next(rest) if isinstance(argument, Tensor) else tuple(islice(rest, len(argument))))
+    shapes = iter(input_shapes)
+    dynamic_shapes = [
+        next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument)
+        for argument in graph.example
+    ]
     with exporter_silenced(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),

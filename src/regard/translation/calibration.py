@@ -56,13 +56,11 @@ class Calibration:
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "Calibration | None":
         """Return the calibration in `extra`, the values stored with a translator; None = missing or invalid."""
-        stored = extra.get("calibration")
-        if not isinstance(stored, dict):
-            return None
-        scores, chrf = stored.get("mean_log_probability"), stored.get("chrf")
-        if not (is_rising(scores) and is_rising(chrf) and len(scores) == len(chrf)):
-            return None
-        return cls(mean_log_probability=tuple(scores), chrf=tuple(chrf))
+        match extra.get("calibration"):
+            case {"mean_log_probability": scores, "chrf": chrf}:
+                if is_rising(scores) and is_rising(chrf) and len(scores) == len(chrf):
+                    return cls(mean_log_probability=tuple(scores), chrf=tuple(chrf))
+        return None
 
     def expected_chrf(self, mean_log_probability: float) -> float:
         """Return the mean chrF, from 0 to 100, of dev translations with this mean log-probability."""

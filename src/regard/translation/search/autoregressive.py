@@ -33,20 +33,19 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
         tokens, log_probabilities = choose(decoding, indices, length, limits)
         refuse_nan(log_probabilities)
         totals = [total + new for total, new in zip(totals, log_probabilities, strict=True)]
-        unfinished = [row for row, token in enumerate(tokens) if token != EOS]
-        if EOS in tokens:
-            for row in set(range(len(tokens))).difference(unfinished):
-                finished[indices[row]] = Hypothesis(
-                    tokens=tuple(texts[row]),
-                    log_probability=totals[row],
-                    score=totals[row],
-                    cut=length >= limits[row],
-                )
-            if not unfinished:
-                return [(finished[index],) for index in range(len(finished))]
-            indices = [indices[row] for row in unfinished]
-            limits = [limits[row] for row in unfinished]
-            tokens = [tokens[row] for row in unfinished]
-            totals = [totals[row] for row in unfinished]
+        unfinished = []
+        for row, token in enumerate(tokens):
+            if token != EOS:
+                unfinished.append(row)
+                continue
+            finished[indices[row]] = Hypothesis(
+                tokens=tuple(texts[row]), log_probability=totals[row], score=totals[row], cut=length >= limits[row]
+            )
+        if not unfinished:
+            return [(finished[index],) for index in range(len(finished))]
+        indices = [indices[row] for row in unfinished]
+        limits = [limits[row] for row in unfinished]
+        tokens = [tokens[row] for row in unfinished]
+        totals = [totals[row] for row in unfinished]
         texts = [[*texts[row], token] for row, token in zip(unfinished, tokens, strict=True)]
         decoding.read(tokens, unfinished)
