@@ -69,18 +69,21 @@ def unsupported_setting(description: dict[str, Any]) -> str:
     model, normaliser = description["model"], description["normalizer"]
     if normaliser:
         return f"changes the letters of a text first ({normaliser['type']})"
-    unsupported_settings = [setting for setting in UNSUPPORTED_SETTINGS if model.get(setting)]
-    if unsupported_settings:
-        return f"has {unsupported_settings[0]} = {model[unsupported_settings[0]]!r}"
+    for setting in UNSUPPORTED_SETTINGS:
+        if model.get(setting):
+            return f"has {setting} = {model[setting]!r}"
     if not set(GPT2_BYTES) <= set(model["vocab"]):
         return "has no piece for some bytes"
-    types = [pre_tokenizer["type"] for pre_tokenizer in pre_tokenizers_of(description["pre_tokenizer"])]
+    pre_tokenizers = pre_tokenizers_of(description["pre_tokenizer"])
+    types = [pre_tokenizer["type"] for pre_tokenizer in pre_tokenizers]
     if types.count("ByteLevel") != 1 or types[-1] != "ByteLevel":
         return "does not write the bytes of a text as GPT-2 does"
-    if pre_tokenizers_of(description["pre_tokenizer"])[-1]["add_prefix_space"]:
+    if pre_tokenizers[-1]["add_prefix_space"]:
         return "puts a space before a text"
-    unsupported = [splitter for splitter in splitters(description["pre_tokenizer"]) if not is_supported(splitter)]
-    return f"splits a text by a pre_tokenizer of type {unsupported[0]['type']}" if unsupported else ""
+    for splitter in splitters(description["pre_tokenizer"]):
+        if not is_supported(splitter):
+            return f"splits a text by a pre_tokenizer of type {splitter['type']}"
+    return ""
 
 
 def pre_tokenizers_of(setting: dict[str, Any] | None) -> list[dict[str, Any]]:

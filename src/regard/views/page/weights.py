@@ -30,19 +30,16 @@ PAGE_BYTES = 9_800_000
 def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
     """Encode the weights of layers, given by name, with the smallest rounding step that PAGE_BYTES allows.
 
+    If no step makes them small enough, the largest step is used.
+
     Returns:
         The rounding step of weights below 0.01, in units of 1/10,000; and the encoded weights by layer name.
     """
-    for step in SMALL_STEPS[:-1]:
-        blocks: dict[str, str] = {}
-        for name, pattern in patterns.items():
-            blocks[name] = encode_units(quantised(pattern, step, name))
-            if sum(map(len, blocks.values())) > PAGE_BYTES:
-                break
-        else:  # all layers fit
-            return step, blocks
-    step = SMALL_STEPS[-1]
-    return step, {name: encode_units(quantised(pattern, step, name)) for name, pattern in patterns.items()}
+    for step in SMALL_STEPS:
+        blocks = {name: encode_units(quantised(pattern, step, name)) for name, pattern in patterns.items()}
+        if sum(map(len, blocks.values())) <= PAGE_BYTES:
+            break
+    return step, blocks
 
 
 def quantised(pattern: Pattern, small_step: int, name: str) -> UInt16[np.ndarray, "heads queries keys"]:
