@@ -65,9 +65,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
 
 
 def generated_ids(tokenizer: Any, trace: Trace) -> list[int]:
-    pieces = [written.token.piece for written in trace.written]
-    ids: list[int] = tokenizer.convert_tokens_to_ids(pieces)
-    return ids
+    return tokenizer.convert_tokens_to_ids([written.token.piece for written in trace.written])
 
 
 def sampling_config(loaded: LoadedModel, question: Question) -> "GenerationConfig | None":

@@ -152,15 +152,13 @@ class Map:
         pyramid = self.pyramid(request)
         if not 0 <= request.level < 64:
             raise InputError(f"there is no level {request.level}; levels are counted from 0.")
-        shape = pyramid.shape(request.level)
-        rows, columns = (
-            range(index * TILE, min((index + 1) * TILE, size))
-            for index, size in zip((request.row, request.column), shape, strict=True)
-        )
+        n_rows, n_columns = pyramid.shape(request.level)
+        rows = range(request.row * TILE, min((request.row + 1) * TILE, n_rows))
+        columns = range(request.column * TILE, min((request.column + 1) * TILE, n_columns))
         if request.row < 0 or request.column < 0 or not rows or not columns:
             raise InputError(
                 f"there is no tile in row {request.row:,} and column {request.column:,}; "
-                f"level {request.level} has {shape[0]:,} x {shape[1]:,} cells."
+                f"level {request.level} has {n_rows:,} x {n_columns:,} cells."
             )
         (cells,) = in_threads(request, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
         return cells.numpy().astype("<f4").tobytes()

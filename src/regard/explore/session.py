@@ -110,16 +110,10 @@ class Session:
             raise InputError("there is no change; cut an edge, silence a head, or change its temperature first.")
         before, after = self.trace(replace(question, changes=())), self.trace(question)
         difference = compare(before, after)
-        moved = difference.heads.nan_to_num(0.0)
-        heads = []
-        for index in moved.flatten().argsort(descending=True)[:N_HEADS].tolist():
-            row, head = divmod(index, moved.shape[1])
-            if moved[row, head] > 0:
-                name, token = difference.head_and_query(row, head)
-                heads.append({"head": name, "token": token, "moved": float(moved[row, head])})
+        largest = difference.largest(N_HEADS)
         return {
             "output": difference.output,
-            "heads": heads,
+            "heads": [{"head": head, "token": token, "moved": moved} for head, token, moved in largest if moved > 0],
             "before": self.next_tokens(before),
             "after": self.next_tokens(after),
         }

@@ -186,10 +186,10 @@ def encode_pairs(
     targets = target.encode_all([target_text for _, target_text in pairs])
     kept = [pair for pair in zip(sources, targets, strict=True) if fits(*pair, max_tokens, max_ratio, report)]
     report.kept = len(kept)
-    sides = [[pair[side] for pair in kept] for side in range(2)]
-    ids = [np.fromiter(chain.from_iterable(side), dtype) for side in sides]
-    lengths = [np.fromiter(map(len, side), np.int64) for side in sides]
-    return list(zip(ids, lengths, strict=True)), report
+    sides = []
+    for texts in ([source_ids for source_ids, _ in kept], [target_ids for _, target_ids in kept]):
+        sides.append((np.fromiter(chain.from_iterable(texts), dtype), np.fromiter(map(len, texts), np.int64)))
+    return sides, report
 
 
 def fits(source: list[int], target: list[int], max_tokens: int, max_ratio: float, report: Report) -> bool:

@@ -170,10 +170,11 @@ def select_heads(trace: Trace, layer: int | None, kind: str | None) -> list[Head
 def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     """Arrange patterns as one image: in a row for each layer, or, if `one_layer`, in about as many rows as columns."""
     layers = group_by_layer(heads)
-    columns = math.ceil(math.sqrt(len(heads))) if one_layer else max(map(len, layers))
     if one_layer:
+        columns = math.ceil(math.sqrt(len(heads)))
         places = [divmod(index, columns) for index in range(len(heads))]
     else:
+        columns = max(map(len, layers))
         places = [(row, column) for row, layer in enumerate(layers) for column in range(len(layer))]
     max_cells = max(LEAST_CELLS, MOST_ROW_CELLS // columns)
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], max_cells) for layer in layers]
