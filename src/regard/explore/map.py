@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from operator import call
 from time import perf_counter
-from typing import Any, Literal, Self
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -61,18 +61,6 @@ class HeadRequest:
     def name(self) -> str:
         return f"L{self.layer} average" if self.head is None else f"L{self.layer}H{self.head}"
 
-    @classmethod
-    def of(cls, content: object) -> Self:
-        """Check the decoded JSON of a request, which must have exactly the fields of the class, and return it."""
-        names = [field.name for field in fields(cls)]
-        if not isinstance(content, Mapping) or set(content) != set(names):
-            raise InputError(f"the request must be a JSON object with the fields {', '.join(map(repr, names))}.")
-        try:
-            check_fields(cls, content)
-        except TypeError as error:
-            raise InputError(f"in the request, {error}") from error
-        return cls(**content)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileRequest(HeadRequest):
@@ -95,6 +83,21 @@ class QueryRequest(HeadRequest):
     """A request for the keys with the largest weights of the query at position `query`."""
 
     query: int
+
+
+Requested = TypeVar("Requested", bound=HeadRequest)
+
+
+def read_request(cls: type[Requested], content: object) -> Requested:
+    """Convert the decoded JSON of a request to an object of `cls`; the JSON must have exactly the fields of `cls`."""
+    names = [field.name for field in fields(cls)]
+    if not isinstance(content, Mapping) or set(content) != set(names):
+        raise InputError(f"the request must be a JSON object with the fields {', '.join(map(repr, names))}.")
+    try:
+        check_fields(cls, content)
+    except TypeError as error:
+        raise InputError(f"in the request, {error}") from error
+    return cls(**content)
 
 
 class Map:

@@ -7,6 +7,7 @@ other requests wait. A waiting request is dropped if its client disconnects.
 import asyncio
 import json
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -18,7 +19,7 @@ from starlette.routing import Route
 
 from regard.errors import InputError, TooLongError
 from regard.explore.guard import Guard
-from regard.explore.map import HeadRequest, QueryRequest, TileRequest
+from regard.explore.map import HeadRequest, QueryRequest, TileRequest, read_request
 from regard.explore.question import Question
 from regard.explore.session import Session
 from regard.views.page import live_page
@@ -53,16 +54,16 @@ class Explorer:
         return JSONResponse(await self.run_alone(request, lambda: self.session.effect(question)))
 
     async def turn(self, request: Request) -> Response:
-        head = await read_body(request, HeadRequest.of)
+        head = await read_body(request, partial(read_request, HeadRequest))
         return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(head).turn(head)))
 
     async def tile(self, request: Request) -> Response:
-        tile = await read_body(request, TileRequest.of)
+        tile = await read_body(request, partial(read_request, TileRequest))
         cells = await self.run_alone(request, lambda: self.session.map_for(tile).tile(tile))
         return Response(cells, media_type="application/octet-stream")
 
     async def strongest(self, request: Request) -> Response:
-        row = await read_body(request, QueryRequest.of)
+        row = await read_body(request, partial(read_request, QueryRequest))
         return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(row).strongest(row)))
 
     async def run_alone(self, request: Request, answer: Callable[[], Answer]) -> Answer:
