@@ -4,7 +4,8 @@
     attention = sum over heads + bias = sum over key tokens + bias
 
 In a pre-norm model `rest` is 0, since a layer only adds its parts to the token's vector. In a post-norm model such as
-BERT, `rest` is the change made by the layer norms after the additions. In the decoder of an encoder-decoder, `rest`
+BERT, `rest` is the change made by the layer norms after the additions; in a model such as Gemma 2, which normalises
+each part before it is added, `rest` is the change made by these norms. In the decoder of an encoder-decoder, `rest`
 also contains what cross-attention adds.
 
 Source: the residual stream of Elhage et al. 2021, "A mathematical framework for transformer circuits".
