@@ -84,7 +84,7 @@ def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
             name=name,
             matrix=inputs.matrices[name],
             rows=rows.get(name, ()),
-            keys="rows" if name in ("memory", "K", "V") else None,
+            axis_of_keys="rows" if name in ("memory", "K", "V") else None,
             marked=query if name in ("x", "Q") else None,
         )
         for name in MATRICES
@@ -94,7 +94,15 @@ def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
     for head, matrix in enumerate(biases, start=1):
         name = "bias" if len(biases) == 1 else f"bias_{head}"
         stages.append(
-            Stage(section="Given", name=name, matrix=matrix, rows=queries, columns=keys, keys="columns", marked=query)
+            Stage(
+                section="Given",
+                name=name,
+                matrix=matrix,
+                rows=queries,
+                columns=keys,
+                axis_of_keys="columns",
+                marked=query,
+            )
         )
     return stages
 
@@ -125,7 +133,7 @@ def token_rows(inputs: ExampleInputs, name: str, query: int | None) -> dict[str,
     """Return arguments of `Stage` for Q, K or V: the names of the rows, and for Q the row whose steps are shown."""
     if name == "Q":
         return {"rows": inputs.query_texts, "marked": query}
-    return {"rows": inputs.key_texts, "keys": "rows"}
+    return {"rows": inputs.key_texts, "axis_of_keys": "rows"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +147,7 @@ class HeadStages:
 
     def stages(self) -> list[Stage]:
         queries, keys = self.inputs.query_texts, self.inputs.key_texts
-        axes: dict[str, Any] = {"rows": queries, "columns": keys, "keys": "columns", "marked": self.query}
+        axes: dict[str, Any] = {"rows": queries, "columns": keys, "axis_of_keys": "columns", "marked": self.query}
         stages = self.head_columns()
         q, k, v = (self.name(letter) for letter in "QKV")
         stages.append(self.stage("products", f"{q} {k}ᵀ", self.steps.products, **axes))
@@ -156,7 +164,7 @@ class HeadStages:
         if self.query is not None:
             formula = f"{weights} of {queries[self.query]} · rows of {v}"
             values = self.steps.weights[self.query][:, None] * self.steps.value
-            stages.append(self.stage("weighted values", formula, values, rows=keys, keys="rows", summed=True))
+            stages.append(self.stage("weighted values", formula, values, rows=keys, axis_of_keys="rows", summed=True))
         context = self.stage("context", f"{weights} {v}", self.steps.context, rows=queries, marked=self.query)
         return [*stages, context]
 

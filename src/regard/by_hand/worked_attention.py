@@ -24,7 +24,7 @@ class Stage:
         name: the matrix's name in the formulas of later matrices; with several heads, it ends in the head's number.
         formula: how the matrix is computed from earlier matrices; empty for a given matrix.
         rows, columns: the names of the rows and of the columns; empty = no names.
-        keys: whether the rows or the columns are keys of the attention; None = neither.
+        axis_of_keys: whether the rows or the columns are keys of the attention; None = neither.
         marked: the row of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
@@ -36,7 +36,7 @@ class Stage:
     formula: str = ""
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    keys: Literal["rows", "columns"] | None = None
+    axis_of_keys: Literal["rows", "columns"] | None = None
     marked: int | None = None
     summed: bool = False
     head: int | None = None

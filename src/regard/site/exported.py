@@ -22,9 +22,9 @@ class Exported:
         first: the trace of the text that the page shows first.
         alignment: the alignments of this text's translations; None unless the model is a translator.
         next: the most probable tokens after this text, with probabilities; empty unless the model is causal.
-        going: the JSON record with which the page continues this text; `Going` in front/src/trace/data.ts describes it.
-            None unless the model is causal.
-        ends: the ids of the tokens with which a causal model ends its text.
+        continued_text: the JSON record with which the page continues this text, described by `Going` in
+            front/src/trace/data.ts; None unless the model is causal.
+        end_ids: the ids of the tokens with which a causal model ends its text.
         files: the names of the model's files, by their content, such as "tokenizer" or "outputs".
         max_tokens: the largest number of tokens of a text; for a translator, the end token is not counted.
         difference: the largest differences between the results of the exported model and of the original.
@@ -36,8 +36,8 @@ class Exported:
     first: Trace
     alignment: dict[str, Any] | None = None
     next: tuple[tuple[str, float], ...] = ()
-    going: dict[str, Any] | None = None
-    ends: tuple[int, ...] = ()
+    continued_text: dict[str, Any] | None = None
+    end_ids: tuple[int, ...] = ()
     files: dict[str, str]
     max_tokens: int
     difference: Difference
@@ -51,7 +51,7 @@ class Exported:
     def page(self) -> dict[str, Any]:
         """Return the JSON data with which the page opens: the model's attention to the text that is shown first."""
         data = page_data(self.first, focus_on(self.first), self.alignment) | {"live": True, "next": self.next}
-        return data if self.going is None else data | {"going": self.going}
+        return data if self.continued_text is None else data | {"going": self.continued_text}
 
     def record(self, folder: Path) -> dict[str, Any]:
         """Return the JSON record of the model; `ModelRecord` in front/src/site/messages.ts describes it."""
@@ -60,7 +60,7 @@ class Exported:
             "kind": self.kind,
             "files": {purpose: file_record(folder / name) for purpose, name in self.files.items()},
             "max_tokens": self.max_tokens,
-            "ends": self.ends,
+            "ends": self.end_ids,
             "difference": self.difference.weights,
             "int8": self.int8,
             "template": template_of(self.first, self.page()),

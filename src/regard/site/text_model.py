@@ -84,8 +84,8 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
         exported,
         kind="causal",
         next=tuple(next_tokens(loaded.tokenizer, next_logits, N_NEXT)),
-        going=going_record(text, continuation=(), logits=next_logits),
-        ends=end_tokens(loaded.model),
+        continued_text=going_record(text, continuation=(), logits=next_logits),
+        end_ids=end_tokens(loaded.model),
     )
 
 

@@ -127,29 +127,34 @@ def layout_of(
         if not is_one_tensor_a_picture:
             raise unknown_division
         return whole_pictures(config, encoded, sides, n_image_tokens)
-    if "image_grid_thw" in encoded or "video_grid_thw" in encoded:
+    if "image_grid_thw" in encoded or "video_grid_thw" in encoded:  # Qwen2-VL and models like it
         if "input_ids" not in encoded:
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
-    if not pictures:  # a video: each frame is read as a picture, and not cut into tiles
+    if not pictures:
         cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
         if not cuts_pictures and "pixel_values_videos" not in encoded:
             raise unknown_division
-        newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
-        frames = {"pixel_values": pixels.flatten(0, -4)}
-        layout = whole_pictures(config, frames, sides, n_image_tokens - len(newlines))
-        return replace(layout, text=(*layout.text, *newlines))
-    if pixels.ndim == 6:
+        return video_layout(config, pixels, sides, n_image_tokens)
+    if pixels.ndim == 6:  # MLlama: [batch pictures tiles 3 height width]
         return tiles_with_empty_ones(getattr(config, "vision_config", config), encoded, patch)
-    if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):
+    if pixels.ndim == 5 and hasattr(config, "image_grid_pinpoints"):  # LLaVA-NeXT: [pictures tiles 3 height width]
         return anyres_layout(config, encoded, patch)
     shapes = tile_shapes(processor, pictures, pixels)
-    if shapes is not None:
+    if shapes is not None:  # SmolVLM, InternVL, Gemma 3 and models like them
         tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
         return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
-    if is_one_tensor_a_picture:
+    if is_one_tensor_a_picture:  # ViT, CLIP, LLaVA and most other models
         return whole_pictures(config, encoded, sides, n_image_tokens)
     raise unknown_division
+
+
+def video_layout(config: Any, pixels: Tensor, sides: tuple[int, int], n_image_tokens: int) -> PictureLayout:
+    """Return the layout of a video: the model reads each frame as one picture, and cuts no frame into tiles."""
+    newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
+    frames = {"pixel_values": pixels.flatten(0, -4)}
+    layout = whole_pictures(config, frames, sides, n_image_tokens - len(newlines))
+    return replace(layout, text=(*layout.text, *newlines))
 
 
 def encoder_tokens(

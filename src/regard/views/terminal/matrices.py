@@ -166,7 +166,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
     label_cells = max(cell_len(label) for label, _, _ in rows) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     n_columns = stage.matrix.shape[1]
-    notable_columns = notable if stage.keys == "columns" else ()
+    notable_columns = notable if stage.axis_of_keys == "columns" else ()
     candidates = sorted(by_priority(n_columns, notable_columns)[: max(1, width)])  # no more than `width` columns fit
     number_rows = [values for _, _, values in rows if values is not None]
     numbers = [{column: float(values[column]) for column in candidates} for values in number_rows]
@@ -193,7 +193,7 @@ def rows_to_show(stage: Stage, notable: Sequence[int]) -> list[int | None]:
         return list(range(n_rows))
     max_rows = TOKEN_ROWS if stage.rows else NUMBER_ROWS
     marked_row = () if stage.marked is None else (stage.marked,)
-    notable_rows = notable if stage.keys == "rows" else marked_row
+    notable_rows = notable if stage.axis_of_keys == "rows" else marked_row
     return positions_to_show(n_rows, notable_rows, lambda positions: len(positions) <= max_rows)
 
 
