@@ -13,6 +13,7 @@ from regard.text.vocabulary import Vocabulary
 from regard.training.evaluator import DevPairs, Evaluator
 from regard.translation.long_texts import join_translations
 from regard.translation.search.greedy import Greedy
+from regard.translation.training_texts import TrainingTexts
 
 PAIRS = {
     "⟐는 갔다": "⟐ left",
@@ -109,7 +110,8 @@ def test_evaluations_of_a_training_put_the_items_back(translator):
         batches=SimpleNamespace(), sources=sources, signs=[{"Kotanu": "⟐"}, None], source_texts=[], target_texts=[]
     )
     vocabularies = {name: getattr(translator, name) for name in ("source_vocabulary", "target_vocabulary")}
-    evaluator = Evaluator(model=translator.model, pairs=pairs, **vocabularies)
+    texts = TrainingTexts(longest=99, smallest_ratio=0.0, largest_ratio=99.0, scripts=())
+    evaluator = Evaluator(model=translator.model, pairs=pairs, **vocabularies, training_texts=texts, smoothing=0.1)
     assert evaluator.translations() == ["Kotanu left", "a dog left"]
 
 
