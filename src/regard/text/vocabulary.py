@@ -34,6 +34,9 @@ MOST_LINES = 2_000_000
 FEWEST_PIECES = 16
 """The smallest number of pieces that a vocabulary may have: the special pieces, ▁ and a few letters."""
 
+MIN_TEXTS_FOR_THREADS = 64
+"""With fewer texts, one thread encodes all of them, because starting several threads would take longer."""
+
 
 class Vocabulary:
     """A SentencePiece model, which turns texts into ids and back.
@@ -120,13 +123,16 @@ class Vocabulary:
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text's pieces, as `encode` does; all cores are used.
+        """Return the ids of each text's pieces, as `encode` does; many texts are encoded on all cores.
 
         Raises:
             InputError: a text has a lone surrogate, which UTF-8 cannot encode.
         """
         clean = list(map(checked_clean_text, texts))
-        encoded = self.processor.Encode(clean, num_threads=-1)
+        if len(clean) < MIN_TEXTS_FOR_THREADS:
+            encoded = [self.processor.Encode(text) for text in clean]
+        else:
+            encoded = self.processor.Encode(clean, num_threads=-1)
         if not self.unused:
             return encoded
         return [self._with_unused(text, ids) if UNK in ids else ids for text, ids in zip(clean, encoded, strict=True)]
