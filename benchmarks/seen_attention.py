@@ -132,6 +132,8 @@ def difference(ours: Tensor, theirs: Tensor, padding: Tensor) -> float | None:
     """Return the largest difference of two tensors of weights, without queries that are padding; None = other shape."""
     if theirs.ndim == 3 and ours.shape[0] == theirs.shape[0] and ours.shape[1] > 1:
         ours = ours.mean(dim=1, keepdim=True)  # as nn.MultiheadAttention returns them
+    elif theirs.ndim == 5 and theirs.shape[1] == ours.shape[1]:  # [batch heads windows queries keys], as in Hiera
+        theirs = theirs.transpose(1, 2).flatten(0, 1)
     elif ours.shape == theirs.shape and theirs.shape[1] > 1 and torch.equal(theirs, theirs[:, :1].expand_as(theirs)):
         ours = ours.mean(dim=1, keepdim=True).expand_as(ours)  # the same, repeated for each head
     if ours.shape[-2:] != theirs.shape[-2:] or ours.numel() != theirs.numel():
