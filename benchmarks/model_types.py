@@ -108,7 +108,10 @@ def main(
             with details.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(trial), default=str) + "\n")
     trials = [trial_of[name] for name in names]
-    page = page_of(trials) if write is None or types is None else updated_page(write, trials)
+    if types is not None and write is not None and write.exists():
+        page = updated_page(write, trials)
+    else:
+        page = page_of(trials)
     if write is None:
         print(page)
     else:
