@@ -138,8 +138,13 @@ def merged_steps(
 
 
 def average_head(pattern: Pattern) -> Pattern:
-    queries, keys = ([[position] for position in range(n)] for n in pattern.shape[2:])
+    queries, keys = map(single_tokens, pattern.shape[2:])
     return merged_pattern(pattern, queries, keys, averages_heads=True)
+
+
+def single_tokens(n_tokens: int) -> tuple[range, ...]:
+    """Return a group for each token, which has this token alone."""
+    return tuple(range(position, position + 1) for position in range(n_tokens))
 
 
 def group_of_token(groups: Sequence[Group], device: torch.device) -> Int[Tensor, " tokens"]:

@@ -23,7 +23,7 @@ from regard.tracing.files.trace_file import read_record, write_record
 from regard.tracing.generation import WrittenToken, written_words
 from regard.tracing.head import Head, head_named, no_states_error
 from regard.tracing.media.recording import silence_as_one
-from regard.tracing.merged_pattern import merged_steps
+from regard.tracing.merged_pattern import merged_steps, single_tokens
 from regard.tracing.patterns_by_layer import (
     KINDS,
     SIDES,
@@ -260,7 +260,7 @@ class Trace:
         tokens, groups = silence_as_one(self.source)
         if len(tokens) == len(self.source):
             return self
-        joined = self.joined or JoinedTokens(self, single_tokens(self.source), single_tokens(self.target))
+        joined = self.joined or JoinedTokens(self, single_tokens(len(self.source)), single_tokens(len(self.target)))
         source = [range(joined.source[group[0]].start, joined.source[group[-1]].stop) for group in groups]
         merged = joined.trace._with_joined_tokens((source, joined.target), (tokens, self.target))
         if self.spectrogram is None:
@@ -397,7 +397,3 @@ class JoinedTokens:
     trace: Trace
     source: tuple[range, ...]
     target: tuple[range, ...]
-
-
-def single_tokens(tokens: Sequence[Token]) -> tuple[range, ...]:
-    return tuple(range(position, position + 1) for position in range(len(tokens)))
