@@ -251,7 +251,7 @@ def test_the_output_of_an_adapter_is_a_part_of_its_layer(minilm):
     [
         (
             lambda layer: setattr(layer.attention.output, "dense", AdaptedLinear(layer.attention.output.dense)),
-            "its output projection is more than a linear layer",
+            "its output projection is more than a linear layer (merge an adapter such as LoRA first)",
         ),
         (
             lambda layer: setattr(layer.attention.output, "dense", ScaledLinear(layer.attention.output.dense)),
@@ -259,7 +259,7 @@ def test_the_output_of_an_adapter_is_a_part_of_its_layer(minilm):
         ),
         (
             lambda layer: setattr(layer.attention.output.dense, "__class__", DoubledLinear),
-            "its output projection is more than a linear layer",
+            "its output projection is more than a linear layer (merge an adapter such as LoRA first)",
         ),
         (
             lambda layer: setattr(layer, "feed_forward_chunk", lambda hidden: hidden.tanh()),

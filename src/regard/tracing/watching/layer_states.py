@@ -123,7 +123,9 @@ class StateRecorder:
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
         error = (projection(context) - attention.flatten(0, -2)).abs().max()
         if not error <= 1e-3 * (1 + attention.abs().max()):
-            raise not_found_error(step, "its output projection is more than a linear layer")
+            raise not_found_error(
+                step, "its output projection is more than a linear layer (merge an adapter such as LoRA first)"
+            )
         before, after = layer.before, layer.after
         feed_forward_path = self.feed_forward_path(step)
         if any(
