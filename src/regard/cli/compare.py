@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def compare(
     model: Annotated[
-        str, typer.Argument(help="A Hugging Face model, by name or folder, the folder of a translator, or MiniLM.")
+        str,
+        typer.Argument(
+            help="A Hugging Face model, by name or folder; a translator's folder; or MiniLM, which is included."
+        ),
     ],
     other: Annotated[str, typer.Argument(help="The model to compare it with.")],
     text: Annotated[str, typer.Argument(help="The text that both models read; - reads it from standard input.")],
@@ -25,7 +28,7 @@ def compare(
         float | None,
         typer.Option(
             "--at-most",
-            help="The largest difference that counts as none; if it is given, a larger one ends with exit status 1.",
+            help="Differences up to this number do not count. If it is given, a larger difference gives exit status 1.",
             show_default="1e-3",
         ),
     ] = None,
@@ -43,7 +46,7 @@ def compare(
     """Compare the attention of two models to the same text, for example before and after training or quantisation.
 
     For every head and query, the difference is half the sum of the absolute differences of the attention weights: 0 =
-    the same weights, 1 = all weight on other keys, or on none.
+    the same weights, 1 = no key has weight in both models.
 
     [bold]Examples[/bold]
 
@@ -80,7 +83,7 @@ def compare(
     if json != STDOUT:
         comparison.show()
         print_written(outputs)
-    if at_most is not None and comparison.first is not None:
+    if at_most is not None and comparison.first is not None:  # the first head and token that differ by more
         head, token, distance = comparison.largest(1)[0]
         print_remark(f"{head} at {token}: {distance:.3g} > {at_most:g}")
         raise typer.Exit(1)

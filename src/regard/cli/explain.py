@@ -133,7 +133,7 @@ def print_steps(worked: "WorkedAttention", digits: int | None, every_matrix: boo
 
 
 def inputs_from_model(model: str | None, text: str, **options: Any) -> "tuple[ExampleInputs, int]":
-    """Return the inputs of a worked example of one head of a model that reads a text, and the query's position.
+    """Return the inputs of a worked example (one head of a model, while it reads a text), and the query's position.
 
     Args:
         model: the name or folder of a Hugging Face model, or the folder of a translator; None = MiniLM.

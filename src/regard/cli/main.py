@@ -115,7 +115,8 @@ def usage_message(error: typer.TyperException) -> str:
         elif any(parameter.name == "text" for parameter in parameters):
             message += ": a text of several words needs quotes around it"
     command = context.command_path if context else "regard"
-    return f"{message[0].lower()}{message[1:]}{' See' if message.endswith('?') else '; see'} {command} --help."
+    see = " See" if message.endswith("?") else "; see"  # a suggestion of Typer ends in a question mark
+    return f"{message[0].lower()}{message[1:]}{see} {command} --help."
 
 
 def run() -> None:
@@ -128,7 +129,7 @@ def run() -> None:
         finally:
             sys.stdout.flush()
     except InputError as error:
-        exit_with_message(with_option_names(str(error)))
+        exit_with_message(with_option_names(str(error)))  # such as --layer 0 in place of layers=[0]
     except typer.TyperException as error:
         if not str(error):  # `regard` alone: the help is printed already
             sys.exit(error.exit_code)
@@ -139,14 +140,15 @@ def run() -> None:
             "or a locale with UTF-8."
         )
     except OSError as error:
+        # an error of standard output has no file name
         if error.filename is not None or error.errno not in {*WRITE_ERRORS, errno.EPIPE}:
-            raise  # the error is not one of standard output, which has no file name
-        # At exit, Python writes the rest of the output. It goes to /dev/null, because writing to stdout has failed.
+            raise
+        # At exit, Python writes the rest of the output. Writing it failed, so standard output becomes /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # the reader has closed the pipe; Typer exits with 1 too
             sys.exit(1)
         exit_with_message(f"cannot write the output: {os.strerror(error.errno).lower()}.")
     except SystemExit as stop:
-        if stop.code == 130:  # the exit status after Ctrl-C
+        if stop.code == 130:  # Typer exits with 130 after Ctrl-C, and so do some subcommands
             print("regard: stopped", file=sys.stderr)
         raise

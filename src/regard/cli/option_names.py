@@ -17,7 +17,7 @@ OPTIONS = {
 
 
 def with_option_names(message: str) -> str:
-    """Replace Python's arguments in a message by command line options.
+    """Replace Python's arguments in a message by command line options, and remove arguments that have no option.
 
     >>> with_option_names("shorten it, or read only its beginning with truncate=True.")
     'shorten it, or read only its beginning with --truncate.'

@@ -25,7 +25,7 @@ def train(
         str | None,
         typer.Option(
             "--weights",
-            help="How often an epoch uses the pairs of each corpus: 1,0.3 = three tenths of the second.",
+            help="How often an epoch uses each pair of a corpus: 1,0.3 = once; those of the second corpus 0.3 times.",
             show_default="1",
         ),
     ] = None,
@@ -142,7 +142,7 @@ def train(
         trained = run(source, target, out, settings, device=device, watcher=watcher)
     if trained.is_main:
         print_result(trained)
-    if trained.reason is None:  # stopped by Ctrl-C
+    if trained.reason is None:  # Ctrl-C stopped the training before its end
         raise typer.Exit(130)
 
 
@@ -159,6 +159,7 @@ def numbers(
 
 
 def print_result(trained: "Trained") -> None:
+    """Print how the training ended: its best evaluation, and that of the saved parameters, if it is another one."""
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command continues from there")
         return

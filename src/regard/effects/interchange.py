@@ -81,7 +81,7 @@ class Interchange:
         return [(token, token) for token in tokens]
 
     def last_token(self, n_tokens: int) -> int:
-        """Return the position of the last token whose output is replaced, if this run has `n_tokens` tokens."""
+        """Return the position of the last token whose output is replaced, when the model reads `n_tokens` tokens."""
         return n_tokens - 1 if self.token_pairs is None else max(int(token) for token, _ in self.token_pairs)
 
     def positions(self, first_query: int, n_queries: int, n_other_queries: int) -> list[tuple[int, int]]:

@@ -2,11 +2,13 @@
 
     before + heads + bias + feed_forward + rest = after
 
-The terms are vectors, and the equation also holds for their projections onto the plane; `rest` is the change made by
-layer norms and, in the decoder of an encoder-decoder, by cross-attention. An arrow is a vector that a part of the layer
-adds to a token's vector, projected onto the plane. The angle of an arrow is computed in all d_model dimensions, between
-the added vector and the total change after - before: below 90 degrees the part acts in the direction of the total
-change, above 90 degrees against it.
+`before` and `after` are a token's vector before and after the layer. The other terms are what parts of the layer add to
+it: attention adds `heads` + `bias` (of the output projection); `rest` is the change made by layer norms and, in the
+decoder of an encoder-decoder, by cross-attention.
+
+An arrow is such an added vector, projected onto the plane; the equation holds for the projections too. The angle of an
+arrow is computed in all d_model dimensions, between the added vector and the total change after - before: below 90
+degrees the part acts in the direction of the total change, above 90 degrees against it.
 """
 
 import math
@@ -53,8 +55,7 @@ class LayerArrows:
     Attributes:
         before, after: for each token, the two coordinates of its vector in the plane, and the norm of the vector.
         turned: for each token, the angle between its vectors before and after the layer, in degrees.
-        parts: four vectors for each token: what attention adds; the part of it that is the bias of the output
-            projection; what the feed-forward network adds; and what layer norms and cross-attention change.
+        parts: four arrows for each token: `heads` + `bias`, `bias`, `feed_forward` and `rest` of the equation above.
         heads, sources: the longest vectors that heads, or key tokens (sources), add to each token, longest first, and
             the sum of the vectors of the other heads or key tokens.
         nearest, nearest_angles: for each token, the positions of the tokens whose vectors after the layer have the
@@ -76,15 +77,17 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     """Return the movement of all tokens in one layer, as arrows in a plane; `pattern` has one batch item.
 
     The `n_longest` heads that add the longest vectors to a token have one arrow each; all other heads have one arrow
-    together. The same holds for the key tokens.
+    together. Likewise, the `n_longest` key tokens that add the longest vectors have one arrow each, and all other key
+    tokens have one arrow together.
     """
     change = state.after - state.before
     key_vectors = value_vectors(pattern, state.projection.weight)
     weights = pattern[0].to(key_vectors)
     by_head = torch.einsum("hqk,hkd->qhd", weights, key_vectors)
     of_all_heads = by_head.sum(dim=1)
+    bias = state.attention - of_all_heads
     rest = change - state.attention - state.feed_forward
-    parts = torch.stack([state.attention, state.attention - of_all_heads, state.feed_forward, rest], dim=1)
+    parts = torch.stack([state.attention, bias, state.feed_forward, rest], dim=1)
 
     def arrows(vectors: Tensor, indices: Tensor) -> Arrows:
         return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), indices)
@@ -122,14 +125,15 @@ def longest_sources(
 ) -> Longest:
     """Return the `n_longest` longest vectors that the key tokens add to each query token, and the sum of the others.
 
-    To find the longest vectors, the norms of all vectors are computed from dot products; then only the longest vectors
-    themselves are computed:
+    The vector of one key is the sum over the heads h of w_h u_h: weight times key vector. There are queries × keys such
+    vectors, too many to store. So only their norms are computed, from the dot products of the key vectors, and then the
+    longest vectors themselves:
 
-        |sum over heads of w_h u_h|² = sum over heads h, g of w_h w_g (u_h · u_g)
+        |Σ_h w_h u_h|² = Σ_h Σ_g w_h w_g (u_h · u_g)
 
     Args:
-        weights: the attention weights (w in the equation).
-        key_vectors: value · W_O of each key in each head (u in the equation).
+        weights: the attention weights, w in the equation.
+        key_vectors: value · W_O of each key in each head, u in the equation.
         total: for each query token, the sum of the vectors that all key tokens add.
     """
     products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)

@@ -41,7 +41,7 @@ class LessonText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """One lesson. It shows a worked example, MiniLM's attention to a sentence, a stored page, or nothing."""
+    """One lesson. It shows a worked example, MiniLM's attention to a sentence, a page stored as a file, or nothing."""
 
     name: str
     texts: dict[str, LessonText]
@@ -57,14 +57,18 @@ class Lesson:
     sentence: str | None = None
     """The sentence that MiniLM reads; None = the lesson shows no sentence."""
     page: str | None = None
-    """The file in the folder `texts` with the attention of a model that regard does not include; None = no file."""
+    """The file in the folder `texts` with a stored page: the attention of a model that is too large to be included in
+    regard. None = the lesson shows no stored page."""
     head: str | None = None
     """The head that is shown first, such as "L3H1"; None = the head with a large weight on a distant key."""
     token: str | None = None
     """The text of the query token that is shown first; None = a query with a large weight on a distant key."""
     terminal: str | None = None
-    """The output in the terminal: "column sums", "temperatures", "heads" or "cut" (see `terminal.py`). None = all
-    matrices of a worked example, or the largest weights of a sentence."""
+    """What the terminal shows, if not all matrices of the worked example, or the largest weights in the sentence:
+
+    "column sums" or "temperatures"    the weights with the sum of each column, or at several temperatures
+    "heads" or "cut"                   the query's largest weight in each head, or its weights without its strongest key
+    """
 
 
 def lesson(name: str) -> Lesson:

@@ -186,7 +186,10 @@ def clean_lines(path: Path, report: Report | None = None) -> Iterator[str]:
 
 
 def decode_line(line: bytes, path: Path | str, number: int, has_utf8: bool = False) -> str:
-    """Decode a line, or raise InputError; `has_utf8` = an earlier line has letters outside ASCII, in UTF-8."""
+    """Decode a line from UTF-8, or raise InputError that says what to convert.
+
+    `has_utf8`: whether an earlier line has letters outside ASCII, in UTF-8. Then only some lines need conversion.
+    """
     try:
         return line.decode()
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ from regard.tracing.merged_pattern import Identity
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GivenWeights(Score):
-    """A score whose values are given weights; the normaliser `Identity` returns these values as weights.
+    """Attention weights that are known already, as a score; the normaliser `Identity` returns them as weights.
 
     `may_attend` is the mask of the weights; None = True everywhere.
     """

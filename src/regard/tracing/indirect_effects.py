@@ -1,7 +1,8 @@
-"""The indirect effect of each head: how much of the difference between two runs the head alone removes.
+"""The indirect effect of each head: how far this head alone restores what a model computes for another text.
 
 A model reads a clean text and a corrupted one, such as the same sentence about another animal. For each head, the model
-reads the corrupted text again, with the output of this head from the clean run (see `Interchange`):
+reads the corrupted text again, with the output of this head from the clean run (see `Interchange`). The metric is a
+number computed from the output of the model, such as the logit of a token:
 
     effect = (metric - metric of the corrupted run) / (metric of the clean run - metric of the corrupted run)
 
@@ -138,8 +139,8 @@ class IndirectEffects:
         """Write a web page that works offline: the clean and the corrupted text, and the indirect effect of each head.
 
         Args:
-            token: the query token of the clean text that the page shows first; None = one with a large weight on a
-                distant token.
+            token: the query token of the clean text that the page shows first; None = the page chooses a token with
+                a large weight on a distant token.
             head: the head that the page shows first, such as "L3H1"; None = the head with the largest effect.
         """
         from regard.views.page.indirect_effects import write_page
@@ -186,8 +187,8 @@ def indirect_effects(
         heads: the names of the heads to try, as in `Cut`: "L3H1", "L3", "cross", "cross L3"; None = all heads.
         tokens: the tokens whose outputs are replaced, as in `Interchange`; None = all tokens.
         metric: a function from the output of the model [1 tokens numbers] to a number. None = for a model that can
-            generate text, the `LogitDifference` of the two most probable next tokens of the clean and of the corrupted
-            run; for other models, minus the distance of the output from that of the clean run.
+            generate text, the `LogitDifference` of two tokens: the most probable next token of the clean run, and that
+            of the corrupted run. For other models, minus the distance of the output from that of the clean run.
 
     Raises:
         InputError: the metric is the same in both runs; no head has such a name; or an `Interchange` of the two runs is
@@ -249,9 +250,8 @@ def cells_of(
     named_cells = []
     for name in heads:
         named = HeadSet.of(name)
-        cells_of_name = [
-            (row, head) for row, head in cells if named.has_heads_in(*layers[row]) and named.head in (None, head)
-        ]
+        rows_of_name = [row for row, (kind, layer) in enumerate(layers) if named.has_heads_in(kind, layer)]
+        cells_of_name = [(row, head) for row, head in cells if row in rows_of_name and named.head in (None, head)]
         if not cells_of_name:
             kind, layer = layers[-1]
             raise InputError(

@@ -33,12 +33,12 @@ class ModelInput:
 
     Attributes:
         inputs: the keyword arguments with which the model is called.
-        text: the text that the model reads ("" for pictures and recordings), then the text that a decoder-only model
-            generated.
+        text: the text that the model reads ("" for pictures and recordings). If a decoder-only model generated text,
+            `text` ends with it.
         target_text: the text that the decoder of an encoder-decoder reads; empty for other models.
         source: the tokens that the encoder reads; empty for a decoder-only model, and for pictures and recordings.
         target: the tokens that the decoder reads, also in a decoder-only model; empty for an encoder-only model.
-        changes: the changes to attention, with tokens given by position.
+        changes: the changes to attention, in which tokens are given by their positions, not by their texts.
         written_ids: the ids of all tokens that the decoder reads, if the model generated some of them; else None.
         n_read: how many tokens at the beginning of `written_ids` the model did not generate.
     """

@@ -134,7 +134,7 @@ def from_pretrained(auto_class: Any, description: str, source: str, download: bo
 
 
 def check_has_words(tokenizer: Any, name: str) -> None:
-    """Raise InputError for an empty vocabulary, which transformers gives a tokenizer whose files are missing."""
+    """Raise InputError if a tokenizer has no words: transformers makes such a tokenizer if its files are missing."""
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         raise InputError(
             f"{name!r} comes without a tokenizer, so every word would be unknown; save it there too, with "

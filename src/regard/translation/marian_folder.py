@@ -6,8 +6,9 @@
     target_vocab.json                  the ids of the target's pieces, if the languages have separate ids
 
 Marian's token ids are those of vocab.json. regard's vocabularies begin with padding, unknown, BOS and EOS, so the rows
-of the embedding matrices are reordered. Marian's targets begin with the token decoder_start_token_id, which is usually
-padding: the row of this token becomes the row of BOS, and padding gets a new row, which is never predicted.
+of the embedding matrices are reordered. regard's targets begin with BOS, Marian's with the token whose id config.json
+gives as decoder_start_token_id. BOS therefore gets the row of this token. It is usually the padding token, so padding
+gets a new row, with a bias so low that padding is never predicted.
 
 Source: Tiedemann & Thottingal 2020, "OPUS-MT".
 """
@@ -70,8 +71,10 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     target_table_file = folder / "target_vocab.json" if tokenizer.get("separate_vocabs") else source_table_file
     source_table = piece_table(source_table_file, model.config.n_source_tokens)
     target_table = piece_table(target_table_file, model.config.n_target_tokens)
-    if model.config.norm == "pre":  # Pegasus has the same size for source and target: the smaller table is padded
-        source_table, target_table = without_padding(source_table), without_padding(target_table)
+    if model.config.norm == "pre":
+        # This is a Pegasus model. Its two embeddings have the same number of rows, so that of the smaller vocabulary
+        # has rows at its end that belong to no piece.
+        source_table, target_table = without_empty_end(source_table), without_empty_end(target_table)
     source_order = row_order(source_table_file, source_table, ids, unknown)
     target_order = row_order(target_table_file, target_table, ids, unknown)
     source = vocabulary_from_table(folder / "source.spm", ordinary_pieces(source_table, source_order))
@@ -121,7 +124,7 @@ def piece_table(path: Path, n_rows: int) -> list[str]:
     return table
 
 
-def without_padding(table: list[str]) -> list[str]:
+def without_empty_end(table: list[str]) -> list[str]:
     last = max(token for token, piece in enumerate(table) if piece)
     return table[: last + 1]
 
@@ -170,9 +173,9 @@ def with_row_order(model: Transformer, source: Sequence[int | None], target: Seq
         ("decoder.to_logits.bias", target, NEVER_PREDICTED),
     ):
         state[name] = reorder_rows(state[name], order, new_value)
-    # Transformer(config) draws random parameters, which are then replaced; the caller's random numbers stay the same
+    # Transformer(config) draws random parameters, which are then replaced; fork_rng keeps the caller's random numbers
     with torch.random.fork_rng(devices=[]):
-        ordered = Transformer(config).to(model.decoder.to_logits.weight)
+        ordered = Transformer(config).to(model.decoder.to_logits.weight)  # the same data type and device
     ordered.load_state_dict(state)
     return ordered
 

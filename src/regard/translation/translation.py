@@ -184,7 +184,10 @@ class Translation:
         return write_page(self.page_trace, Path(path), token=token, head=head, alignment=self.page_record())
 
     def page_record(self) -> dict[str, Any]:
-        """Return the alignment rule, and each candidate's scores and alignment, as JSON values for a web page."""
+        """Return the translator's alignment rule, and the scores and the alignment of each candidate translation.
+
+        All are JSON values for a web page. Without candidates, the translation itself is the only one.
+        """
         rule, candidates = self.translator.alignment_rule, self.candidates or (self,)
         return {
             "rule": {

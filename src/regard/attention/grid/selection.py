@@ -77,8 +77,8 @@ def selected_indices(entry: Any, axis: str, size: int) -> Indices:
         if indices.step < 0:
             raise TypeError(f"a pattern takes slices with a positive step; got {entry} for the {axis}.")
         return indices
-    if entries is not None and entries.ndim == 1 and not (entries.is_floating_point() and len(entries)):
-        # an empty list is allowed, although torch converts it to a tensor of floats
+    is_empty_list = entries is not None and entries.shape == (0,)  # torch converts it to a tensor of floats
+    if entries is not None and entries.ndim == 1 and (is_empty_list or not entries.is_floating_point()):
         counted = [counted_from_start(position, axis, size) for position in entries.tolist()]
         return torch.tensor(counted, dtype=torch.int64, device="cpu")
     raise TypeError(f"{index_label(entry)} is not a {axis} index; a pattern takes ints, slices and lists of positions.")
@@ -88,7 +88,7 @@ def index_label(entry: Any) -> str:
     if isinstance(entry, np.ndarray | Tensor) and entry.ndim:
         dtype = str(entry.dtype).removeprefix("torch.")
         return f"<{dtype} {list(entry.shape)}>"
-    return repr(entry) if isinstance(entry, Tensor) else reprlib.repr(entry)
+    return reprlib.repr(entry)
 
 
 def counted_from_start(position: int, axis: str, size: int) -> int:

@@ -83,9 +83,9 @@ class _Entmax(torch.autograd.Function):
 
 
 def by_sorting(scores: Rows) -> Rows:
-    """Return the weights of alpha-entmax with alpha 3/2: max(scores / 2 - τ, 0)², where τ = threshold / 2 - 1.
+    """Return the weights of alpha-entmax with alpha 3/2: max(scores / 2 - τ, 0)², with the τ for which they sum to 1.
 
-    τ solves a quadratic equation whose coefficients follow from the mean and the variance of the k largest halved
+    This τ solves a quadratic equation. Its coefficients follow from the mean and the variance of the k largest halved
     scores, where k is the number of keys with weight above 0.
     """
     # A key whose halved score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps

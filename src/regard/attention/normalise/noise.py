@@ -57,10 +57,8 @@ def _(seed: int, indices: list[Tensor]) -> Tensor:
 
 
 def mix(state: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """Return a hash of each number, computed by the finalizer of SplitMix64.
-
-    The two factors are written as signed int64 numbers, so 2⁶⁴ is subtracted.
-    """
+    """Return a hash of each number, computed by the finalizer of SplitMix64."""
+    # The finalizer multiplies by two unsigned numbers; 2⁶⁴ is subtracted, because torch's int64 is signed.
     state = (state ^ shifted_right(state, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     state = (state ^ shifted_right(state, 27)) * (0x94D049BB133111EB - 2**64)
     return state ^ shifted_right(state, 31)

@@ -16,8 +16,8 @@ class Sigmoid(Normaliser):
         weights = 1 / (1 + exp(-(scores + bias)))
 
     Args:
-        bias: added to all scores. None = -log(n), where n is the number of keys to which the query may attend: if all
-            scores are 0, the weights then sum to nearly 1 for every n.
+        bias: added to all scores. None = -log(n), where n is the number of keys to which the query may attend: the more
+            keys, the smaller the weights. If all scores are 0, the weights then sum to n / (n + 1).
 
     Raises:
         ValueError: bias is not finite.

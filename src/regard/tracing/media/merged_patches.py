@@ -63,8 +63,8 @@ def frames_of(
 def patch_order(rows: int, columns: int, merge: int, window_side: int | None) -> list[tuple[int, int]]:
     """Return the row and the column of each patch, in the order in which the vision model reads them.
 
-    The model reads square by square; a square has merge × merge patches. `rows`, `columns` and `window_side` are
-    numbers of squares; `window_side` None = no windows.
+    The model reads square by square; a square has merge × merge patches. `rows` and `columns` are numbers of squares.
+    With windows of `window_side` × `window_side` squares, it reads window by window; None = it reads row by row.
     """
     squares = [(row, column) for row in range(rows) for column in range(columns)]
     if window_side is not None:

@@ -8,12 +8,13 @@ class Patch:
     """A patch: the rectangle of a picture, or of frames of a video, that one token stands for.
 
     Attributes:
-        image: the number of the picture, from 0. In a video, the number of the first frame that the token stands for.
+        image: the number of the picture, counted from 0. For a video, it is the number of a frame: of the first frame
+            that the token stands for.
         row, column: the row and the column of the patch in the grid of patches, counted from the top left.
         height, width: the size of the patch, in pixels of the picture that the model reads.
         n_images: the number of successive frames that the token stands for; 1 for pictures.
         thumbnail: whether the patch is in a small copy of the whole picture, which the model reads besides the picture
-            itself. `height` and `width` are then the size of the part of the picture that the patch shows.
+            itself. `height` and `width` are then counted in pixels of the picture, not of the small copy.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are above 0 if the picture has margins that the grid does not cover.
         row_step, column_step: the distances in pixels from the top of a patch to that of the patch below it, and from

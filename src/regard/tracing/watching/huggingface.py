@@ -227,8 +227,8 @@ def is_for_sdpa(model: "PreTrainedModel") -> bool:
     """Return whether a model uses boolean masks and is_causal=True, as PyTorch's SDPA takes them.
 
     True if the model supports SDPA, or if it supports FlexAttention and all its attention modules have is_causal=True.
-    Gemma 2 and gpt-oss, for example, do not support SDPA because they need softcaps (scores limited by tanh) or sinks
-    (extra scores in the softmax's denominator). regard supports both.
+    The second condition is true for Gemma 2 and gpt-oss: they do not support SDPA, because they need softcaps (scores
+    limited by tanh) or sinks (extra scores in the softmax's denominator). regard supports both.
     """
     if model._supports_sdpa:
         return True

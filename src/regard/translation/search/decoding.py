@@ -1,4 +1,7 @@
-"""The hypotheses of a search as rows of a batch, extended token by token by a model's own steps or by C kernels."""
+"""The hypotheses of a search as rows of a batch, to which a model's own steps, or C kernels, add token after token.
+
+A hypothesis is the beginning of a translation: the tokens that the search has chosen so far.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
@@ -17,7 +20,7 @@ from regard.translation.search.next_token import log_softmax
 
 @runtime_checkable
 class Decoding(Protocol):
-    """The hypotheses of a search, one in each row of a batch; `read` adds a token to each."""
+    """The hypotheses of a search, one in each row of a batch. The model reads one more token for each by `read`."""
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
@@ -28,11 +31,12 @@ class Decoding(Protocol):
         """For each layer, the cross-attention weights of the newest token of each hypothesis."""
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        """Add a token to each row.
+        """Make new hypotheses: each is one of the present hypotheses (its parent) and one more token.
 
         Args:
-            parents: for each new row, the index of the earlier row that it continues; an index may occur several times
-                or not at all. Before the first call there is one row for each source.
+            tokens: for each new hypothesis, its new token.
+            parents: for each new hypothesis, the row of its parent; a parent may occur several times or not at all.
+                Before the first call there is one row for each source.
         """
 
 
@@ -42,25 +46,25 @@ class SteppedDecoding:
     def __init__(self, model: TranslatingModel, sources: SourceBatch) -> None:
         self.model = model
         bos_tokens = torch.full_like(sources.lengths, BOS)[:, None]
-        self.step = model.step(bos_tokens, model.start(sources.source, sources.lengths))
+        self.last_step = model.step(bos_tokens, model.start(sources.source, sources.lengths))
 
     @property
     def logits(self) -> Float[Tensor, "rows vocabulary"]:
-        return self.step.logits[:, -1]
+        return self.last_step.logits[:, -1]
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
-        return self.step.cross
+        return self.last_step.cross
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        state, device = self.step.state, self.step.logits.device
+        state, device = self.last_step.state, self.logits.device
         if list(parents) != list(range(len(self.logits))):
             state = state.select(torch.tensor(parents, device=device))
-        self.step = self.model.step(torch.tensor(tokens, device=device)[:, None], state)
+        self.last_step = self.model.step(torch.tensor(tokens, device=device)[:, None], state)
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Start decoding with the hypothesis BOS for each source. A source will have at most `n_hypotheses` hypotheses."""
+    """Start decoding: one hypothesis, BOS, for each source, which will have at most `n_hypotheses` later."""
     n_sources = len(sources.limits)
     if hasattr(model, "compiled_decoding"):
         sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
@@ -72,15 +76,15 @@ def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: 
 
 
 def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[float]]:
-    """Read the prefixes, the given beginnings of the translations, token by token.
+    """Read the prefixes, the given beginnings of the translations, token by token; all have the same number of tokens.
 
-    Yields the log-probability of each source's tokens so far: 0.0 before the first token, then once after each token.
+    Yields the log-probability of each prefix up to the last token read: first 0.0, then once after each token.
     """
     totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
     yield totals
-    for tokens in sources.prefix.T:
+    for tokens in sources.prefix.T:  # the tokens at one position of all prefixes
         log_probabilities = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0]
-        log_probabilities = log_probabilities.to(widest_type(tokens.device))
+        log_probabilities = log_probabilities.to(widest_type(tokens.device))  # so that the sums are not rounded
         totals = [total + new for total, new in zip(totals, log_probabilities.tolist(), strict=True)]
         decoding.read(tokens.tolist(), rows)
         yield totals

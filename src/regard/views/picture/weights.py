@@ -50,12 +50,13 @@ def draw(
 ) -> Path:
     """Draw attention weights into a picture file, with the words of queries and keys, and return the path.
 
-    Weights are drawn as shaded cells. Only a single head with words, of at most 40 queries and 40 keys, is drawn as
-    circles whose area is the weight. Words are not written if there are more than 60 (more than 20 for several heads).
+    Weights are drawn as shaded cells, with one exception: if there is one head, of at most 40 queries and 40 keys, and
+    words are given, weights are drawn as circles with the weight as area. Words are not written if there are more than
+    60 (more than 20 for several heads).
 
     Args:
-        weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]. First join
-            the patterns of a decoder's steps: torch.cat([step.attended.pattern for step in watched.steps], dim=2).
+        weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]. If there
+            is a pattern for each token of a decoder, join those of one layer by torch.cat(patterns, dim=2).
         path: the path of the file, which ends in .png, .svg or .pdf.
         queries, keys: a word for each query, and for each key; None = no words.
         batch: the number of the batch item, from 0.

@@ -68,7 +68,10 @@ def table(roles: Roles) -> Table:
 
 
 def head_map(roles: Roles) -> Columns:
-    """Return a grid of layers × heads: the letter of a head's main kind of key, and the attention on it in percent."""
+    """Return a grid of layers × heads: for each head, the letter of its role, and the role's share of attention.
+
+    A role is a kind of key, such as the first token, that gets most of the head's attention; the share is in percent.
+    """
     cells_of_layer: dict[str, list[Text]] = {}
     for head in roles.heads:
         role = roles.role(head)

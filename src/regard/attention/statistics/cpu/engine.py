@@ -24,7 +24,7 @@ from regard.attention.grid.grid import spans
 from regard.attention.progress import ProgressCallback
 from regard.attention.statistics.cpu.arguments import arguments_of, write_vectors
 from regard.attention.statistics.cpu.conversion import ConvertedHeads, converted_heads
-from regard.attention.statistics.cpu.plan import Plan, tile_and_width
+from regard.attention.statistics.cpu.plan import OFFSET, WIDTH, Plan, tile_of
 from regard.attention.statistics.cpu.results import CPU, Results
 from regard.attention.statistics.cpu.scores import Write, torch_writer, write_mask
 from regard.kernels import attention as kernel
@@ -79,7 +79,7 @@ def compute(
             return compute(call, ask, contexts=contexts, report=report, share=share)
     plan = Plan.of(call.grid, call.mask)
     if share is not None:
-        plan = plan.share(share)
+        plan = plan.with_blocks(share)
     n_threads = min(torch.get_num_threads(), 1 + plan.n_weights // WEIGHTS_PER_THREAD)
     write_by_torch = torch_writer(call, plan)
     results = Results.of(call.grid, ask, call.value.shape[-1] if contexts else None)
@@ -132,9 +132,9 @@ def written_blocks(
         bounds_of_span = bounds[span.start : span.stop]
         offset = 0
         for block_bounds in bounds_of_span:
-            block_bounds[-1] = offset
-            tile, width = tile_and_width(call.grid, block_bounds)
-            write(computed[offset:], call, tile, width, plan.limits)
+            block_bounds[OFFSET] = offset
+            tile = tile_of(call.grid, block_bounds)
+            write(computed[offset:], call, tile, int(block_bounds[WIDTH]), plan.limits)
             offset += tile.shape.numel() + PANEL
         yield bounds_of_span
 

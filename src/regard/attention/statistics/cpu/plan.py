@@ -28,12 +28,18 @@ SCORES_IN_CACHE = 2**18
 KEYS_AT_ONCE = 2**13
 """The most keys of a block that are computed at a time; their weights are added up in float32.
 
-A float32 sum of half a million weights would lose three decimal digits; a sum of 8,192 weights loses only one.
+Rounding costs three decimal digits when half a million weights are added in float32, and one when 8,192 are.
 """
 
 MAX_BLOCK_SCORES = 2**24
 """The largest number of scores in a block: 64 MiB. If there are many keys, a block has fewer queries."""
 
+BATCH, HEAD, FIRST_QUERY, N_QUERIES, FIRST_KEY, N_KEYS, WIDTH, OFFSET = range(8)
+"""The columns of `Plan.bounds`, which are the fields of the C struct `BlockBounds` in attention.h.
+
+WIDTH is how many keys of the block are computed at a time. OFFSET is where the block's scores or mask begin in memory
+if torch operations compute them; it is 0 in a plan, and set by `written_blocks` in engine.py.
+"""
 
 KeyIndices = Int[Tensor, "#batch #heads groups"]
 
@@ -59,9 +65,9 @@ class KeyLimits:
         return cls(starts, stops, (batch_stride, head_stride))
 
     def reaches(self, n_queries: int, n_keys: int) -> tuple[KeyIndices, KeyIndices]:
-        """For each group of `n_queries` consecutive queries, return its first allowed key and its last allowed key + 1.
+        """Return the start and the stop of the keys to which each group of `n_queries` consecutive queries may attend.
 
-        For a group that may attend to no key, the second is not above the first. `n_keys` is the number of all keys.
+        If a group may attend to no key, its stop is at most its start. `n_keys` is the number of all keys.
         """
         # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group.
         starts = torch.where(self.starts < self.stops, self.starts, n_keys)
@@ -78,13 +84,11 @@ class Plan:
     """The blocks of queries × keys that the C kernel computes for a call of `attend`, and their largest sizes."""
 
     limits: KeyLimits | None  # None = there is no mask, or it allows several ranges of keys
-    bounds: Int[Tensor, "blocks 8"]  # for each block, the fields of the C struct `BlockBounds`
+    bounds: Int[Tensor, "blocks 8"]  # a row for each block, with the columns BATCH to OFFSET
     n_weights: int  # in all blocks together
     max_queries: int  # of a block
     max_width: int  # the most keys of a block that are computed at a time
-    max_scratch: (
-        int  # the most floats that the scores, maxima and sums of a block take (see `QueryBlock` in attention.h)
-    )
+    max_scratch: int  # the most floats that a block needs in memory (see `scratch_sizes`)
 
     @classmethod
     def of(cls, grid: Grid, mask: Mask | None) -> "Plan":
@@ -100,31 +104,47 @@ class Plan:
 
     @classmethod
     def of_bounds(cls, limits: KeyLimits | None, bounds: Int[Tensor, "blocks 8"]) -> "Plan":
-        _, _, _, n_queries, _, n_keys, width, _ = bounds.unbind(1)
-        n_parts = -(-n_keys // width.clamp(min=1))  # rounded up
-        n_scratch = n_queries * (n_keys + 3 + n_parts) + 2 * width
-        n_weights = int((n_queries * n_keys).sum())
-        max_queries, max_width, max_scratch = (
-            int(numbers.max()) if len(bounds) else 0 for numbers in (n_queries, width, n_scratch)
-        )
-        return cls(limits, bounds, n_weights, max_queries, max_width, max_scratch)
+        def largest(numbers: Int[Tensor, " blocks"]) -> int:
+            return int(numbers.max()) if len(numbers) else 0
 
-    def share(self, blocks: slice) -> "Plan":
+        n_queries, width = bounds[:, N_QUERIES], bounds[:, WIDTH]
+        n_weights = int((n_queries * bounds[:, N_KEYS]).sum())
+        return cls(limits, bounds, n_weights, largest(n_queries), largest(width), largest(scratch_sizes(bounds)))
+
+    def with_blocks(self, blocks: slice) -> "Plan":
         """Return a plan with only some of the blocks, for a process that computes a part of the call."""
         return self.of_bounds(self.limits, self.bounds[blocks].contiguous())
 
 
 @lru_cache(8)
 def cached_plan(grid: Grid, mask: Mask | None, block_queries: int, scores_in_cache: int) -> Plan:
-    """Return a plan. The cache also compares the last two arguments, which are constants that tests change."""
+    """Return the plan of a call, from a cache.
+
+    The last two arguments are the constants BLOCK_QUERIES and SCORES_IN_CACHE: tests change them, and a plan made with
+    other constants must not be found in the cache.
+    """
     return Plan.new(grid, mask)
 
 
-def tile_and_width(grid: Grid, bounds: Int[Tensor, " 8"]) -> tuple[Tile, int]:
-    """Return a block of one head as a tile, and how many of its keys are computed at a time."""
-    batch, head, first_query, n_queries, first_key, n_keys, width, _ = bounds.tolist()
-    queries, keys = range(first_query, first_query + n_queries), range(first_key, first_key + n_keys)
-    return Tile(grid, range(batch, batch + 1), range(head, head + 1), queries, keys), width
+def scratch_sizes(bounds: Int[Tensor, "blocks 8"]) -> Int[Tensor, " blocks"]:
+    """Return how many floats each block needs for the arrays of the C struct `QueryBlock` (attention.h).
+
+    scores                              queries × keys
+    rescale, total and exponent_sum     queries each
+    maximum                             queries × parts of the block
+    column_sums and key_sums            width each
+    """
+    n_queries, n_keys, width = bounds[:, N_QUERIES], bounds[:, N_KEYS], bounds[:, WIDTH]
+    n_parts = -(-n_keys // width.clamp(min=1))  # n_keys / width, rounded up
+    return n_queries * n_keys + 3 * n_queries + n_queries * n_parts + 2 * width
+
+
+def tile_of(grid: Grid, bounds: Int[Tensor, " 8"]) -> Tile:
+    """Return the block of one row of `Plan.bounds` as a tile."""
+    row = bounds.tolist()
+    batch, head, first_query, first_key = row[BATCH], row[HEAD], row[FIRST_QUERY], row[FIRST_KEY]
+    queries, keys = range(first_query, first_query + row[N_QUERIES]), range(first_key, first_key + row[N_KEYS])
+    return Tile(grid, range(batch, batch + 1), range(head, head + 1), queries, keys)
 
 
 def has_only_numbers(mask: Mask) -> bool:
@@ -142,23 +162,31 @@ def has_only_numbers(mask: Mask) -> bool:
 
 
 def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Tensor, "blocks 8"]:
-    """Return a row for each block (fields of the C struct `BlockBounds`), sorted by batch item, head and query.
+    """Return `Plan.bounds`: a row for each block, sorted by batch item, head and query.
 
     Tensor operations compute all blocks at once, because a call with short texts has many small blocks.
     """
     size = max(1, min(BLOCK_QUERIES, MAX_BLOCK_SCORES // max(1, grid.keys)))
-    if limits is not None:
-        first_key, stop_key = limits.reaches(size, grid.keys)
-    else:
-        blocks = spans(grid.queries, size)
-        reaches = [range(grid.keys) if mask is None else mask.reach(grid, queries) for queries in blocks]
-        first_key = torch.tensor([reach.start for reach in reaches], dtype=torch.int64, device=CPU)
-        stop_key = torch.tensor([reach.stop for reach in reaches], dtype=torch.int64, device=CPU)
-    batch, head = (torch.arange(n, device=CPU) for n in (grid.batch, grid.heads))
+    first_key, stop_key = keys_of_blocks(grid, mask, limits, size)
+    batch, head = torch.arange(grid.batch, device=CPU)[:, None, None], torch.arange(grid.heads, device=CPU)[:, None]
     first_query = torch.arange(0, grid.queries, size, device=CPU)
     n_queries = (grid.queries - first_query).clamp(max=size)
     n_keys = (stop_key - first_key).clamp(min=0)
     width = n_keys.minimum((SCORES_IN_CACHE // n_queries).clamp(1, KEYS_AT_ONCE))
-    offset = torch.zeros_like(n_keys)
-    columns = batch[:, None, None], head[:, None], first_query, n_queries, first_key, n_keys, width, offset
+    columns = batch, head, first_query, n_queries, first_key, n_keys, width, torch.zeros_like(n_keys)
     return torch.stack(torch.broadcast_tensors(*columns), dim=-1).view(-1, 8)  # type: ignore[no-untyped-call]
+
+
+def keys_of_blocks(
+    grid: Grid, mask: Mask | None, limits: KeyLimits | None, size: int
+) -> tuple[Int[Tensor, "*heads blocks"], Int[Tensor, "*heads blocks"]]:
+    """Return the start and the stop of the keys to which each block of `size` queries may attend.
+
+    With `limits`, the keys may differ between batch items and heads. Otherwise all heads have the same keys.
+    """
+    if limits is not None:
+        return limits.reaches(size, grid.keys)
+    blocks = spans(grid.queries, size)
+    reaches = [range(grid.keys) if mask is None else mask.reach(grid, queries) for queries in blocks]
+    starts, stops = [reach.start for reach in reaches], [reach.stop for reach in reaches]
+    return torch.tensor(starts, dtype=torch.int64, device=CPU), torch.tensor(stops, dtype=torch.int64, device=CPU)
