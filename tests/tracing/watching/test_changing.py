@@ -1,6 +1,7 @@
 """Tests of models with changed heads, against the same models with other masks and parameters."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -12,12 +13,14 @@ from torch.testing import assert_close
 from transformers import (
     AlbertConfig,
     AlbertModel,
+    DynamicCache,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    StaticCache,
 )
 
 import regard
@@ -154,6 +157,35 @@ def test_generation_with_a_cache_of_other_keys_is_that_without_a_cache(window, c
     assert torch.equal(found.sequences, expected.sequences)
     for logits, expected_logits in zip(found.logits, expected.logits, strict=True):
         assert_close(logits, expected_logits, rtol=1e-4, atol=1e-4)
+
+
+class WithCache(nn.Module):
+    """A language model inside another module, which calls its cache by another name."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids, keys_so_far):
+        return self.model(ids, past_key_values=keys_so_far)
+
+
+@pytest.mark.parametrize("cache_class", [DynamicCache, partial(StaticCache, max_cache_len=16)])
+@pytest.mark.parametrize("change", [Cut(None, 2), Cut(9, 8), Cut(3, 1)])
+@pytest.mark.parametrize("call", ["wrapped", "positional"])
+def test_a_cache_is_found_however_the_model_gets_it(call, change, cache_class):
+    sizes = {"hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = sharp(MistralForCausalLM(MistralConfig(**sizes, vocab_size=97, num_key_value_heads=2, sliding_window=4)))
+    ids, cache = torch.arange(5, 16)[None], cache_class(config=model.config)
+    with regard.changed(model, [change]), torch.no_grad():
+        expected = model(ids).logits
+    wrapped = WithCache(model)
+    with regard.changed(wrapped if call == "wrapped" else model, [change]), torch.no_grad():
+        steps = [
+            (wrapped(part, cache) if call == "wrapped" else model(part, None, None, cache)).logits
+            for part in ids.split([4, *[1] * 7], dim=1)
+        ]
+    assert_close(torch.cat(steps, dim=1), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_batch_and_heads_in_one_axis_keep_their_shape():

@@ -178,6 +178,8 @@ class AttentionChanger(TorchFunctionMode):
         """
         if n_running == 1:
             self.called.clear()
+            self.n_cached = None
+        if self.n_cached is None:  # a model inside a wrapper, or called without keywords, hands its cache on by keyword
             n_tokens = getattr(arguments.get("past_key_values"), "get_seq_length", None)
             self.n_cached = None if n_tokens is None else int(n_tokens())
 
