@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from random_models import sharp, t5
+from random_models import gpt2, sharp, t5
 from refusals import refusal
 from torch import nn
 from torch.testing import assert_close
@@ -297,6 +297,26 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, without_type_checks):
         "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
         "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
         "need_weights=False."
+    )
+
+
+def test_changes_that_a_backward_pass_would_not_compute_again_are_refused():
+    model, ids = gpt2(), torch.arange(5, 12)[None]
+    model.activation_checkpointing_enable()
+    with torch.no_grad(), regard.changed(model, [Silence("L1H2")]):
+        expected = model(ids).logits
+    with regard.changed(model, [Silence("L1H2")]):  # in evaluation mode, no layer is computed again
+        assert_close(model(ids).logits, expected)
+    model.train()
+
+    def run():
+        with regard.changed(model, [Silence("L1H2")]):
+            model(ids)
+
+    assert refusal(InputError, run) == (
+        "GPT2LMHeadModel uses gradient checkpointing: the backward pass would compute every layer again without the "
+        "changes, and its gradients would be wrong; switch gradient checkpointing off, call model.eval(), or run the "
+        "model in torch.no_grad()."
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
+from random_models import gpt2
 from refusals import refusal
 from torch import nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -269,6 +270,16 @@ def test_attention_inside_attention_that_cannot_be_seen_is_named_once():
     with regard.watching(model) as watched:
         model(torch.randn(2, 7, 5))
     assert list(watched.unseen) == ["0.inner"]
+
+
+@pytest.mark.parametrize("backward", [torch.Tensor.backward, torch.autograd.backward])
+def test_layers_that_a_backward_pass_computes_again_are_recorded_once(backward):
+    model, ids = gpt2().train(), torch.arange(5, 12)[None]
+    model.activation_checkpointing_enable()
+    with regard.watching(model) as watched:
+        backward(model(ids, labels=ids).loss)
+    assert [step.path for step in watched.steps] == ["transformer.h.0.attn", "transformer.h.1.attn"]
+    assert watched.unseen == {}
 
 
 def test_a_call_of_which_no_pattern_can_be_made_is_named():

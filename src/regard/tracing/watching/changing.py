@@ -177,6 +177,7 @@ class AttentionChanger(TorchFunctionMode):
         `arguments` are the keyword arguments of the module, among them the cache of a model of transformers.
         """
         if n_running == 1:
+            check_not_checkpointed(self.running.stack[-1][1])
             self.called.clear()
             self.n_cached = None
         if self.n_cached is None:  # a model inside a wrapper, or called without keywords, hands its cache on by keyword
@@ -200,6 +201,21 @@ class AttentionChanger(TorchFunctionMode):
             raise InputError(f"{not_applied} changed nothing: no attention call {reason}.")
         names = [f"{kind} layers {', '.join(map(str, sorted(numbers)))}" for kind, numbers in self.layers.items()]
         raise InputError(f"{not_applied} changed nothing: the model has attention in {' and '.join(names)}.")
+
+
+def check_not_checkpointed(model: nn.Module | None) -> None:
+    """Raise InputError if the backward pass is to compute layers of a model again, where the changes would be missing.
+
+    In transformers and diffusers, `gradient_checkpointing` is the attribute of a module that does so in training.
+    """
+    if model is None or not torch.is_grad_enabled():
+        return
+    if any(module.training and getattr(module, "gradient_checkpointing", False) is True for module in model.modules()):
+        raise InputError(
+            f"{type(model).__name__} uses gradient checkpointing: the backward pass would compute every layer again "
+            "without the changes, and its gradients would be wrong; switch gradient checkpointing off, call "
+            "model.eval(), or run the model in torch.no_grad()."
+        )
 
 
 def has_edge(call: Call, cut: Cut, first_query: int, first_key: int) -> bool:

@@ -95,7 +95,7 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in PROPERTY_READS or torch.compiler.is_compiling():
+        if func in PROPERTY_READS or torch.compiler.is_compiling() or is_in_backward_pass():
             return func(*args, **kwargs)
         if func is F.multi_head_attention_forward:
             with self:
@@ -244,7 +244,7 @@ class Recorder(TorchFunctionMode):
         named like attention, and computes no attention.
         """
         n_calls_before, n_recorded_before = self.counts_at_start.pop()
-        if not has_output or not ATTENTION_NAME.search(type(module).__name__):
+        if not has_output or is_in_backward_pass() or not ATTENTION_NAME.search(type(module).__name__):
             return
         if self.n_calls.total() == n_calls_before:
             self.record_unseen(NO_ATTENTION)
@@ -272,6 +272,11 @@ class Recorder(TorchFunctionMode):
             is_attention = path in self.unrecognised and self.n_calls[path] == 0
             if self.records_layer_of(path) and (self.n_recorded == 0 or is_attention):
                 self.watched.unseen.setdefault(path or MODEL_ITSELF, reason)
+
+
+def is_in_backward_pass() -> bool:
+    """Return whether this thread computes a backward pass, in which gradient checkpointing computes layers again."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Attended:
