@@ -35,11 +35,11 @@ class Ask:
         previous: compute each query's weight on the key just before its own position.
         groups: a boolean tensor [groups keys], True where the key belongs to the group; for each query and group,
             compute the sum of the query's weights on the keys of the group. None = no groups.
-        top: how many keys with the largest weights to find for each query; None = none. If `top` exceeds the number of
-            keys, the remaining entries have key index -1 and weight 0.
-        pooled: (rows, columns), the shape of a downsampled matrix of weights; each of its entries covers a block of
-            queries × keys. None = do not compute it.
-        reduce: how the weights in a block become one entry of the downsampled matrix: "mean", "max" or "sum".
+        top: how many keys with the largest weights to find for each query; None = none. If the query may attend to
+            fewer keys, the remaining entries have key index -1 and weight 0.
+        pooled: (rows, columns), the shape of the pooled map: a smaller matrix made from the weights, with one cell for
+            each block of queries × keys. None = do not compute it.
+        reduce: how the weights in a block become one cell of the pooled map: "mean", "max" or "sum".
 
     Raises:
         ValueError: an unknown `reduce`, or `top` is not between 1 and 2,147,483,647.
@@ -68,7 +68,7 @@ class Ask:
             is_pair = isinstance(self.pooled, tuple | list) and len(self.pooled) == 2
             if not (is_pair and all(map(is_integer, self.pooled))):
                 raise TypeError(
-                    f"pooled={self.pooled!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
+                    f"pooled={self.pooled!r} is not a size for a map; give rows and columns, such as pooled=(64, 64)."
                 )
             object.__setattr__(self, "pooled", tuple(self.pooled))
 

@@ -90,8 +90,8 @@ def attend(
             faster; the methods of the pattern then return them without another pass.
 
     Raises:
-        ValueError: shapes, types or devices do not fit together, or `use_backend` names a backend that does not
-            support these arguments.
+        ValueError: shapes, types or devices do not fit together; or this is inside of `with use_backend(name)`, and
+            the backend of this name does not support these arguments.
         TypeError: query, key or value is not a tensor; a tensor given as mask is not boolean; or mask, score, normalise
             or ask is an object of another type than annotated.
 
@@ -110,10 +110,10 @@ def attend(
     backend = choice.name
     with without_autocast(query.device):
         context, summary, needs_check = choice.compute(call, dropout, ask)
-        if needs_check and may_be_wrong(call, context):
+        if needs_check and may_be_wrong(call, context):  # because of NaN or overflow
             backend, summary = "tiled", None
             call = without_overflow(call)
-            context = context_of(call, dropout).to(value.dtype)
+            context = context_of(call, dropout).to(value.dtype)  # what the backend "tiled" does
         elif backend == "reference" and may_overflow(call):  # reference uses float64, so the pattern must too
             call = without_overflow(call)
     if ask is not None and (summary is None or statistics_may_hold_nan(summary)):

@@ -77,7 +77,8 @@ class Call:
         formula: the parameters of softmax attention, such as scale and bias; None if the normaliser is not softmax.
         tensors: every tensor that the weights or the context depend on: query, key, value, and the tensors in score,
             mask and normaliser.
-        is_concrete: whether C code may read the tensors (see `gradients.are_concrete`) at the time of the call.
+        is_concrete: whether C code may read the numbers of the tensors from memory; False under torch.compile and vmap,
+            for instance (see `gradients.are_concrete`).
         versions: for each tensor in `tensors`, its in-place version counter at the time of the call; None under
             torch.compile.
     """
@@ -178,6 +179,7 @@ class Call:
         return torch.empty((), dtype=self.weights_dtype, device=self.device)
 
     def current_versions(self) -> tuple[int, ...]:
+        # a tensor made in inference mode has no version counter
         return tuple([0 if tensor.is_inference() else tensor._version for tensor in self.tensors])
 
     def check_tensors_unchanged(self) -> None:
@@ -211,14 +213,15 @@ def checked_grid(query: Tensor, key: Tensor, value: Tensor, score: Score) -> Gri
             f"query has {heads} heads and key has {key_heads}; each key head serves a group of query "
             f"heads, so it must be one of {divisors(heads)}."
         )
-    batches = [size for size in (query_batch, key_batch, value_batch) if size != 1]
+    batches = [size for size in (query_batch, key_batch, value_batch) if size != 1] or [1]
     if batches[1:] != batches[:-1]:  # the sizes differ
         raise ValueError(
             f"batch sizes do not fit together: query {query_batch}, key {key_batch}, value {value_batch}; "
             "each must be the same or 1."
         )
-    sizes = batches[0] if batches else 1, heads, queries, keys
-    return Grid(*(map(int, sizes) if isinstance(heads, Tensor) else sizes))  # torch.jit.trace makes sizes tensors
+    if isinstance(heads, Tensor):  # torch.jit.trace makes sizes tensors
+        return Grid(int(batches[0]), int(heads), int(queries), int(keys))
+    return Grid(batches[0], heads, queries, keys)
 
 
 def check_tensors(query: Tensor, key: Tensor, value: Tensor) -> None:

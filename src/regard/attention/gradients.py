@@ -51,7 +51,7 @@ def checkpointed(
 
 
 def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, **options: Any) -> Result:
-    """Return `checkpoint(function, …)`; raise an error of the function only later, so that torch removes its hooks."""
+    """Return `checkpoint(function, …)`. An error in the function is raised after `checkpoint` has removed its hooks."""
     errors: list[BaseException] = []
     is_first = True
 

@@ -22,15 +22,21 @@ from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import DotScore
 from regard.attention.stages import tensors_in
 
-SMALLEST_SCALE = 1e-29
-"""The smallest scale / temperature at which a key whose dot product overflows to -∞ has an exact weight near 0.
+HALF_SPACING = 1e31
+"""Half the distance of the largest float32 from the next smaller one (rounded down).
 
-A dot product that overflows to -∞ is at least 10³¹ below every finite float32. At this scale, the key's score is at
+A number overflows to ±∞ only if it is at least this far from every float32.
+"""
+
+SMALLEST_SCALE = 100 / HALF_SPACING
+"""The smallest scale / temperature at which a key whose dot product overflows to -∞ may get weight 0.
+
+The exact dot product is at least `HALF_SPACING` below every finite one. At this scale, the exact score of the key is at
 least 100 below every finite score, so its exact weight is at most e⁻¹⁰⁰ of the largest weight.
 """
 
-LARGEST_SAFE_SCORE = 1e31
-"""If all scores are below this, adding a bias never overflows: the largest float32 + 10³¹ rounds to the largest."""
+LARGEST_SAFE_SCORE = HALF_SPACING
+"""If all scores are below this, adding a bias never overflows: the sum rounds to the largest float32 at most."""
 
 
 def may_hold_nan(tensor: Float[Tensor, "*shape"]) -> bool:
@@ -101,7 +107,7 @@ def may_overflow(call: Call) -> bool:
     (norm of all queries + norm of all keys)² is an upper bound of every dot product and of every squared distance. For
     other scores, such as `Additive`, this bound is only an estimate. NaN and infinity count as 0.
     """
-    temperature = getattr(call.normalise, "temperature", 1.0) or 1.0
+    temperature = getattr(call.normalise, "temperature", 1.0) or 1.0  # a temperature of 0 divides nothing
     query, key = call.query.detach(), call.key.detach()
     if isinstance(call.score, DotScore):
         with torch.no_grad():
@@ -109,9 +115,11 @@ def may_overflow(call: Call) -> bool:
     norms = norm_of_finite(query) + norm_of_finite(key)
     largest_score = norms * norms
     if isinstance(call.score, ScaledDot):
+        # a factor below 1 does not count: the dot products must not overflow before they are multiplied by it
         largest_score *= max(1.0, abs(call.score.factor(key.shape[-1])))
         bias = call.score.bias
-        if isinstance(bias, Tensor) and not (largest_score < LARGEST_SAFE_SCORE and temperature >= 1):
+        bias_is_harmless = largest_score < LARGEST_SAFE_SCORE and temperature >= 1
+        if isinstance(bias, Tensor) and not bias_is_harmless:
             largest_score += norm_of_finite(bias)
     largest_sum = norm_of_finite(call.value) * call.grid.keys
     return max(largest_score / min(1.0, temperature), largest_sum) >= torch.finfo(call.weights_dtype).max
@@ -129,7 +137,8 @@ def without_overflow(call: Call) -> Call:
     infinity in the input.
     """
     vectors = call.query, call.key, call.value
-    if call.weights_dtype == torch.float64 or not (may_overflow(call) or are_finite(*vectors)):
+    is_wrong_input = not are_finite(*vectors) and not may_overflow(call)
+    if call.weights_dtype == torch.float64 or is_wrong_input:
         return call
     query, key, value = (tensor.double() for tensor in vectors)
     return Call.of(query, key, value, call.score, call.mask, call.normalise)

@@ -142,6 +142,7 @@ class Pattern(ThroughDense):
 
         The arguments are those of `torch.Tensor.to`. The package accelerate calls `to` for outputs of offloaded models.
         """
+        # PyTorch's own parser of these arguments; its other results, such as non_blocking, are not used
         device, dtype, *_ = torch._C._nn._parse_to(*target, **options)
         if device is None or dtype is not None:
             return self.dense().to(*target, **options)
@@ -190,6 +191,8 @@ class Pattern(ThroughDense):
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
         """Return every intermediate result of one head of one batch item: products, scores, weights and context.
 
+        The products are those of queries and keys. A score that is not a `ScaledDot` has none; they are its scores.
+
         Args:
             query: the index of one query, or a slice of queries.
         """
@@ -197,7 +200,8 @@ class Pattern(ThroughDense):
         call, tile = self.call, selection.tile
         queries, keys = vectors_of(call, call.query, tile, tile.queries), vectors_of(call, call.key, tile, tile.keys)
         values = vectors_of(call, call.value, tile, tile.keys)
-        scores, (weights, keep) = scores_of(call, tile), weights_and_keep(call, tile)
+        scores = scores_of(call, tile)
+        weights, keep = weights_and_keep(call, tile)
         with without_autocast(call.device):
             products = queries @ keys.mT if isinstance(self.score, ScaledDot) else scores
             context = weighted_sum(weights, keep, values)

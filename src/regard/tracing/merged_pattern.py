@@ -99,8 +99,8 @@ class MergedWeights(Score):
 class Identity(Normaliser):
     """A normaliser that returns the scores unchanged as weights; the weight of a masked key is 0."""
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return masked.masked_fill(masked == -torch.inf, 0.0)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return masked_scores.masked_fill(masked_scores == -torch.inf, 0.0)
 
 
 def merged_pattern(

@@ -115,7 +115,7 @@ def test_numbers_and_sizes_of_another_type_are_refused(without_type_checks):
         message = TOP.format(repr(n), "not a number of keys; it takes a whole number")
         assert refusal(TypeError, lambda n=n: Ask(top=n).check(GRID)) == message
     for size in (5, (2,), (2, 2, 2), (1.5, 2), "22"):
-        message = f"pooled={size!r} is not a size of a map; give rows and columns, such as pooled=(64, 64)."
+        message = f"pooled={size!r} is not a size for a map; give rows and columns, such as pooled=(64, 64)."
         assert refusal(TypeError, lambda size=size: Ask(pooled=size).check(GRID)) == message
 
 

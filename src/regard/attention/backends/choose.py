@@ -73,7 +73,7 @@ class Choice:
     engine: Engine | None = None
 
     def compute(self, call: Call, dropout: float, ask: Ask | None) -> tuple[Context, Summary | None, bool]:
-        """Return the context, the statistics (None without an engine), and whether the context must be checked."""
+        """Return the context, the statistics (None without an engine), and whether to check for NaN and overflow."""
         if self.engine is None:
             return BACKENDS[self.name].run(call, dropout), None, True
         if ask is None:  # only the context is computed; no progress is reported
@@ -145,7 +145,7 @@ def choose(call: Call, dropout: float, ask: Ask | None) -> Choice:
         ask.check(call.grid)
     if PREFERRED.name is not None:
         return choose_by_name(PREFERRED.name, call, dropout, ask)
-    engine = None if ask is None else usable_engine(call, dropout, ask)
+    engine = None if ask is None else usable_engine(call, dropout, ask)  # without `ask`, PyTorch's kernel may be faster
     if engine is not None:
         reason = "it computes the statistics that `ask` names and the context in one pass"
         return Choice("tiled", reason, engine)
@@ -193,7 +193,9 @@ def favours_cpu_kernel(call: Call) -> bool:
     PyTorch's kernel also computes the scores of masked keys, and needs every mask but `Causal()` as a matrix.
     """
     grid, formula = call.grid, call.softmax_formula
-    if formula.projection is not None or not (call.is_concrete and call.query.is_cpu):
+    if not call.is_concrete or not call.query.is_cpu:
+        return False
+    if formula.projection is not None:  # the kernel would read projected queries and keys
         return False
     if prod(grid) < MIN_WEIGHTS or grid.queries * grid.keys < MIN_WEIGHTS_OF_HEAD:
         return False

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -56,7 +57,8 @@ def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queri
         return query.new_zeros(*grid.shape[:3], value.shape[-1])
     score_mod = None
     if formula.softcap is not None:
-        softcap = formula.softcap / formula.temperature  # `scale` below divides the scores by the temperature, too
+        # softcap · tanh(score / softcap) / temperature, given score / temperature (see `scale` below)
+        softcap = formula.softcap / formula.temperature
         score_mod = lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)  # noqa: E731
     blocks = None if call.mask is None else block_mask(call.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=MAX_PROGRAMS, accumulated_recompile_limit=MAX_PROGRAMS):
@@ -80,16 +82,18 @@ def compiled_flex_attention() -> Callable[..., Any]:
 
 
 def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
-    """Convert a mask to a `BlockMask`: a list of the blocks that are masked in part, and one of the unmasked blocks."""
+    """Convert a mask to a `BlockMask`: a list of the partly masked blocks, and a list of the unmasked blocks."""
     from torch.nn.attention.flex_attention import BlockMask
 
     partial_blocks, full_blocks = [], []
     for queries in spans(grid.queries, BLOCK):
         keep = mask.keep(grid.whole().part(queries=queries), device)
         keep = keep.expand(*keep.shape[:2], len(queries), grid.keys)
-        n_padding = -grid.keys % BLOCK
-        by_block = torch.unflatten(torch.nn.functional.pad(keep, (0, n_padding)), 3, (-1, BLOCK))
-        any_kept, all_kept = by_block.any(dim=(2, 4)), by_block.all(dim=(2, 4))  # over the queries and keys of a block
+        padded = torch.nn.functional.pad(keep, (0, -grid.keys % BLOCK))
+        by_block = rearrange(
+            padded, "batch heads queries (blocks keys) -> batch heads blocks (queries keys)", keys=BLOCK
+        )
+        any_kept, all_kept = by_block.any(dim=-1), by_block.all(dim=-1)
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)
     return BlockMask.from_kv_blocks(

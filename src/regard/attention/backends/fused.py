@@ -89,7 +89,7 @@ def fused_context(call: Call, dropout: float) -> Context:
     if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
         context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout)
     elif bias is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
-        # scale 0 is excluded: PyTorch sets masked products to -∞ before it multiplies by the scale, and -∞ · 0 is NaN
+        # PyTorch sets masked products to -∞ before it multiplies them by the scale, so the scale must be above 0
         context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         attn_mask = added_to_scores(mask, bias, grid.whole(), query)

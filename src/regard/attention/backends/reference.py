@@ -36,7 +36,9 @@ def reference(
     Args:
         keep: the mask, True = may attend; None = every query may attend to every key.
         scale: the factor of the dot products; None = 1 / sqrt(d_key).
-        softcap, bias, sinks: as in `ScaledDot` and `Softmax`; None = not used.
+        softcap, bias: limit the scores by tanh, and are added to them, as in `ScaledDot`; None = not used.
+        temperature: divides the scores, as in `Softmax`; 0 = all weight on the largest score.
+        sinks: for each head, one more score in the softmax, which belongs to no key; None = not used.
 
     Source: Vaswani et al. 2017, equation 1.
     """

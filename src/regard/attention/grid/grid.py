@@ -126,9 +126,12 @@ class Tile:
         >>> Grid(1, 1, 2, 3).whole().at_queries(torch.tensor([[[5.0, 6.0, 7.0]]])).flatten()
         tensor([6., 7.])
         """
-        rows = self.part(keys=all_indices(self.grid.keys)).select(tensor[:, :, None])
+        by_key = self.part(keys=all_indices(self.grid.keys)).select(tensor[:, :, None])
         positions = self.query_positions(tensor.device).flatten()
-        return F.pad(rows, (1, 0)).index_select(3, (positions + 1).clamp_min(0)).mT
+        with_zero = F.pad(
+            by_key, (1, 0)
+        )  # the entry of position p is at index p + 1; index 0 is for negative positions
+        return with_zero.index_select(3, (positions + 1).clamp_min(0)).mT
 
 
 def with_four_axes(tensor: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.attention.grid.grid import Grid, Indices, Tile, is_integer
 
 Index = Any
-"""An int, a slice, `...`, a list or 1-D tensor of positions; or a tuple of these with at most one list."""
+"""An int, a slice, `...`, a list or 1-D tensor of positions; or a tuple of these with at most one list or tensor."""
 
 AXES = ("batch", "head", "query", "key")
 

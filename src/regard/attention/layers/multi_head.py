@@ -134,9 +134,10 @@ class MultiHeadAttention(nn.Module):
         key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
         query = split_heads(self.to_query(x), self.n_heads)
         if self.positions is not None:
-            first, stop = key_value.n_tokens - x.shape[1], key_value.n_tokens  # the queries are the last tokens
+            # the queries are taken to be the last tokens, in cross-attention too
+            first, stop = key_value.n_tokens - x.shape[1], key_value.n_tokens
             query = self.positions(query, torch.arange(first, stop, device=x.device))
-        # load_state_dict(assign=True) replaces the registered parameters, but not those inside score and normaliser
+        # copies with the registered parameters, which load_state_dict(assign=True) may have replaced
         layer_score, layer_normalise = with_parameters(self.held_parameters, self.score, self.normalise)
         attended = attend(
             query,

@@ -70,6 +70,6 @@ def log_weights_of_choice(pattern: Pattern) -> Float[Tensor, "batch heads querie
         # A query that may attend to no key draws the key index -1: its log-probability and gradient are set to 0.
         return weights.gather(3, chosen.clamp_min(0)).masked_fill(chosen < 0, 1.0).log()
 
-    tiles = block_tiles(pattern.call, pattern.grid.whole())
+    tiles = block_tiles(pattern.call, pattern.grid.whole())  # blocks of queries, each with all its keys
     blocks = [checkpointed(log_weights_of_block, tile, reads=pattern.call.tensors) for tile in tiles]
     return torch.cat(blocks, dim=2)[..., 0]

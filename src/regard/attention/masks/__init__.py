@@ -5,7 +5,7 @@ no memory. Masks are joined with `&` (both masks allow the key), `|` (at least o
 does not allow it):
 
     Causal() & Documents(ids)                       several texts in one sequence of a language model
-    Window(256, 256) | Global([0])                  Longformer
+    Window(before=256, after=256) | Global([0])     Longformer, whose token 0 is global
 
 The queries are taken to be the *last* tokens, as when decoding with a cache of keys. For other queries, the argument
 `offset` of masks that depend on positions is the key position of query 0.

@@ -7,10 +7,11 @@ from regard.attention.masks import Causal, Chunked, Dilated, Documents, Global, 
 
 if __name__ == "__main__":
     grid = Grid(batch=1, heads=1, queries=8, keys=8)
-    halves = Documents(torch.tensor([0, 0, 0, 0, 0, 1, 1, 1]))
-    single = (Causal(), Prefix(3), Window(2, 1), Dilated(4, 2, step=2), Chunked(3), Global([0, 5]), halves)
+    documents = Documents(torch.tensor([0, 0, 0, 0, 0, 1, 1, 1]))
+    near = (Window(before=2, after=1), Dilated(before=4, after=2, step=2), Chunked(size=3))
+    single = (Causal(), Prefix(length=3), *near, Global([0, 5]), documents)
     padded = (Padding(torch.tensor([6])), Padding(torch.tensor([6]), side="left"))
-    joined = (Causal() & halves, Window(1, 1) | Global([0]), ~Causal())
+    joined = (Causal() & documents, Window(before=1, after=1) | Global([0]), ~Causal())
     for mask in (*single, *padded, *joined):
         print(mask)
         for row in mask.keep(grid.whole(), torch.device("cpu")).expand(grid.shape)[0, 0]:

@@ -34,7 +34,8 @@ class Causal(RangeMask):
         check_integers("Causal", offset=self.offset)
 
     def limits(self, position: Number, length: Number, keys: int) -> tuple[None, Number]:
-        return None, position + 1 if self.own else position
+        stop = position + 1 if self.own else position
+        return None, stop
 
     def is_lower_triangle(self, grid: Grid) -> bool:
         """Return whether query i may attend to exactly the keys 0 … i, as with `is_causal=True` in PyTorch."""

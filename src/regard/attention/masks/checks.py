@@ -10,7 +10,8 @@ def check_integers(mask_name: str, **numbers: object) -> None:
     """Raise TypeError unless all numbers given to a mask are integers; `offset` may also be None."""
     for name, number in numbers.items():
         may_be_none = name == "offset"
-        if not (number is None and may_be_none) and not is_integer(number):
+        is_allowed = is_integer(number) or (number is None and may_be_none)
+        if not is_allowed:
             allowed = "a whole number, such as 3" + (", or None" if may_be_none else "")
             raise TypeError(f"{mask_name} was given {name}={short_repr(number)}; it takes {allowed}.")
 

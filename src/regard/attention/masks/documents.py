@@ -34,8 +34,8 @@ class Documents(EqualFields, Mask):
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
         ids = self.ids.to(device)
-        key_ids = ids[None, None, None] if ids.ndim == 1 else ids[:, None, None]
-        query_ids = key_ids[..., tile.grid.offset :].mT
+        key_ids = ids[None, None, None] if ids.ndim == 1 else ids[:, None, None]  # [batch 1 1 keys]
+        query_ids = key_ids[..., tile.grid.offset :].mT  # [batch 1 queries 1]: the queries are the last tokens
         return tile.select(query_ids) == tile.select(key_ids)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
@@ -44,11 +44,13 @@ class Documents(EqualFields, Mask):
         position = torch.arange(grid.keys, device=device)
         is_start = ids.diff(dim=1, prepend=ids[:, :1] - 1) != 0  # True at the first key of each run of equal ids
         n_runs = is_start.sum(dim=1)
-        n_documents = 1 + (ids.sort(dim=1).values.diff(dim=1) != 0).sum(dim=1)
+        n_documents = 1 + (ids.sort(dim=1).values.diff(dim=1) != 0).sum(dim=1)  # the number of different ids
         if bool((n_runs > n_documents).any()):
             return None
-        start = (position * is_start).cummax(dim=1).values
-        stop = torch.searchsorted(start, start, right=True)
+        start = (
+            (position * is_start).cummax(dim=1).values
+        )  # for each key, the latest start of a run: that of its own run
+        stop = torch.searchsorted(start, start, right=True)  # the first key whose run starts later
         queries = slice(grid.offset, None)
         return Ranges.of(start[:, None, queries], stop[:, None, queries], grid, device)
 

@@ -31,7 +31,8 @@ class SinglePair(Tile):
     """A `Tile` (block of the attention weights) of only one query and one key.
 
     Attributes:
-        indices: of the batch item, head, query and key, as scalar tensors from FlexAttention.
+        indices: of the batch item, head, query and key, as scalar tensors from FlexAttention. The fields of `Tile` are
+            those of the whole grid; they are not used, because both methods of this class use `indices`.
     """
 
     indices: tuple[Index, Index, Index, Index]
@@ -40,6 +41,7 @@ class SinglePair(Tile):
         return self.indices[axis]
 
     def select(self, tensor: Tensor) -> Tensor:
+        """Return the entry of a tensor that belongs to this query and key; an axis of size 1 has the same for all."""
         last_indices = self.indices[4 - tensor.ndim :]
         indices = [index for index, size in zip(last_indices, tensor.shape, strict=True) if size != 1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
@@ -61,7 +63,7 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
 
     >>> from torch.nn.attention.flex_attention import create_mask
     >>> from regard.attention.masks import Window
-    >>> create_mask(mask_mod(Window(1, 0), Grid(1, 1, 2, 4)), 1, 1, 2, 4, device="cpu").int()[0, 0]
+    >>> create_mask(mask_mod(Window(before=1, after=0), Grid(1, 1, 2, 4)), 1, 1, 2, 4, device="cpu").int()[0, 0]
     tensor([[0, 1, 1, 0],
             [0, 0, 1, 1]], dtype=torch.int32)
     """

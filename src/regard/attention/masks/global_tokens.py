@@ -17,7 +17,7 @@ from regard.attention.masks.ranges import Ranges
 class Global(Mask):
     """Global tokens attend to every key; all other queries attend to the global tokens only.
 
-    `Window(256, 256) | Global([0])` is Longformer with its first token global.
+    `Window(before=256, after=256) | Global([0])` is Longformer with its first token global.
 
     Args:
         positions: the key positions of the global tokens, counted from 0. The more positions, the longer the mask takes
@@ -62,12 +62,14 @@ class Global(Mask):
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges:
         is_global = self._are_global(grid.whole().query_positions(device, self.offset).flatten())
-        ranges = Ranges.of(0, is_global * grid.keys, grid, device)  # all keys, or none if the query is not global
+        # a global query has all keys as its first range, and no other keys; the other queries have an empty first range
+        ranges = Ranges.of(0, torch.where(is_global, grid.keys, 0), grid, device)
         positions = sorted(set(self.positions))
         firsts = [position for position in positions if position - 1 not in positions]
         lasts = [position for position in positions if position + 1 not in positions]
         for first, last in zip(firsts, lasts, strict=True):
-            ranges = ranges.with_disjoint(Ranges.of(first, torch.where(is_global, first, last + 1), grid, device))
+            stop = torch.where(is_global, first, last + 1)
+            ranges = ranges.with_disjoint(Ranges.of(first, stop, grid, device))
         return ranges
 
     def check(self, grid: Grid) -> None:

@@ -37,7 +37,10 @@ def check_lengths_not_negative(mask_name: str, name: str, lengths: Integer[Tenso
 
 
 def check_source_lengths(lengths: Integer[Tensor, " batch"], n_tokens: int) -> None:
-    """Raise ValueError unless each length is from 1 to n_tokens, the number of tokens with padding."""
+    """Check the lengths of the source sentences of an encoder: each is from 1 to n_tokens, which counts padding too.
+
+    Raises ValueError for any other length.
+    """
     if not may_read(lengths):
         return
     for item, length in enumerate(lengths.tolist()):

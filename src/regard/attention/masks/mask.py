@@ -69,6 +69,7 @@ class Mask(Described, ABC):
     def __or__(self, other: "Mask") -> "Mask":
         return Either(self, require_mask(other))
 
+    # Python calls the next two only if `other` is no mask, such as a tensor; require_mask says what to write instead.
     def __rand__(self, other: object) -> "Mask":
         return require_mask(other) & self
 

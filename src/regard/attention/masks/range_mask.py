@@ -97,13 +97,13 @@ class RangeMask(Mask):
 
         All other starts and stops lie between these, because `limits` is monotonic in position and length.
         """
-        first, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
+        first_position, lengths, keys = grid.first_position(self.offset), self.item_lengths, grid.keys
         end_queries = (queries.start, queries.stop - 1) if self.per_query and len(queries) > 1 else (queries.start,)
-        end_lengths = (lengths,) if isinstance(lengths, int) else {*shortest_and_longest(lengths, keys)}
+        end_lengths = {lengths} if isinstance(lengths, int) else set(shortest_and_longest(lengths, keys))
         bounds = []
         for length in end_lengths:
             for query in end_queries:
-                start, stop = self.limits(first + query, length, keys)
+                start, stop = self.limits(first_position + query, length, keys)
                 first_key = 0 if start is None else max(0, min(start, keys))
                 stop_key = keys if stop is None else max(0, min(stop, keys))
                 bounds.append((first_key, stop_key))

@@ -40,6 +40,7 @@ class Ranges:
         return cls(starts.expand_as(stops), stops, grid.keys)
 
     def __and__(self, other: "Ranges") -> "Ranges":
+        # all pairs of a range of `self` and a range of `other`, as one axis of ranges
         starts = torch.maximum(self.starts[:, None], other.starts[None]).flatten(0, 1)
         stops = torch.minimum(self.stops[:, None], other.stops[None]).flatten(0, 1)
         return Ranges(starts, torch.maximum(starts, stops), self.n_keys)
@@ -64,9 +65,10 @@ class Ranges:
 
         If all are empty, the first is kept, because kernels read range 0 of every query.
         """
-        filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
-        indices = filled.nonzero().flatten() if bool(filled.any()) else torch.zeros_like(filled[:1], dtype=torch.int64)
-        return Ranges(self.starts[indices], self.stops[indices], self.n_keys)
+        is_filled: Bool[Tensor, " ranges"] = (self.starts < self.stops).flatten(1).any(dim=1)
+        if not bool(is_filled.any()):
+            return Ranges(self.starts[:1], self.stops[:1], self.n_keys)
+        return Ranges(self.starts[is_filled], self.stops[is_filled], self.n_keys)
 
     def keep(self) -> Bool[Tensor, "#batch #heads #queries keys"]:
         key = torch.arange(self.n_keys, device=self.starts.device)

@@ -42,8 +42,8 @@ class Window(RangeMask):
 class Dilated(Mask):
     """A window with gaps: every `step`-th key of `Window(before, after)`, counted from the query's own position.
 
-    With `Dilated(6, 0, step=2)`, a query attends to its own position and the positions 2, 4 and 6 before it. A window
-    as wide as the whole sequence, joined with `Causal()`, is the strided attention of the sparse Transformer.
+    With `Dilated(6, 0, step=2)`, a query attends to its own position and the positions 2, 4 and 6 before it. A dilated
+    window as wide as the whole sequence, & `Causal()`, is the strided attention of the sparse Transformer.
 
     Args:
         before, after: the size of the window before and after the query, in tokens, including the tokens in the gaps.

@@ -32,7 +32,7 @@ class Entmax(Normaliser):
 
     >>> import torch
     >>> from regard import Entmax, attend
-    >>> scores = torch.tensor([1.0, 1.0, -1.0])[None, None, None]
+    >>> scores = torch.tensor([1.0, 1.0, -1.0])[None, None, None]  # the keys, so that a query of 1 has these scores
     >>> pattern = attend(torch.ones(1, 1, 1, 1), scores.mT, scores.mT, normalise=Entmax(alpha=1.5)).pattern
     >>> pattern[0, 0, 0]
     tensor([0.5000, 0.5000, 0.0000])
@@ -50,12 +50,12 @@ class Entmax(Normaliser):
                 "2 = sparsemax); for all weight on the largest score use Softmax(temperature=0)."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
         if self.alpha == 1:
-            return torch.softmax(masked, dim=-1)
+            return torch.softmax(masked_scores, dim=-1)
         if self.alpha == 2:
-            return sparsemax(masked)
-        return _Entmax.apply(masked, self.alpha)  # type: ignore[no-untyped-call]
+            return sparsemax(masked_scores)
+        return _Entmax.apply(masked_scores, self.alpha)  # type: ignore[no-untyped-call]
 
 
 class _Entmax(torch.autograd.Function):
@@ -76,7 +76,8 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (weights,), (gradient,) = ctx.saved_tensors, gradients
         has_weight = weights > 0
-        # the derivative of each weight with respect to its score, with a fixed threshold
+        # The derivative of each weight with respect to its score, if the threshold were fixed. The threshold moves, so
+        # that the weights still sum to 1; so the mean of the gradient, weighted by the slopes, is subtracted.
         slope = weights.masked_fill(~has_weight, 1.0) ** (2 - ctx.alpha) * has_weight
         mean = (slope * gradient).sum(dim=-1, keepdim=True) / slope.sum(dim=-1, keepdim=True)
         return slope * (gradient - mean), None
@@ -85,8 +86,11 @@ class _Entmax(torch.autograd.Function):
 def by_sorting(scores: Rows) -> Rows:
     """Return the weights of alpha-entmax with alpha 3/2: max(scores / 2 - τ, 0)², with the τ for which they sum to 1.
 
-    This τ solves a quadratic equation. Its coefficients follow from the mean and the variance of the k largest halved
-    scores, where k is the number of keys with weight above 0.
+    If k keys have weights above 0, they are those with the k largest halved scores x, and τ solves Σ (x - τ)² = 1:
+
+        τ = mean(x) - sqrt((1 - Σ (x - mean(x))²) / k)
+
+    k is the largest number for which this τ is at most the k-th largest x.
     """
     # A key whose halved score is 1 or more below the largest gets weight 0. Clamping at -2 changes no weight and keeps
     # -∞ out of the sums.
@@ -95,8 +99,8 @@ def by_sorting(scores: Rows) -> Rows:
     wide = ordered.to(widest_type(scores.device))  # float32 would lose digits of sums over thousands of keys
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     mean = wide.cumsum(dim=-1) / count
-    squares = (wide**2).cumsum(dim=-1) - count * mean**2  # sums of squared deviations: count · variance
-    # entry k - 1 is τ if only the k largest scores have weights above 0
+    squares = (wide**2).cumsum(dim=-1) - count * mean**2  # Σ (x - mean(x))²
+    # entry k - 1 is the τ for k keys
     candidates = mean - ((1 - squares) / count).clamp_min(0.0).sqrt()
     k = (candidates <= ordered).sum(dim=-1, keepdim=True).clamp_min(1)  # without the minimum, 0 if a score is NaN
     tau = candidates.gather(-1, k - 1)

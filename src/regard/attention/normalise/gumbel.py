@@ -50,5 +50,5 @@ class GumbelSoftmax(Normaliser):
                 f"for all weight on one key use Hard(Sampled(seed={self.seed}))."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return torch.softmax((masked + gumbel(self.seed, tile, masked)) / self.temperature, dim=-1)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return torch.softmax((masked_scores + gumbel(self.seed, tile, masked_scores)) / self.temperature, dim=-1)

@@ -28,11 +28,15 @@ class Choice(Described, ABC):
     """The base class of rules that choose one key for each query."""
 
     @abstractmethod
-    def preference(self, masked: Rows, tile: Tile) -> Rows:
+    def preference(self, masked_scores: Rows, tile: Tile) -> Rows:
         """Return one number for each query and key; the key with the query's largest number gets weight 1.
 
-        The gradient with respect to the weights is passed on unchanged to these numbers (straight-through estimator).
-        The arguments are those of `Normaliser.weights`.
+        The gradient with respect to the weights is passed on unchanged to these numbers (straight-through estimator). A
+        choice that is to have no gradient returns detached numbers.
+
+        Args:
+            masked_scores: the scores, -∞ for masked keys.
+            tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 
     def check(self, grid: Grid) -> None:
@@ -43,8 +47,8 @@ class Choice(Described, ABC):
 class Largest(Choice):
     """Choose the key with the largest score; query and key get no gradient."""
 
-    def preference(self, masked: Rows, tile: Tile) -> Rows:
-        return masked.detach()
+    def preference(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return masked_scores.detach()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,9 +82,9 @@ class Sampled(Choice):
                 "for the largest score use Hard(Largest())."
             )
 
-    def preference(self, masked: Rows, tile: Tile) -> Rows:
+    def preference(self, masked_scores: Rows, tile: Tile) -> Rows:
         """Return scores / temperature + Gumbel noise; its argmax is a sample of softmax(scores / temperature)."""
-        return masked.detach() / self.temperature + gumbel(self.seed, tile, masked)
+        return masked_scores.detach() / self.temperature + gumbel(self.seed, tile, masked_scores)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,8 +109,8 @@ class StraightThrough(Choice):
                 "heads; use TalkingHeads(n_heads, Hard(StraightThrough())) instead."
             )
 
-    def preference(self, masked: Rows, tile: Tile) -> Rows:
-        return self.soft.weights(masked, tile)
+    def preference(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return self.soft.weights(masked_scores, tile)
 
     def check(self, grid: Grid) -> None:
         self.soft.check(grid)
@@ -144,8 +148,8 @@ class Hard(Normaliser):
                 f"choose is {self.choose!r}; it takes Largest(), Sampled(seed=…) or StraightThrough(Softmax())."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return _OneHot.apply(self.choose.preference(masked, tile))  # type: ignore[no-untyped-call]
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return _OneHot.apply(self.choose.preference(masked_scores, tile))  # type: ignore[no-untyped-call]
 
     def check(self, grid: Grid) -> None:
         self.choose.check(grid)

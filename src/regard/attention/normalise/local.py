@@ -53,10 +53,11 @@ class Local(EqualFields, Normaliser):
                 f"reach={self.reach} is the largest distance of a key from the centre; it must be above 0 and finite."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        distance = tile.key_positions(masked.device) - tile.select(self.centre[..., None]).to(masked)
-        near = (distance.abs() <= self.reach) & (masked != -math.inf)
-        return Softmax()(masked, near, tile) * torch.exp(-2 * (distance / self.reach) ** 2)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        distance = tile.key_positions(masked_scores.device) - tile.select(self.centre[..., None]).to(masked_scores)
+        near = (distance.abs() <= self.reach) & (masked_scores != -math.inf)
+        weights = Softmax()(masked_scores, near, tile)  # only near keys; all 0 if a query has none
+        return weights * torch.exp(-(distance**2) / (2 * (self.reach / 2) ** 2))
 
     def check(self, grid: Grid) -> None:
         if self.centre.ndim != 3 or not grid.admits(self.centre[..., None]):

@@ -53,7 +53,7 @@ def hash_of_indices(seed: int, indices: list[Tensor]) -> Tensor:
 
 @hash_of_indices.register_fake
 def _(seed: int, indices: list[Tensor]) -> Tensor:
-    return sum(indices[1:], start=indices[0])
+    return sum(indices[1:], start=indices[0])  # only the shape, the data type and the device of the result are used
 
 
 def mix(state: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

@@ -40,15 +40,16 @@ class Normaliser(Described, ABC):
         if keep is None:
             return self.weights(scores, tile)
         has_no_key = ~keep.any(dim=-1, keepdim=True)
-        masked = scores.masked_fill(~keep, -math.inf).masked_fill(has_no_key, 0.0)
-        return self.weights(masked, tile).masked_fill(has_no_key, 0.0)
+        masked_scores = scores.masked_fill(~keep, -math.inf).masked_fill(has_no_key, 0.0)
+        return self.weights(masked_scores, tile).masked_fill(has_no_key, 0.0)
 
     @abstractmethod
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
         """Return the attention weights of the queries in a tile on all keys.
 
         Args:
-            masked: the scores, -∞ for masked keys, whose weight must be 0. Every query has at least one score above -∞.
+            masked_scores: the scores, -∞ for masked keys, whose weight must be 0. Every query has at least one score
+                above -∞.
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
 

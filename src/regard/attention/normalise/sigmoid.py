@@ -44,8 +44,8 @@ class Sigmoid(Normaliser):
                 "None = -log(number of keys that the query may attend to)."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
         if self.bias is not None:
-            return torch.sigmoid(masked + self.bias)
-        n_allowed = (masked != -math.inf).sum(dim=-1, keepdim=True)
-        return torch.sigmoid(masked - n_allowed.to(masked).log())
+            return torch.sigmoid(masked_scores + self.bias)
+        n_allowed = (masked_scores != -math.inf).sum(dim=-1, keepdim=True)
+        return torch.sigmoid(masked_scores - n_allowed.to(masked_scores).log())

@@ -44,11 +44,11 @@ class Softmax(EqualFields, Normaliser):
                 f"sinks is {type_name(self.sinks)}; it takes a tensor of one number for each head, or None."
             )
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
         if self.sinks is None:
-            return self._softmax(masked)
-        sinks = tile.select(self.sinks[:, None, None]).to(masked).expand(*masked.shape[:-1], 1)
-        return self._softmax(torch.cat([masked, sinks], dim=-1))[..., :-1]
+            return self._softmax(masked_scores)
+        sinks = tile.select(self.sinks[:, None, None]).to(masked_scores).expand(*masked_scores.shape[:-1], 1)
+        return self._softmax(torch.cat([masked_scores, sinks], dim=-1))[..., :-1]
 
     def _softmax(self, scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
         if self.temperature == 0:

@@ -26,5 +26,5 @@ class SoftmaxPlusOne(Normaliser):
     Source: Miller 2023 (Attention is off by one).
     """
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return torch.softmax(F.pad(masked, (0, 1)), dim=-1)[..., :-1]
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return torch.softmax(F.pad(masked_scores, (0, 1)), dim=-1)[..., :-1]

@@ -22,7 +22,7 @@ class Sparsemax(Normaliser):
 
     >>> import torch
     >>> from regard import Sparsemax, attend
-    >>> scores = torch.tensor([1.0, 0.5, -1.0])[None, None, None]
+    >>> scores = torch.tensor([1.0, 0.5, -1.0])[None, None, None]  # the keys, so that a query of 1 has these scores
     >>> pattern = attend(torch.ones(1, 1, 1, 1), scores.mT, scores.mT, normalise=Sparsemax()).pattern
     >>> pattern[0, 0, 0]
     tensor([0.7500, 0.2500, 0.0000])
@@ -30,8 +30,8 @@ class Sparsemax(Normaliser):
     Source: Martins & Astudillo 2016, section 2, algorithm 1.
     """
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return sparsemax(masked)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return sparsemax(masked_scores)
 
 
 def sparsemax(scores: Rows) -> Rows:
@@ -52,6 +52,7 @@ def support_of(below: Rows) -> Bool[torch.Tensor, "batch heads queries keys"]:
     # of the sums.
     ordered = below.clamp_min(-2.0).sort(dim=-1, descending=True).values
     count = torch.arange(1, below.shape[-1] + 1, device=below.device)
+    # the k-th largest score z is in the support if 1 + k · z is above the sum of the k largest scores (algorithm 1)
     is_in_support = 1 + count * ordered > ordered.cumsum(dim=-1)
     size = is_in_support.sum(dim=-1, keepdim=True).clamp_min(1)  # without the minimum, 0 if a score is NaN
     smallest = ordered.gather(-1, size - 1)

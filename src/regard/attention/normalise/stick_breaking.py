@@ -18,6 +18,7 @@ def stick_breaking(scores: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows 
     factors are not rounded to 0.
     """
     log_left = F.logsigmoid(-scores)  # log(1 - share); a key leaves 1 - share of the stick to the keys before it
+    # for key j, Σ_{k > j} log_left_k: a cumulative sum from the last key backwards, without key j itself
     log_left_by_later = F.pad(log_left[..., 1:], (0, 1)).flip(-1).cumsum(dim=-1).flip(-1)
     return torch.exp(F.logsigmoid(scores) + log_left_by_later)
 
@@ -44,5 +45,5 @@ class StickBreaking(Normaliser):
     Source: Tan, Yang, Courville, Panda & Shen 2024, "Scaling stick-breaking attention".
     """
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        return stick_breaking(masked)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        return stick_breaking(masked_scores)

@@ -63,15 +63,19 @@ class TalkingHeads(nn.Module, Normaliser):
         nn.init.eye_(self.after)
 
     def forward(self, scores: Rows, keep: Bool[Tensor, "#batch #heads #queries #keys"] | None, tile: Tile) -> Rows:
+        """Return the weights; this replaces `Normaliser.__call__`, because nn.Module calls `forward`."""
         assert scores.shape[1] == self.n_heads, "the weights of one head need the scores of all"
         without_masked = scores if keep is None else scores.masked_fill(~keep, 0.0)
         (normalise,) = with_parameters(self.held_parameters, self.normalise)
         weights = mixed(normalise(mixed(without_masked, self.before), keep, tile), self.after)
         return weights if keep is None else weights.masked_fill(~keep, 0.0)
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        """Return the weights before they are mixed over heads, given scores that are already mixed over heads."""
-        return self.normalise.weights(masked, tile)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        """Return the weights before they are mixed over heads, given scores that are already mixed over heads.
+
+        `forward` does not call this; every normaliser must have it.
+        """
+        return self.normalise.weights(masked_scores, tile)
 
     def check(self, grid: Grid) -> None:
         if self.n_heads != grid.heads:

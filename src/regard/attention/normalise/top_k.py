@@ -45,6 +45,6 @@ class TopK(Normaliser):
         if self.n < 1:
             raise ValueError(f"n={self.n} is how many of the largest scores get weight, so it must be at least 1.")
 
-    def weights(self, masked: Rows, tile: Tile) -> Rows:
-        smallest = masked.detach().topk(min(self.n, masked.shape[-1]), dim=-1).values[..., -1:]
-        return torch.softmax(masked.masked_fill(masked < smallest, -math.inf), dim=-1)
+    def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
+        smallest = masked_scores.detach().topk(min(self.n, masked_scores.shape[-1]), dim=-1).values[..., -1:]
+        return torch.softmax(masked_scores.masked_fill(masked_scores < smallest, -math.inf), dim=-1)
