@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 2.0
 """A progress bar appears on a terminal or in a notebook when a computation has taken this many seconds."""
 
 CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("CALLBACK", default=None)
-"""The callback set by `report_to`; None = show a progress bar."""
+"""The callback set by `report_to`; None = none was set, so a progress bar is shown."""
 
 
 def ignore_progress(done: int, total: int) -> None:
@@ -29,7 +29,7 @@ def report_to(report: ProgressCallback | None) -> Iterator[None]:
     """Make computations of statistics inside the `with` block call `report(done, total)` instead of showing a bar.
 
     Args:
-        report: called with the amount of work done and the total amount; None = no callback and no progress bar.
+        report: called with the amount of work done and the total amount; None = show neither a bar nor anything else.
 
     >>> import torch
     >>> from regard import attend
@@ -62,7 +62,7 @@ class ProgressBar:
     """A progress callback that shows a bar on stderr once the work has taken `PATIENCE_SECONDS`."""
 
     def __init__(self) -> None:
-        self.started, self.was_tried = time.monotonic(), False
+        self.started, self.bar_was_tried = time.monotonic(), False
         self.bar: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> "ProgressBar":
@@ -73,8 +73,8 @@ class ProgressBar:
             self.bar[0].stop()
 
     def __call__(self, done: int, total: int) -> None:
-        if not self.was_tried and time.monotonic() - self.started > PATIENCE_SECONDS:
-            self.bar, self.was_tried = start_bar(done, total), True
+        if not self.bar_was_tried and time.monotonic() - self.started > PATIENCE_SECONDS:
+            self.bar, self.bar_was_tried = start_bar(done, total), True
         if self.bar is not None:
             progress, task = self.bar
             progress.update(task, completed=done, total=total)

@@ -39,6 +39,8 @@ WEIGHTS_AT_ONCE = 2**19
 
 Weights = Float[Tensor, "queries keys"]
 Shown = tuple[Sequence[int], Sequence[int]]
+"""The positions of the shown queries, and of the shown keys."""
+
 BoolMask = Bool[Tensor, "queries keys"] | None
 Cells = Float[Tensor, "rows columns"]
 
@@ -48,6 +50,7 @@ class Part:
     """The attention weights of some queries on a range of keys, in one head or summed over several heads.
 
     Attributes:
+        keys: the positions of the keys; after `Pyramid.shown_part`, their indices among the shown keys.
         keep: True where the query may attend to the key in at least one of the heads; None = True everywhere.
     """
 
@@ -156,7 +159,7 @@ class Pyramid:
 
     def shape(self, level: int) -> tuple[int, int]:
         """Return the numbers of rows and columns of the map in which each cell pools 2^level × 2^level weights."""
-        return -(-len(self.queries) >> level), -(-len(self.keys) >> level)
+        return n_cells(len(self.queries), level), n_cells(len(self.keys), level)
 
     @torch.no_grad()
     def compute(self, row: int) -> None:
@@ -172,7 +175,8 @@ class Pyramid:
         )
         part = self.shown_part(part, shown_queries)
         if part.keys:
-            columns = slice(part.keys.start >> STORED_LEVEL, -(-part.keys.stop >> STORED_LEVEL))
+            # part.keys begins at the first key of a square (see `from_edge_of_square`)
+            columns = slice(part.keys.start >> STORED_LEVEL, n_cells(part.keys.stop, STORED_LEVEL))
             self.sums[row, columns], self.largest[row, columns] = self.pooled(part, STORED_LEVEL)
         self.row_is_stored[row] = True
 
@@ -206,7 +210,8 @@ class Pyramid:
         keys = span_of(positions_in(columns, level, self.keys))
         first_head, *other_heads = self.heads
         parts = []
-        for span in spans(len(rows), max(1, WEIGHTS_AT_ONCE // len(keys) >> level)):
+        n_rows_at_once = max(1, (WEIGHTS_AT_ONCE // len(keys)) >> level)
+        for span in spans(len(rows), n_rows_at_once):
             rows_at_once = rows[span.start : span.stop]
             shown_queries = positions_in(rows_at_once, level, self.queries)
             queries = span_of(shown_queries)
@@ -219,8 +224,7 @@ class Pyramid:
                 self.compute(stored_row)  # stores the log-sum-exps that `weights` needs
             part = sum((head.weights(queries, keys) for head in other_heads), start=first_head.weights(queries, keys))
             parts.append(self.pooled(self.shown_part(part, shown_queries), level))
-        sums, largest = (torch.cat(cells) for cells in zip(*parts, strict=True))
-        return sums, largest
+        return torch.cat([sums for sums, _ in parts]), torch.cat([largest for _, largest in parts])
 
     def reach(self, queries: range) -> range:
         return range(self.grid.keys) if self.mask is None else self.mask.reach(self.grid, queries)
@@ -228,7 +232,8 @@ class Pyramid:
     def from_edge_of_square(self, keys: range) -> range:
         """Let a range of keys begin earlier, so that its first shown key is the first of a square of level 5."""
         first_shown = bisect_left(self.keys, keys.start)
-        before = self.keys[first_shown >> STORED_LEVEL << STORED_LEVEL : first_shown]
+        first_of_square = first_shown - first_shown % (1 << STORED_LEVEL)
+        before = self.keys[first_of_square:first_shown]
         return range(before[0], keys.stop) if before else keys
 
     def shown_part(self, part: Part, shown_queries: Sequence[int]) -> Part:
@@ -253,13 +258,18 @@ class Pyramid:
 
 def stored_bytes(pattern: Pattern) -> int:
     """Return the bytes of a `Pyramid` (pooled weights) of one head: two float32 numbers for each 32 × 32 square."""
-    n_rows, n_columns = (-(-length >> STORED_LEVEL) for length in pattern.shape[2:])
+    n_rows, n_columns = (n_cells(length, STORED_LEVEL) for length in pattern.shape[2:])
     bytes_per_square = 2 * torch.float32.itemsize
     return bytes_per_square * n_rows * n_columns
 
 
+def n_cells(n_positions: int, level: int) -> int:
+    """Return how many cells of 2^level positions each are needed for `n_positions`; the last may have fewer."""
+    return -(-n_positions >> level)
+
+
 def positions_in(cells: range, level: int, positions: Sequence[int]) -> Sequence[int]:
-    """Return the queries that some map rows pool, or the keys that some map columns pool, of all shown `positions`."""
+    """Return the positions that some rows (or columns) of a map pool; `positions` are those of all shown queries (keys)."""
     return positions[cells.start << level : cells.stop << level]
 
 

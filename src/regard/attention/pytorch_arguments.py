@@ -12,7 +12,9 @@ R = TypeVar("R")
 def explain_arguments_of(
     torch_name: str, positional: str, named: Mapping[str, str]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator: given arguments of PyTorch's `torch_name`, a function raises TypeError with what to write.
+    """Return a decorator for a function that may be called with the arguments of PyTorch's `torch_name` by mistake.
+
+    The decorated function then raises a TypeError that says what to write instead.
 
     Args:
         positional: what to write in place of too many positional arguments.

@@ -45,4 +45,4 @@ def type_name(part: object) -> str:
     if isroutine(part):
         return f"the function {part.__name__}"
     name = type(part).__name__
-    return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"
+    return f"{'an' if name[0] in 'AEIOUaeio' else 'a'} {name}"  # a name that begins with u is one such as uint8

@@ -20,6 +20,8 @@ def strongest_first(
         ordered = weights.sort(dim=-1, descending=True, stable=True)
         return ordered.values[..., :n], ordered.indices[..., :n]
     bits = (weights + 0.0).view(torch.int32).long()  # + 0.0 turns -0.0 into 0.0: they are equal, but have other bits
-    in_order = bits ^ ((bits >> 63) & 0x7FFFFFFF)  # the bits of negative numbers sort backwards, so they are inverted
+    # the bits of negative numbers sort backwards, so they are inverted (bits >> 63 is -1 for negative numbers, else 0)
+    in_order = bits ^ ((bits >> 63) & 0x7FFFFFFF)
+    # the high 32 bits are the weight, and the low bits the negated key index, so that the lowest key comes first
     keys = (in_order * 2**32 - torch.arange(weights.shape[-1], device=weights.device)).topk(n, dim=-1).indices
     return weights.gather(-1, keys), keys

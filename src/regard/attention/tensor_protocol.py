@@ -28,6 +28,7 @@ class ThroughDense:
         raise AssertionError(f"{type(self).__name__} has no dense() of its own")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        # dense() always makes new numbers, so that `copy` changes nothing
         return np.asarray(self.dense().detach().cpu(), dtype=dtype)
 
     def __dlpack__(self, **options: Any) -> Any:  # torch.as_tensor and torch.tensor call it
@@ -60,7 +61,7 @@ class ThroughDense:
         if not hasattr(Tensor, name):
             near = "".join(f"; nearest: {other}" for other in get_close_matches(name, dir(type(self)), n=1))
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
-        if name.endswith("_"):
+        if name.endswith("_"):  # changes a tensor in place
             raise AttributeError(
                 f"{type(self).__name__} has no {name!r}, as it holds no weights to change; change what dense() gives."
             )

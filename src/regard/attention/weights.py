@@ -102,6 +102,7 @@ def context_of(
         weights, keep = weights_and_keep(call, tile)
         weights, values = F.dropout(weights, dropout), vectors_of(call, value, tile, tile.keys).to(weights)
         with without_autocast(call.device):
+            # masked keys have weight 0, so the mask is needed only for values of NaN or infinity
             return weighted_sum(weights, None if is_finite else keep, values).to(value.dtype)
 
     tiles = block_tiles(call, call.grid.whole())
@@ -145,7 +146,8 @@ def sum_over_queries(call: Call, vector: Float[Tensor, "#batch #heads queries"])
 def blocks_of(call: Call, report: ProgressCallback | None = None) -> Iterator[Block]:
     n_done = 0
     for tile in block_tiles(call, call.grid.whole()):
-        yield Block(tile, *weights_and_keep(call, tile))
+        weights, keep = weights_and_keep(call, tile)
+        yield Block(tile, weights, keep)
         n_done += tile.shape.numel()
         if report is not None and n_done:  # a call without queries has no weights: nothing is reported
             report(n_done, call.grid.shape.numel())

@@ -49,6 +49,7 @@ class Stretch(Described, ABC):
 
         Args:
             frequencies: the frequencies before scaling, base^(-2p / d_rotary) for each pair p.
+            base: the number in this formula; only `Yarn` needs it.
         """
 
     @property
@@ -87,8 +88,9 @@ class LargerBase(Stretch):
     """
 
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
+        # base'^(-2p / d_rotary) = base^(-2p / d_rotary) · factor^(-2p / (d_rotary - 2)), and d_rotary is 2 · len(pairs)
         pairs = torch.arange(len(frequencies), device="cpu").to(frequencies)
-        return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))  # base'^(-2p / d_rotary)
+        return frequencies * self.factor ** -(pairs / max(1, len(pairs) - 1))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -125,6 +127,7 @@ class Yarn(Stretch):
     def __call__(self, frequencies: Frequencies, base: float) -> Frequencies:
         d_rotary = 2 * len(frequencies)
         low = max(math.floor(self._pair_that_rotates(self.fast, d_rotary, base)), 0)
+        # the paper's code has this bound, although there are only d_rotary / 2 pairs
         high = min(math.ceil(self._pair_that_rotates(self.slow, d_rotary, base)), d_rotary - 1)
         width = high - low if high > low else 0.001  # not 0, because it is a divisor
         share = 1 - ((torch.arange(len(frequencies), device="cpu").to(frequencies) - low) / width).clamp(0, 1)
@@ -135,7 +138,10 @@ class Yarn(Stretch):
         return 0.1 * math.log(self.factor) + 1  # so that attention stays sharp over more keys
 
     def _pair_that_rotates(self, times: float, d_rotary: int, base: float) -> float:
-        """Return the index (not rounded) of the pair that rotates this many times within max_tokens."""
+        """Return the index (not rounded) of the pair that rotates this many times within max_tokens.
+
+        It is the p for which max_tokens · base^(-2p / d_rotary) / 2π = times.
+        """
         return d_rotary * math.log(self.max_tokens / (2 * math.pi * times)) / (2 * math.log(base))
 
 

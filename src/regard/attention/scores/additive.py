@@ -76,7 +76,7 @@ class Additive(nn.Module, Preparable):
 
     def of_prepared(self, query: Query, key: Projected, tile: Tile) -> Scores:
         query = query @ self.query_weight.to(query).mT
-        return in_tiles(additive_scores, query, key, self.vector.to(query))
+        return in_tiles(additive_scores, query, key, self.vector.to(query))  # blocks of queries × keys
 
     def extra_repr(self) -> str:
         return f"d_query={self.d_query}, d_key={self.d_key}, d_hidden={self.d_hidden}"

@@ -17,8 +17,8 @@ class Cosine(nn.Module, DotScore):
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    If query or key is the zero vector, the score is 0. Dot products of float16 or bfloat16 vectors are computed in
-    float32.
+    If query or key is the zero vector, the score is 0. `attend` computes the dot products of float16 or bfloat16 vectors
+    in float32.
 
     Args:
         scale: a number, a tensor with one number, or a tensor with one number for each head; learned if it is an
@@ -60,8 +60,8 @@ class Cosine(nn.Module, DotScore):
         return self.scale_by_head(query) * unit_vectors(query), unit_vectors(key)
 
     def forward(self, query: Query, key: Key, tile: Tile) -> Scores:
-        # tile.select returns the scales of the tile's heads
-        return tile.select(self.scale_by_head(query)) * unit_vectors(query) @ unit_vectors(key).mT
+        scale = tile.select(self.scale_by_head(query))  # of the tile's heads
+        return (scale * unit_vectors(query)) @ unit_vectors(key).mT
 
     def scale_by_head(self, query: Tensor) -> Float[Tensor, "#heads 1 1"]:
         """Return the scale as a tensor with the data type and device of the query: one number, or one for each head."""

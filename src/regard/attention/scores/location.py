@@ -13,7 +13,7 @@ class Location(nn.Module, DotScore):
 
         scores = W query            row j of W gives the score of the key at position j
 
-    Products of float16 or bfloat16 queries with W are computed in float32.
+    `attend` converts float16 or bfloat16 queries to float32 before they are multiplied by W.
 
     Departure: the paper ignores keys after the last row of W. Here, more keys than rows of W are an error.
 

@@ -26,7 +26,8 @@ def in_tiles(
 ) -> Float[Tensor, "batch heads queries keys"]:
     """Return scores_of(query, key, *parameters), computed for one block of queries × keys at a time.
 
-    The score of a query and a key must not depend on other queries or keys.
+    The score of a query and a key must not depend on other queries or keys. Parameters are not divided into blocks. A
+    program exported for any number of queries (a symbolic number) cannot loop over blocks, and computes them at once.
     """
     if is_symbolic(query.shape[2]) or query.shape[2] == 1:
         return scores_of(query, key, *parameters)

@@ -64,6 +64,7 @@ def numbers_of_bias(
 
 
 def unrounded(bias: Tensor | Bias | None) -> Tensor | Bias | None:
+    """Return the bias inside a `Rounded`: kernels need to know its class, and round its numbers themselves."""
     return bias.bias if isinstance(bias, Rounded) else bias
 
 

@@ -63,6 +63,7 @@ class Forgetting(EqualFields, Bias):
                 )
 
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
+        # the sum over the tokens after the key, up to the query, is a difference of two cumulative sums
         cumulative = self.log_gates.to(device, widest_type(device)).cumsum(dim=2)
         sums = tile.at_queries(cumulative) - tile.select(cumulative[:, :, None])
         return sums.masked_fill(distances(tile, device) > 0, 0.0).to(dtype)

@@ -32,7 +32,7 @@ class RelativeBias(nn.Module, Bias):
 
     >>> from regard import RelativeBias, ScaledDot, attend
     >>> bias = RelativeBias(n_heads=2, n_buckets=4, max_distance=8)
-    >>> _ = torch.nn.init.constant_(bias.by_bucket[3], 1.5)        # keys that are 1 or more after the query
+    >>> _ = torch.nn.init.constant_(bias.by_bucket[3], 1.5)  # keys 1 or more after the query (2: 0 after, not used)
     >>> query, key = torch.zeros(1, 2, 3, 5), torch.zeros(1, 2, 4, 5)
     >>> attend(query, key, key, score=ScaledDot(bias=bias)).pattern.scores(0, 0).tolist()
     [[0.0, 0.0, 1.5, 1.5], [0.0, 0.0, 0.0, 1.5], [0.0, 0.0, 0.0, 0.0]]
@@ -74,7 +74,7 @@ class RelativeBias(nn.Module, Bias):
     def forward(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         far = self.max_distance
         buckets = relative_buckets(torch.arange(-far, far + 1, device="cpu"), self.n_buckets, far, self.bidirectional)
-        by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T
+        by_distance = self.by_bucket.to(device, dtype)[buckets.to(device)].T  # [heads distances], from -far to far
         index = distances(tile, device, self.offset).clamp(-far, far)[0, 0] + far
         numbers = entries_at(by_distance, 0, tile.heads).index_select(1, index.flatten())
         return numbers.reshape(1, len(tile.heads), *index.shape)
