@@ -269,7 +269,7 @@ def n_cells(n_positions: int, level: int) -> int:
 
 
 def positions_in(cells: range, level: int, positions: Sequence[int]) -> Sequence[int]:
-    """Return the positions that some rows (or columns) of a map pool; `positions` are those of all shown queries (keys)."""
+    """Return the positions that some rows (columns) of a map pool, of the `positions` of all shown queries (keys)."""
     return positions[cells.start << level : cells.stop << level]
 
 
