@@ -14,7 +14,7 @@ class General(nn.Module, DotScore):
         scores = queryᵀ W key
 
     All heads share the matrix. For a matrix per head, project the queries of each head before `attend`, as
-    `MultiHeadAttention` does. float16 and bfloat16 queries and keys are projected and multiplied in float32.
+    `MultiHeadAttention` does. `attend` converts float16 and bfloat16 vectors to float32 before they are projected.
 
     Args:
         d_query, d_key: widths of the queries and of the keys; W is [d_query d_key].
