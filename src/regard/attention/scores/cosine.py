@@ -17,7 +17,7 @@ class Cosine(nn.Module, DotScore):
 
         scores = scale · query · key / (‖query‖ ‖key‖)
 
-    If query or key is the zero vector, the score is 0. `attend` converts float16 and bfloat16 vectors to float32 before.
+    If query or key is the zero vector, the score is 0. `attend` converts float16 and bfloat16 to float32 before.
 
     Args:
         scale: a number, a tensor with one number, or a tensor with one number for each head; learned if it is an
