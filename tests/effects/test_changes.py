@@ -27,7 +27,7 @@ def test_a_name_is_a_kind_a_layer_and_a_head(name, heads):
 @pytest.mark.parametrize("name", ["", " ", "H3", "L", "LxH1", "L-1H0", "head 3", "cross H1"])
 def test_other_names_of_heads_are_refused(name):
     assert refusal(InputError, HeadSet.of, name) == (
-        f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'."
+        f"no heads {name!r}: heads are named like 'L3H1' or 'cross L3H1', a layer 'L3', and a kind 'cross'."
     )
 
 

@@ -19,7 +19,7 @@ def test_its_axes_are_the_first_two_principal_components(normal):
         assert float(axis[axis.abs().argmax()]) > 0
     points = plane.points(vectors)
     assert_close(points.mean(dim=0), torch.zeros(2), atol=1e-5, rtol=0)
-    assert_close(points[3] - points[5], plane.directions(vectors[3] - vectors[5]))
+    assert_close(points[3] - points[5], plane.coordinates(vectors[3] - vectors[5]))
 
 
 def test_a_vector_that_is_much_longer_is_left_out(normal):

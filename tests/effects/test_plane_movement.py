@@ -38,7 +38,7 @@ def test_arrows_of_heads_and_sources_are_the_longest_vectors_of_movement_and_the
         longest = vectors.norm(dim=-1).argsort(descending=True)[:4]
         assert group.indices[token].tolist() == [*longest.tolist(), -1]
         expected = torch.cat([vectors[longest], (vectors.sum(dim=0) - vectors[longest].sum(dim=0))[None]])
-        assert_close(group.places[token, :, :2], plane.directions(expected), **CLOSE)
+        assert_close(group.places[token, :, :2], plane.coordinates(expected), **CLOSE)
         assert_close(group.places[token, :, 2], expected.norm(dim=-1), **CLOSE)
         cosines = torch.nn.functional.cosine_similarity(expected, change[None])
         assert_close(group.angles[token], cosines.acos().rad2deg(), atol=0.02, rtol=1e-4)
@@ -47,7 +47,7 @@ def test_arrows_of_heads_and_sources_are_the_longest_vectors_of_movement_and_the
 def test_arrows_of_the_parts_add_up_to_the_movement_from_before_to_after(step):
     layer, token, arrows, movement, plane = step
     attention, bias, feed_forward, rest = arrows.parts.places[token, :, :2]
-    assert_close(bias, plane.directions(movement.attention[layer] - movement.by_head[layer].sum(dim=0)), **CLOSE)
+    assert_close(bias, plane.coordinates(movement.attention[layer] - movement.by_head[layer].sum(dim=0)), **CLOSE)
     assert_close(arrows.heads.places[token, :, :2].sum(dim=0) + bias, attention, **CLOSE)
     assert_close(arrows.before[token, :2] + attention + feed_forward + rest, arrows.after[token, :2], **CLOSE)
 

@@ -1,7 +1,7 @@
 """Changes to the attention of a model: hide one token from another, silence a head, or sharpen its weights.
 
-Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1. A fourth change,
-`Interchange`, replaces the output of a head; see `interchange.py`.
+Masks and scores are changed before the softmax, so the weights on the remaining keys still sum to 1; a silenced head
+has no remaining keys. A fourth change, `Interchange`, replaces the output of a head; see `interchange.py`.
 """
 
 import re
@@ -101,7 +101,8 @@ class WithoutEdges(Mask):
             is_on_edge = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
             for axis, index in enumerate(edge, start=1):  # axis 0 is the batch
                 if index is not None:
-                    is_on_edge = is_on_edge & (tile.along(axis, device) == index)
+                    indices = tile.along(axis, device)  # indices in the grid, shaped to broadcast to the tile
+                    is_on_edge = is_on_edge & (indices == index)
             is_cut = is_cut | is_on_edge
         return ~is_cut
 
@@ -118,7 +119,8 @@ class SharpenedScore(Score):
         tile: Tile,
     ) -> Float[Tensor, "batch heads queries keys"]:
         scores = self.score(query, key, tile)
-        return scores / tile.select(self.temperatures[:, None, None]).to(scores)
+        temperatures = tile.select(self.temperatures[:, None, None])  # of the tile's heads, for all queries and keys
+        return scores / temperatures.to(scores)
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
         return self.score.keep(tile)
@@ -129,11 +131,11 @@ class SharpenedScore(Score):
     def check_widths(self, d_query: int, d_key: int) -> None:
         self.score.check_widths(d_query, d_key)
 
-    def of_type(self, query: Tensor) -> Score:
+    def of_type(self, query: Tensor) -> Score:  # each call converts the temperatures to the type of the scores
         return replace(self, score=self.score.of_type(query))
 
 
-HEADS = re.compile(r"(?:(encoder|decoder|cross)\s*)?(?:L(\d+)(?:H(\d+))?)?", re.IGNORECASE)
+HEADS = re.compile(r"(?:(?P<kind>encoder|decoder|cross)\s*)?(?:L(?P<layer>\d+)(?:H(?P<head>\d+))?)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,15 @@ class HeadSet:
     def of(cls, name: str) -> "HeadSet":
         match = HEADS.fullmatch(name.strip()) if isinstance(name, str) else None
         if match is None or not name.strip():
-            raise InputError(f"no heads {name!r}: heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'.")
-        kind, *numbers = match.groups()
-        layer, head = (None if number is None else int(number) for number in numbers)
-        return cls(None if kind is None else kind.lower(), layer, head)
+            raise InputError(
+                f"no heads {name!r}: heads are named like 'L3H1' or 'cross L3H1', a layer 'L3', and a kind 'cross'."
+            )
+        kind, layer, head = match["kind"], match["layer"], match["head"]
+        return cls(
+            kind=None if kind is None else kind.lower(),
+            layer=None if layer is None else int(layer),
+            head=None if head is None else int(head),
+        )
 
     def has_heads_in(self, kind: str, layer: int) -> bool:
         return self.kind in (None, kind) and self.layer in (None, layer)
@@ -191,19 +198,20 @@ def changed_call(
             if heads.head is not None and heads.head >= call.grid.heads:
                 n_heads = call.grid.heads
                 raise InputError(f"no head H{heads.head}: the layer has {n_heads} heads, H0 to H{n_heads - 1}.")
-            if isinstance(change, Cut):  # has no effect if a token is outside of this call
+            if isinstance(change, Cut):  # a token outside of this call gets an index that no query or key of it has
                 query = None if change.query is None else int(change.query) - first_query
                 edges.append((heads.head, query, int(change.key) - first_key))
             elif isinstance(change, Silence):
                 edges.append((heads.head, None, None))
             elif isinstance(change, Sharpen):
-                temperatures[slice(None) if heads.head is None else heads.head] *= change.temperature
+                sharpened = slice(None) if heads.head is None else heads.head
+                temperatures[sharpened] *= change.temperature
     score, mask, normalise = call.score, call.mask, call.normalise
     if edges:
         cut = WithoutEdges(tuple(edges))
         mask = cut if mask is None else mask & cut
     if bool((temperatures != 1).any()):
         score = SharpenedScore(score, temperatures)
-        if isinstance(normalise, Softmax) and normalise.sinks is not None:
+        if isinstance(normalise, Softmax) and normalise.sinks is not None:  # a sink is one more score of a head
             normalise = replace(normalise, sinks=normalise.sinks / temperatures.to(normalise.sinks))
     return call.changed(score=score, mask=mask, normalise=normalise)

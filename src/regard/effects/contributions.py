@@ -61,6 +61,6 @@ def value_vectors(
 @torch.no_grad()
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
     """Return the vectors that the keys add to one query, in each head of a layer; `pattern` has one batch item."""
-    weights = pattern[0, :, query].to(projection.weight)
+    weights = pattern[0, :, query].to(projection.weight)  # [heads keys]
     vectors = weights[:, :, None] * value_vectors(pattern, projection.weight)
     return Contributions(vectors, vectors.norm(dim=-1))

@@ -40,7 +40,8 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
         for queries in query_blocks(pattern):
             difference = pattern[:, :, queries] - other[:, :, queries]
             distances = difference.abs()
-            variations.append((distances.sum(dim=-1) + difference.sum(dim=-1).abs()) / 2)
+            on_one_more_key = difference.sum(dim=-1).abs()
+            variations.append((distances.sum(dim=-1) + on_one_more_key) / 2)
             largest.append(distances.amax(dim=-1))
     return PatternDistance(torch.cat(variations, dim=-1), torch.cat(largest, dim=-1))
 

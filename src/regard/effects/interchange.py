@@ -22,13 +22,16 @@ class TracedRun(Protocol):
     """The fields of a `Trace` that an `Interchange` reads; regard.effects does not import `Trace`."""
 
     @property
-    def attended(self) -> Mapping[str, Mapping[int, Attended]]: ...
+    def attended(self) -> Mapping[str, Mapping[int, Attended]]:
+        """The attention calls, by kind ("encoder", "decoder" or "cross") and layer number."""
 
     @property
-    def images(self) -> tuple[Any, ...]: ...
+    def images(self) -> tuple[Any, ...]:
+        """The pictures that the model read."""
 
     @property
-    def joined(self) -> Any: ...
+    def joined(self) -> Any:
+        """None, unless the tokens of the trace were joined, for example to words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Interchange:
 
     Raises:
         TypeError: `other` is not a trace.
-        InputError: `other` is a trace of words, or `tokens` is empty.
+        InputError: `other` is a trace whose tokens were joined to words, or `tokens` is empty.
 
     Source: Geiger et al. 2021, "Causal abstractions of neural networks", section 3; Meng et al. 2022, section 2.1.
     """
@@ -99,7 +102,7 @@ class Interchange:
                     f"Interchange({self.head!r}, …): the other run has {n_other_queries} tokens and this one "
                     f"{first_query + n_queries}; give tokens=… that are in both."
                 )
-            return list(enumerate(range(first_query, n_other_queries)))
+            return [(position - first_query, position) for position in range(first_query, n_other_queries)]
         for _, other_token in pairs:
             if int(other_token) >= n_other_queries:
                 raise InputError(
@@ -115,7 +118,8 @@ class Interchange:
         """Return the outputs of all heads of a layer in the run `other`; `context` has the outputs in this run.
 
         Raises:
-            InputError: `other` has no such layer, was traced with ask=…, or is of a model of another shape.
+            InputError: `other` has no such layer, was traced with ask=… (only for statistics of the weights, without
+                outputs), or is of a model of another shape.
         """
         layers = self.other.attended.get(kind, {})
         if layer not in layers:
@@ -161,15 +165,14 @@ def interchanged(
 ) -> Attended:
     """Return the result of an attention call with the outputs of heads replaced by outputs in other runs.
 
-    A trace intercepts this function by a TorchFunctionMode, and records the new outputs.
-
     Args:
         interchanges: pairs (the number of the head, its `Interchange`); None = all heads of the layer.
         first_query: the position in the text of the first query of the call.
     """
     if not interchanges:
         return attended
-    if has_torch_function((attended.context,)):
+    # a trace is a TorchFunctionMode: it intercepts this function and records the new outputs
+    if has_torch_function((attended.context,)):  # True for any tensor while such a mode is active
         return handle_torch_function(
             interchanged, (attended.context,), attended, interchanges, kind, layer, first_query
         )

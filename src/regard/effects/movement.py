@@ -72,9 +72,12 @@ class Movement(Described):
 
 
 def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], token: int) -> Movement:
-    """Return how each layer changes the vector of the token at a position; each pattern has one batch item."""
+    """Return how each layer changes the vector of the token at a position.
+
+    `patterns` are the layers' patterns by layer number, each with one batch item; `states` are in the same order.
+    """
     added = [
-        contributions(pattern, token, state.projection).vectors
+        contributions(pattern, token, state.projection).vectors  # [heads keys d_model]
         for pattern, state in zip(patterns.values(), states, strict=True)
     ]
     parts = {

@@ -46,17 +46,19 @@ class Plane:
         middle = fitted.mean(dim=0)
         _, singular_values, directions = torch.linalg.svd(fitted - middle, full_matrices=False)
         axes = torch.zeros(2, vectors.shape[1], dtype=torch.float64, device=vectors.device)
-        axes[: len(directions)] = directions[:2]
+        principal = directions[:2]  # only one direction if there is one vector: then the second axis stays 0
+        axes[: len(principal)] = principal
         # the sign of an axis is arbitrary: the component with the largest absolute value is made positive
         signs = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
-        variances = torch.nn.functional.pad(singular_values, (0, 2)).square()  # two zeros: there may be fewer than two
+        # two zeros are appended, since there may be fewer than two singular values
+        variances = torch.nn.functional.pad(singular_values, (0, 2)).square()
         first_share, second_share, *_ = (variances / variances.sum().clamp(min=1e-300)).tolist()
         n_left_out = len(vectors) - len(fitted)
         return cls(middle.to(vectors), (axes * signs).to(vectors), (first_share, second_share), n_left_out)
 
     def points(self, vectors: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
-        return self.directions(vectors - self.middle)
+        return self.coordinates(vectors - self.middle)
 
-    def directions(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
+    def coordinates(self, differences: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape 2"]:
         """Return the coordinates of differences of vectors along the plane's two axes; `middle` is not subtracted."""
         return differences.to(self.axes) @ self.axes.T

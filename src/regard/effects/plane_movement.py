@@ -40,7 +40,7 @@ class Arrows:
         angles: the angle in degrees between each vector and the total change of the token's vector in the layer; 0 for
             a vector of norm 0.
         indices: for each vector, the index of the head, key token or part of the layer that added it; -1 = the vector
-            is the sum over all other heads or key tokens.
+            is the sum over all heads or key tokens without an arrow of their own.
     """
 
     places: Float[Tensor, "tokens arrows 3"]
@@ -84,13 +84,14 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     key_vectors = value_vectors(pattern, state.projection.weight)
     weights = pattern[0].to(key_vectors)
     by_head = torch.einsum("hqk,hkd->qhd", weights, key_vectors)
-    of_all_heads = by_head.sum(dim=1)
-    bias = state.attention - of_all_heads
+    total = by_head.sum(dim=1)  # the sum over all heads, and also over all key tokens
+    bias = state.attention - total
     rest = change - state.attention - state.feed_forward
     parts = torch.stack([state.attention, bias, state.feed_forward, rest], dim=1)
 
     def arrows(vectors: Tensor, indices: Tensor) -> Arrows:
-        return Arrows(with_norms(plane.directions(vectors), vectors), angle_between(vectors, change[:, None]), indices)
+        places = with_norms(plane.coordinates(vectors), vectors)
+        return Arrows(places, angle_between(vectors, change[:, None]), indices)
 
     nearest, nearest_angles = nearest_tokens(state.after)
     return LayerArrows(
@@ -99,7 +100,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
         turned=angle_between(state.before, state.after),
         parts=arrows(parts, torch.arange(4).expand(len(change), 4)),
         heads=arrows(*longest_heads(by_head, n_longest)),
-        sources=arrows(*longest_sources(weights, key_vectors, of_all_heads, n_longest)),
+        sources=arrows(*longest_sources(weights, key_vectors, total, n_longest)),
         nearest=nearest,
         nearest_angles=nearest_angles,
     )
@@ -113,7 +114,7 @@ The second tensor has the index of the head or key token that adds each vector, 
 def longest_heads(by_head: Float[Tensor, "tokens heads d_model"], n_longest: int) -> Longest:
     """Return the `n_longest` longest vectors that the heads add to each token, and the sum of the other vectors."""
     indices = by_head.norm(dim=-1).argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
-    longest = by_head.gather(1, indices[:, :, None].expand(-1, -1, by_head.shape[2]))
+    longest = by_head.take_along_dim(indices[:, :, None], dim=1)
     return with_sum_of_others(longest, indices, by_head.sum(dim=1), by_head.shape[1])
 
 
@@ -138,14 +139,16 @@ def longest_sources(
     """
     products = torch.einsum("hkd,gkd->khg", key_vectors, key_vectors)
     weights_by_key = rearrange(weights, "h q k -> k q h")
-    squared_norms = ((weights_by_key @ products) * weights_by_key).sum(dim=-1)
-    indices = squared_norms.T.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
+    products_with_sum = weights_by_key @ products  # [keys queries heads]: u_g · Σ_h w_h u_h for each head g
+    squared_norms = rearrange((products_with_sum * weights_by_key).sum(dim=-1), "k q -> q k")
+    indices = squared_norms.argsort(dim=-1, descending=True, stable=True)[:, :n_longest]
     longest = []
     for start in range(0, len(indices), QUERIES_AT_ONCE):
         queries = slice(start, start + QUERIES_AT_ONCE)
         keys = indices[queries]
-        key_weights = weights[:, queries].gather(2, keys.expand(len(weights), -1, -1))
-        longest.append(torch.einsum("hqk,hqkd->qkd", key_weights, key_vectors[:, keys]))
+        weights_of_keys = weights[:, queries].take_along_dim(keys[None], dim=2)  # [heads queries n_longest]
+        vectors_of_keys = key_vectors[:, keys]  # [heads queries n_longest d_model]
+        longest.append(torch.einsum("hqk,hqkd->qkd", weights_of_keys, vectors_of_keys))
     return with_sum_of_others(torch.cat(longest), indices, total, weights.shape[2])
 
 

@@ -4,7 +4,7 @@
     first                   the first token of the text, an attention sink in many models (Xiao et al. 2024)
     separator               special tokens, such as [SEP]
     duplicate               other tokens with the same text as the query
-    induction               tokens just after an earlier token with the same text as the query (Olsson et al. 2022)
+    induction               other tokens just after an earlier token with the query's text (Olsson et al. 2022)
     distance                the mean distance to the keys, in tokens
     entropy                 the entropy of the weights, in nats
 
@@ -51,7 +51,10 @@ class RoleSums:
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
-    """Return how much each head attends to keys of each role, such as the previous token; `pattern` is of one text."""
+    """Return how much each head attends to keys of each role, such as the previous token; `pattern` is of one text.
+
+    `texts` are the texts of its tokens; `special` is True for each special token, such as [SEP].
+    """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
     n_queries = torch.zeros(len(ROLES), dtype=torch.long)
     tokens = token_numbers(texts)
@@ -88,7 +91,8 @@ def key_roles(
     same_text = tokens == tokens[queries][:, None]
     yield same_text & (keys != query)
     earlier = same_text & (keys < query)
-    yield torch.nn.functional.pad(earlier, (1, 0))[:, :-1] & (keys != query)  # the key after each of the earlier keys
+    after_earlier = torch.nn.functional.pad(earlier, (1, 0))[:, :-1]  # the key after each of the earlier keys
+    yield after_earlier & (keys != query)  # which may be the query's own token: that is no induction
 
 
 def token_numbers(texts: Sequence[str]) -> Int[Tensor, " tokens"]:

@@ -62,10 +62,11 @@ class HeadMean(Flow):
     ) -> Float[Tensor, " tokens"]:
         _, heads, n_tokens, _ = pattern.shape
         ones = pattern.value.new_ones(1, pattern.value.shape[1], n_tokens, 1)
-        row_sums = pattern.apply(ones)[0, :, :, 0].double().mean(dim=0).cpu()
-        shares = shares / (1 + row_sums)
+        row_sums = pattern.apply(ones)[0, :, :, 0].double().mean(dim=0).cpu()  # of the weights; below 1 with sinks
+        shares = shares / (1 + row_sums)  # 1 is the identity's row sum
         vectors = shares.to(pattern.query).expand(1, heads, n_tokens)
-        return shares + pattern.back(vectors)[0].double().mean(dim=0).cpu()
+        through_heads = pattern.back(vectors)[0]  # vectors @ weights, for each head
+        return shares + through_heads.double().mean(dim=0).cpu()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class VectorLengths(Flow):
     Token j adds to token i the sum over heads of weight · value · W_O. For j = i, the token's own vector is added to
     this sum. So a large weight on a token whose value has a small norm, such as a separator, counts little.
 
-    Departure: layer norms and the feed-forward network are left out; they mix no tokens.
+    Departure: unlike in the source, layer norms are left out; so is the feed-forward network. Neither mixes tokens.
 
     Source: Kobayashi et al. 2021, section 3.
     """
@@ -97,7 +98,7 @@ class VectorLengths(Flow):
             squares = torch.einsum("hqk,gqk,hgk->qk", weights, weights, products)
             positions = torch.arange(len(shares))[queries]
             rows = torch.arange(len(positions))  # the indices of these queries in the block
-            # attention adds u from a token to the token itself, whose vector is v: ‖u + v‖² = ‖u‖² + 2 u · v + ‖v‖²
+            # a token adds s = Σ_h w_h u_h to itself, too; with its own vector v: ‖s + v‖² = ‖s‖² + 2 s · v + ‖v‖²
             to_itself = (weights[:, rows, positions] * added_times_vector[:, positions]).sum(dim=0)
             squares[rows, positions] += 2 * to_itself + vectors[positions].square().sum(dim=-1)
             lengths = squares.clamp(min=0).sqrt()

@@ -369,7 +369,10 @@ def test_layers_that_share_a_module_are_refused():
 def test_a_cut_in_a_trace_names_tokens_and_heads_of_one_kind(minilm):
     for heads, message in (
         (["L3H1"], "no token 'dog' in the text; nearest: [CLS], The, snake."),
-        (["L3X1"], "no heads 'L3X1': heads are named like 'L3H1', a layer 'L3', and a kind 'cross L3H1'."),
+        (
+            ["L3X1"],
+            "no heads 'L3X1': heads are named like 'L3H1' or 'cross L3H1', a layer 'L3', and a kind 'cross'.",
+        ),
     ):
         assert refusal(InputError, regard.trace, "MiniLM", TEXT, changes=[Cut("it", "dog", heads)]) == message
 
