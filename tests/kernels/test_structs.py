@@ -19,7 +19,7 @@ STRUCTS = {
         parameters.EmbeddingParameters,
         parameters.LinearParameters,
         parameters.NormParameters,
-        parameters.Stack,
+        parameters.StackParameters,
         TokenVectors,
     ],
     "decoding_step.c": [StepArguments],

@@ -45,7 +45,7 @@ class Block(nn.Module):
         return x if self.norm_first else norm(x)
 
     def extra_repr(self) -> str:
-        return f"norm={'pre' if self.norm_first else 'post'!r}"
+        return "norm='pre'" if self.norm_first else "norm='post'"
 
 
 class EncoderBlock(Block):
@@ -136,13 +136,13 @@ class DecoderBlock(Block):
         x = self.norm_after(self.feed_forward_norm, self.residual(x, y))
         return BlockOutput(output=x, self_attention=attention, cross_attention=cross)
 
-    def prepare(self, memory: Float[Tensor, "batch source d_model"]) -> KeyValue | None:
-        """Compute the cross-attention keys and values of an encoder's output, the argument `memory` of `forward`.
+    def prepare(self, encoded: Float[Tensor, "batch source d_model"]) -> KeyValue | None:
+        """Compute the cross-attention keys and values of each source token from its vector, the encoder's output.
 
         Returns:
-            The keys and values of every source token; None if the block has no cross-attention.
+            The argument `memory` of `forward`; None if the block has no cross-attention.
         """
-        return None if self.cross_attention is None else self.cross_attention.prepare(memory)
+        return None if self.cross_attention is None else self.cross_attention.prepare(encoded)
 
 
 def new_self_attention(config: TransformerConfig) -> MultiHeadAttention:

@@ -39,7 +39,7 @@ class TransformerConfig:
     n_key_heads: int | None = None
     """Number of key and value heads (grouped-query attention), a divisor of n_heads; None = n_heads."""
     d_ff: int = 2048
-    """Width of the hidden layer of the feed-forward networks, gates not counted."""
+    """Width of the hidden layer of the feed-forward networks; a gated activation has d_ff gates besides."""
     n_layers: int = 6
     """Number of encoder blocks."""
     n_decoder_layers: int | None = None
@@ -130,14 +130,14 @@ class TransformerConfig:
             )
 
 
-PAPER: dict[str, Value] = {"norm": "post", "share": "all"}
+VASWANI_2017: dict[str, Value] = {"norm": "post", "share": "all"}
 
 PRESETS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {
         "tiny": {"d_model": 128, "n_heads": 4, "d_ff": 256, "n_layers": 4, "share": "all", "dropout": 0.3},
         "small": {"d_model": 256, "n_heads": 4, "d_ff": 1024, "n_layers": 4, "share": "all", "dropout": 0.2},
-        "base": PAPER | {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1},
-        "big": PAPER | {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_layers": 6, "dropout": 0.3},
+        "base": VASWANI_2017 | {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_layers": 6, "dropout": 0.1},
+        "big": VASWANI_2017 | {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "n_layers": 6, "dropout": 0.3},
     }
 )
 """Presets by name: tiny and small for small corpora, base and big as in Vaswani et al. 2017, table 3."""

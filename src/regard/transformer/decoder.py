@@ -2,7 +2,7 @@
 
     logits_t = norm(x_t) Wᵀ + b      x_t: the last block's output for token t
 
-W is the target embedding matrix, unless share="none".
+Only a pre-norm model has this norm. W is the target embedding matrix, unless share="none".
 
 Source: Vaswani et al. 2017, section 3.1; shared matrix: Press & Wolf 2017.
 """
@@ -114,9 +114,9 @@ class Decoder(nn.Module):
         vectors, outputs = self.run_blocks(tokens, state)
         return Decoded(
             logits=self.to_logits(vectors),
-            state=replace(state, cache=tuple(block.self_attention.cache for block in outputs)),
-            patterns=tuple(block.self_attention.pattern for block in outputs),
-            cross=tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None),
+            state=replace(state, cache=tuple(output.self_attention.cache for output in outputs)),
+            patterns=tuple(output.self_attention.pattern for output in outputs),
+            cross=tuple(output.cross_attention.pattern for output in outputs if output.cross_attention is not None),
         )
 
     def run_blocks(
@@ -139,4 +139,5 @@ class Decoder(nn.Module):
             cache = None if state.cache is None else state.cache[layer]
             outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))
             x = outputs[-1].output
-        return x if self.norm is None else self.norm(x), outputs
+        hidden_states = x if self.norm is None else self.norm(x)
+        return hidden_states, outputs

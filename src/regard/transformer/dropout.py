@@ -59,7 +59,8 @@ def draw_keep_mask(like: Float[Tensor, "*axes"], p: float) -> Float[Tensor, "*ax
     [0.0, 1.0]
     """
     n_words = math.ceil(like.numel() / 4)  # a word has 64 bits
-    words = torch.empty(n_words, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    words = torch.empty(n_words, dtype=torch.int64, device=like.device)
+    words.random_(-(2**63), None)  # None = up to the largest int64, so that all 64 bits are random
     signed_values = words.view(torch.int16)[: like.numel()].view(like.shape)  # from -2^15 to 2^15 - 1
     keep_mask = torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.ge(signed_values, draw_threshold(p) - N_VALUES // 2, out=keep_mask)

@@ -24,6 +24,7 @@ class Embedding(nn.Module):
     def __init__(self, n_tokens: int, config: TransformerConfig) -> None:
         super().__init__()
         self.by_token = nn.Embedding(n_tokens, config.d_model)
+        # learned positions only; parameters are saved under this name
         self.positions = LearnedPositions(config.max_tokens, config.d_model) if config.positions == "learned" else None
         self.d_model, self.scale = config.d_model, math.sqrt(config.d_model)
         self.dropout = Dropout(config.dropout)
@@ -34,6 +35,7 @@ class Embedding(nn.Module):
         self.reset_parameters()
 
     def _apply(self, *arguments: Any, **options: Any) -> "Embedding":
+        """Change all tensors, as `to`, `half` and `to_empty` do, and compute the sinusoidal positions again."""
         super()._apply(*arguments, **options)  # type: ignore[no-untyped-call]
         compute_waves(self)
         return self

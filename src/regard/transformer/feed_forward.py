@@ -44,6 +44,7 @@ class ActivationEntry:
 
 
 ACTIVATIONS: Mapping[Activation, ActivationEntry] = {
+    # function, number in the C kernels, gated, name in Hugging Face, name in CTranslate2
     "relu": ActivationEntry(F.relu, 0, False, "relu", "RELU"),
     "gelu": ActivationEntry(F.gelu, 1, False, "gelu", "GELU"),
     "gelu_tanh": ActivationEntry(partial(F.gelu, approximate="tanh"), 2, False, "gelu_pytorch_tanh", "GELUTanh"),

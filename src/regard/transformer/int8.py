@@ -19,7 +19,7 @@ from regard.errors import InputError
 from regard.kernels.library import c_function
 from regard.transformer.decoder import Decoder
 from regard.transformer.decoding.kernel import CompiledDecoding
-from regard.transformer.decoding.parameters import LinearParameters, StackParameters
+from regard.transformer.decoding.parameters import KernelModule, LinearParameters
 from regard.transformer.decoding.supported import unsupported_reason
 from regard.transformer.encoder import Encoder
 from regard.transformer.model import Transformer
@@ -59,7 +59,7 @@ class Int8Transformer(Transformer):
                 f"most_tokens={most_tokens} is above the model's {decoder.embedding.n_positions} positions; int8 "
                 "decodes at most as many tokens."
             )
-        state = self._start(source, lengths, encoder, decoder)
+        state = self._encode_and_start(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
 
@@ -74,7 +74,7 @@ def int8_unsupported_reason(model: Transformer) -> str | None:
     return unsupported_reason(model.encoder) or unsupported_reason(model.decoder)
 
 
-def quantised_parameters(module: Encoder | Decoder) -> StackParameters:
+def quantised_parameters(module: Encoder | Decoder) -> KernelModule:
     """Return an encoder or decoder with quantised weights; the kernels must support it (see `unsupported_reason`)."""
     copies: list[Tensor] = []
 
@@ -83,7 +83,7 @@ def quantised_parameters(module: Encoder | Decoder) -> StackParameters:
         copies.extend(tensors)
         return parameters
 
-    parameters = StackParameters.of_supported(module, linear_of)
+    parameters = KernelModule.of_supported(module, linear_of)
     return replace(parameters, storages=(*parameters.storages, *(copy.untyped_storage() for copy in copies)))
 
 
@@ -95,7 +95,8 @@ def quantised_layer(layer: nn.Linear) -> tuple[LinearParameters, tuple[Tensor, .
     bias, scales = F.pad(layer.bias.detach(), (0, n_added)), F.pad(scales, (0, n_added))
     in_blocks = "(blocks outputs) (groups inputs) -> blocks groups outputs inputs"
     packed = rearrange(integers, in_blocks, outputs=OUTPUTS_OF_BLOCK, inputs=INPUTS_OF_GROUP).contiguous()
-    corrections = -128 * integers.sum(dim=1, dtype=torch.int32)  # the kernels add 128 to each quantised input
+    # the kernels add 128 to each quantised input, since processors multiply unsigned by signed bytes
+    corrections = -128 * integers.sum(dim=1, dtype=torch.int32)
     parameters = LinearParameters(
         bias=bias.data_ptr(),
         n_in=layer.in_features,

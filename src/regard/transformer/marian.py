@@ -2,8 +2,9 @@
 
 Marian is the model of Vaswani et al. 2017, with post-norm and sinusoidal positions. Only the position vectors differ:
 Marian has all sines before all cosines, `Transformer` alternates sines and cosines. So the conversion permutes the
-d_model axis of every parameter that has such an axis; the logits stay the same. Pegasus is like Marian, but pre-norm,
-with a norm after the last block. `regard export` writes a pre-norm Transformer as a Pegasus model (export/huggingface).
+numbers of all token vectors: in each parameter, the axis that runs along a token vector (its vector axis). The logits
+stay the same. Pegasus is like Marian, but pre-norm, with a norm after the last block. `regard export` writes a pre-norm
+Transformer as a Pegasus model (export/huggingface).
 
 Source: Junczys-Dowmunt et al. 2018; the checkpoints of Tiedemann & Thottingal 2020 (OPUS-MT).
 """
@@ -31,13 +32,13 @@ HUGGING_FACE_ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 Axes = Mapping[str, int | None]
-"""For each parameter of a layer (".weight", ".bias"), the index of its axis of length d_model; None = no such axis."""
+"""For each parameter of a layer (".weight", ".bias"), the index of its vector axis; None = no such axis."""
 
 INPUT_AXES: Axes = {".weight": 1, ".bias": None}
-"""The axes of length d_model in a linear layer with d_model inputs: the weight has one, the bias has none (None)."""
+"""The vector axes of a linear layer whose input is a token vector; its output, such as a query, is not permuted."""
 
 OUTPUT_AXES: Axes = {".weight": 0, ".bias": 0}
-"""The axes of length d_model in a LayerNorm, or in a linear layer with d_model outputs: axis 0 of weight and bias."""
+"""The vector axes of a LayerNorm, or of a linear layer whose output is added to token vectors."""
 
 BLOCK_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "self_attention.to_query": ("self_attn.q_proj", INPUT_AXES),
@@ -49,7 +50,7 @@ BLOCK_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "feed_forward.narrow": ("fc2", OUTPUT_AXES),
     "feed_forward_norm": ("final_layer_norm", OUTPUT_AXES),
 }
-"""{name of a layer of a block in `Transformer`: (its name in Marian, its axes of length d_model)}"""
+"""{name of a layer of a block in `Transformer`: (its name in Marian, its vector axes)}"""
 
 CROSS_ATTENTION_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_query": ("encoder_attn.q_proj", INPUT_AXES),
@@ -58,7 +59,7 @@ CROSS_ATTENTION_LAYERS: Mapping[str, tuple[str, Axes]] = {
     "cross_attention.to_output": ("encoder_attn.out_proj", OUTPUT_AXES),
     "cross_attention_norm": ("encoder_attn_layer_norm", OUTPUT_AXES),
 }
-"""{name of a cross-attention layer in `Transformer`: (its name in Marian, its axes of length d_model)}"""
+"""{name of a cross-attention layer in `Transformer`: (its name in Marian, its vector axes)}"""
 
 
 def from_marian(model: "MarianMTModel | PegasusForConditionalGeneration | str | Path") -> Transformer:
@@ -116,8 +117,8 @@ def to_marian(model: Transformer, *, pad: int = 0, bos: int = 2, eos: int = 3) -
     regard_parameters = model.state_dict()
     for name, marian_name, axis in parameter_names(config):
         parameters[marian_name] = reorder(regard_parameters[name], axis, order_of_marian)
-    parameters["final_logits_bias"] = parameters["final_logits_bias"][None]
-    if config.share == "all":
+    parameters["final_logits_bias"] = parameters["final_logits_bias"][None]  # in Marian [1, vocabulary]
+    if config.share == "all":  # Marian then has one embedding matrix, `shared`
         parameters["model.shared.weight"] = parameters["lm_head.weight"]
     marian.load_state_dict(parameters)
     return marian.train(model.training)
@@ -151,18 +152,22 @@ def copy_from_marian(model: "MarianMTModel | PegasusForConditionalGeneration") -
     d_model = marian_config.d_model
     waves = sinusoidal(marian_config.max_position_embeddings, d_model, order="sines first")
     positions = marian_parameters["model.encoder.embed_positions.weight"].cpu().float()
-    is_learned = not torch.allclose(positions, waves.float(), atol=1e-2)  # only in Pegasus models that regard wrote
+    # In half precision, waves are rounded by less than 1e-2. All other positions are learned: only regard writes such
+    # models, and it leaves the numbers of their vectors in the order of `Transformer`.
+    is_learned = not torch.allclose(positions, waves.float(), atol=1e-2)
     config = config_from_marian(marian_config, shared_matrices(model), "learned" if is_learned else "sinusoidal")
     if not marian_config.scale_embedding:  # Transformer multiplies embeddings by √d_model, so divide them first
         for side in ("encoder", "decoder"):
             name = f"model.{side}.embed_tokens.weight"
             marian_parameters[name] = marian_parameters[name] / math.sqrt(d_model)
-    marian_parameters["final_logits_bias"] = marian_parameters["final_logits_bias"][0]
+    marian_parameters["final_logits_bias"] = marian_parameters["final_logits_bias"][0]  # in Marian [1, vocabulary]
     order = torch.arange(d_model) if is_learned else marian_order(d_model)
     copy = Transformer(config).to(model.lm_head.weight)
-    copy.load_state_dict(
-        {name: reorder(marian_parameters[marian], axis, order) for name, marian, axis in parameter_names(config)}
-    )
+    parameters = {
+        name: reorder(marian_parameters[marian_name], axis, order)
+        for name, marian_name, axis in parameter_names(config)
+    }
+    copy.load_state_dict(parameters)
     return copy.train(model.training)
 
 
@@ -222,7 +227,7 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def parameter_names(config: TransformerConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yield each parameter's names in `Transformer` and Marian, and its axis of length d_model (None = no axis)."""
+    """Yield each parameter's names in `Transformer` and Marian, and its vector axis (None = it has none)."""
     yield "encoder.embedding.by_token.weight", "model.encoder.embed_tokens.weight", 1
     yield "decoder.embedding.by_token.weight", "model.decoder.embed_tokens.weight", 1
     yield "decoder.to_logits.weight", "lm_head.weight", 1

@@ -16,7 +16,7 @@ from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoded, Decoder
 from regard.transformer.decoding.encode import encode, is_encoding_supported
 from regard.transformer.decoding.kernel import CompiledDecoding
-from regard.transformer.decoding.parameters import StackParameters
+from regard.transformer.decoding.parameters import KernelModule
 from regard.transformer.decoding.state import DecodingState
 from regard.transformer.decoding.supported import is_kernel_allowed
 from regard.transformer.encoder import Encoder
@@ -107,7 +107,7 @@ class Transformer(nn.Module):
     ) -> tuple[Pattern, ...]:
         """Return `cross` of the output of `forward`, which has the same arguments, without computing the logits."""
         _, outputs = self._run_blocks(source, lengths, target)
-        return tuple(block.cross_attention.pattern for block in outputs if block.cross_attention is not None)
+        return tuple(output.cross_attention.pattern for output in outputs if output.cross_attention is not None)
 
     def _run_blocks(
         self,
@@ -125,7 +125,8 @@ class Transformer(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding.
         """
-        return self._start(source, lengths, *self._kernel_parameters(source))
+        encoder, decoder = self._kernel_parameters(source)
+        return self._encode_and_start(source, lengths, encoder, decoder)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: DecodingState) -> Decoded:
         """Return, for each input token, the logits of the token that follows it, and the state for the next step.
@@ -153,12 +154,12 @@ class Transformer(nn.Module):
         encoder, decoder = self._kernel_parameters(source)
         if decoder is None or most_tokens > decoder.embedding.n_positions:
             return None
-        state = self._start(source, lengths, encoder, decoder)
+        state = self._encode_and_start(source, lengths, encoder, decoder)
         return CompiledDecoding(decoder, state.sources, state.lengths, most_rows=most_rows, most_tokens=most_tokens)
 
     def _kernel_parameters(
         self, source: Int[Tensor, "batch source"]
-    ) -> tuple[StackParameters | None, StackParameters | None]:
+    ) -> tuple[KernelModule | None, KernelModule | None]:
         """Return the encoder and the decoder as arguments of the C kernels.
 
         The encoder is None if the kernels do not support it. Both are None if the kernels do not support the decoder,
@@ -166,16 +167,16 @@ class Transformer(nn.Module):
         """
         if type(self.decoder) is not Decoder or not is_kernel_allowed(source.device):
             return None, None
-        decoder = StackParameters.of(self.decoder)
-        encoder = StackParameters.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
+        decoder = KernelModule.of(self.decoder)
+        encoder = KernelModule.of(self.encoder) if decoder and type(self.encoder) is Encoder else None
         return encoder, decoder
 
-    def _start(
+    def _encode_and_start(
         self,
         source: Int[Tensor, "batch source"],
         lengths: Int[Tensor, " batch"],
-        encoder: StackParameters | None,
-        decoder: StackParameters | None,
+        encoder: KernelModule | None,
+        decoder: KernelModule | None,
     ) -> DecodingState:
         check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])

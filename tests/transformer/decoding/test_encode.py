@@ -15,7 +15,7 @@ from regard import Rotary, ScaledDot
 from regard.transformer.decoding import encode as module
 from regard.transformer.decoding import parameters, supported
 from regard.transformer.decoding.encode import MOST_TOKENS
-from regard.transformer.decoding.parameters import Snapshot, StackParameters
+from regard.transformer.decoding.parameters import KernelModule, Snapshot
 from regard.transformer.encoder import Encoder
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
@@ -167,14 +167,14 @@ def test_without_a_compiler_the_modules_encode(monkeypatch, modules_alone):
 
 def test_parameters_of_a_stack_are_collected_again_only_when_a_module_has_changed(monkeypatch):
     model = new_model()
-    first = StackParameters.of(model.encoder)
+    first = KernelModule.of(model.encoder)
     with torch.no_grad():
         model.encoder.blocks[0].feed_forward.widen.bias.add_(1)
-    assert StackParameters.of(model.encoder) is first
+    assert KernelModule.of(model.encoder) is first
     model.encoder.norm.eps = 0.5
-    assert StackParameters.of(model.encoder) is not first
+    assert KernelModule.of(model.encoder) is not first
     monkeypatch.setattr(parameters, "unsupported_reason", lambda module: pytest.fail("computed again"))
-    StackParameters.of(model.encoder)
+    KernelModule.of(model.encoder)
 
 
 def change_a_class(model):

@@ -17,7 +17,7 @@ from regard.kernels import threads as threads_module
 from regard.transformer.decoding import kernel as module
 from regard.transformer.decoding import supported
 from regard.transformer.decoding.kernel import MOST_ROWS_AT_ONCE
-from regard.transformer.decoding.parameters import StackParameters
+from regard.transformer.decoding.parameters import KernelModule
 from regard.transformer.decoding.supported import unsupported_reason
 from regard.transformer.feed_forward import Activation
 from regard.transformer.model import Transformer
@@ -25,7 +25,7 @@ from regard.transformer.model import Transformer
 LENGTHS = torch.tensor([7, 1, 16, 5, 33])
 SOURCE = texts(LENGTHS.tolist(), 31)
 N_TOKENS = 37
-UNLIKE = "all blocks must have the layer widths of one config"
+UNLIKE = "all blocks and layers must have the widths and settings of one config"
 NOT_FLOAT32 = "parameters must be contiguous float32 tensors on a CPU"
 
 
@@ -309,7 +309,7 @@ def test_a_decoder_whose_parts_do_not_fit_together_has_a_reason_and_no_parameter
         if change is not None:
             change(model)
         assert unsupported_reason(model.decoder) == reason
-        assert StackParameters.of(model.decoder) is None
+        assert KernelModule.of(model.decoder) is None
 
 
 def test_without_a_compiler_there_is_no_decoding_by_the_kernel(monkeypatch):

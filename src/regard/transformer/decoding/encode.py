@@ -15,29 +15,29 @@ from regard.attention.layers.key_value import KeyValue
 from regard.kernels.library import c_function, check_arguments
 from regard.kernels.structs import fields_of
 from regard.kernels.threads import run_on_threads
-from regard.transformer.decoding.parameters import EmbeddingParameters, LinearParameters, Stack, StackParameters
+from regard.transformer.decoding.parameters import EmbeddingParameters, KernelModule, LinearParameters, StackParameters
 
 MOST_TOKENS = 512
-"""The most tokens of a source that the kernel encodes, on one thread; PyTorch encodes longer sources on all threads."""
+"""The kernel encodes sources of at most 512 tokens, each on one thread; PyTorch encodes longer ones on all threads."""
 
 
 class EncodeArguments(ctypes.Structure):
     """The C struct `EncodeArguments` of encode.c."""
 
-    _fields_ = fields_of(
-        "encode.c", "EncodeArguments", Stack=Stack, Embedding=EmbeddingParameters, Linear=LinearParameters
+    _fields_ = fields_of(  # the keywords: the Python class of each struct that the C struct contains or points to
+        "encode.c", "EncodeArguments", Stack=StackParameters, Embedding=EmbeddingParameters, Linear=LinearParameters
     )
-    _anonymous_ = ("stack",)
+    _anonymous_ = ("stack",)  # the fields of `stack` can be used as fields of this struct
 
 
-def is_encoding_supported(encoder: StackParameters, source: Int[Tensor, "sources tokens"]) -> bool:
+def is_encoding_supported(encoder: KernelModule, source: Int[Tensor, "sources tokens"]) -> bool:
     """Return whether the kernel can encode a batch of sources, padded on the right."""
     return encoder.rotary is None and source.shape[1] <= min(MOST_TOKENS, encoder.embedding.n_positions)
 
 
 def encode(
-    encoder: StackParameters,
-    decoder: StackParameters,
+    encoder: KernelModule,
+    decoder: KernelModule,
     source: Int[Tensor, "sources tokens"],
     lengths: Int[Tensor, " sources"] | None,
 ) -> tuple[KeyValue, ...]:
@@ -46,15 +46,16 @@ def encode(
     Args:
         lengths: the number of tokens of each source before its padding; None = no padding.
     """
-    (n_sources, n_tokens), n_layers = source.shape, len(decoder.memory_layers)
+    n_sources, n_tokens = source.shape
+    n_linear_layers = len(decoder.memory_layers)  # two for each block: keys, values
     source = source.long().contiguous()
     lengths = None if lengths is None else lengths.long().contiguous()
     # The kernel does not write the keys and values of padding: they must be 0 before.
     allocate = source.new_empty if lengths is None else source.new_zeros
-    memory = allocate(n_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
+    memory = allocate(n_linear_layers, n_sources, n_tokens, decoder.memory_layers[0].n_out, dtype=torch.float32)
     n_threads = min(torch.get_num_threads(), n_sources)
     x = memory.new_empty(source.numel() * encoder.stack.d_model)
-    scratch_numbers = encoder.stack.scratch_numbers(n_tokens, n_tokens)
+    scratch_numbers = encoder.stack.scratch_numbers(rows=n_tokens, tokens=n_tokens)  # all tokens attend to all
     scratch = memory.new_empty(n_threads * scratch_numbers)
     arguments = EncodeArguments(
         stack=encoder.stack,
@@ -65,7 +66,7 @@ def encode(
         ids=source.data_ptr(),
         x=x.data_ptr(),
         layers=decoder.memory_layers,
-        n_layers=n_layers,
+        n_layers=n_linear_layers,
         memory=memory.data_ptr(),
         scratch=scratch.data_ptr(),
         scratch_numbers=scratch_numbers,

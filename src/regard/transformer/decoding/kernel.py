@@ -26,8 +26,8 @@ from regard.kernels.structs import fields_of
 from regard.kernels.threads import run_on_threads
 from regard.transformer.decoding.parameters import (
     EmbeddingParameters,
+    KernelModule,
     LinearParameters,
-    Stack,
     StackParameters,
     struct_array,
 )
@@ -49,14 +49,19 @@ class TokenVectors(ctypes.Structure):
 
     @classmethod
     def of(cls, tensor: Float[Tensor, "rows heads tokens d_head"]) -> "TokenVectors":
-        return cls(tensor.data_ptr(), *tensor.stride()[:3])
+        row_stride, head_stride, token_stride, _ = tensor.stride()
+        return cls(vectors=tensor.data_ptr(), row_stride=row_stride, head_stride=head_stride, token_stride=token_stride)
 
 
 class StepArguments(ctypes.Structure):
     """The C struct `StepArguments` of decoding_step.c."""
 
     _fields_ = fields_of(
-        "decoding_step.c", "StepArguments", Stack=Stack, Embedding=EmbeddingParameters, TokenVectors=TokenVectors
+        "decoding_step.c",
+        "StepArguments",
+        Stack=StackParameters,
+        Embedding=EmbeddingParameters,
+        TokenVectors=TokenVectors,
     )
     _anonymous_ = ("stack",)
 
@@ -71,14 +76,16 @@ class CompiledDecoding:
     """The target texts of a batch, one in each row, to which the C kernels add one token after the other.
 
     Args:
+        decoder: the decoder that computes each step.
         memory: for each block, the cross-attention keys and values of the sources.
         lengths: the number of tokens of each source before its padding; None = no padding.
+        most_rows: the largest number of rows, at least the number of sources.
         most_tokens: the largest number of tokens of a row, BOS counted.
     """
 
     def __init__(
         self,
-        decoder: StackParameters,
+        decoder: KernelModule,
         memory: tuple[KeyValue, ...],
         lengths: Int[Tensor, " sources"] | None,
         *,
@@ -99,9 +106,11 @@ class CompiledDecoding:
         """Allocate all memory that the kernels write; decoding_step.c describes each part."""
         stack, memory = self.decoder.stack, self.memory[0]
         self.newest, self.parents = (ctypes.c_int64 * most_rows)(), (ctypes.c_int64 * most_rows)()
-        self.tables = (ctypes.c_int64 * (2 * most_rows * (1 + most_tokens)))()
+        # two tables: a step reads one and writes the other. A row has its source, and then a number for each token
+        row_size = 1 + most_tokens
+        self.tables = (ctypes.c_int64 * (2 * most_rows * row_size))()
         for source in range(len(memory.key)):  # before the first step, there is one row for each source
-            self.tables[source * (1 + most_tokens)] = source  # each row of a table begins with the row's source
+            self.tables[source * row_size] = source
         longest = max(most_tokens, memory.n_tokens)
         self.scratch_numbers = stack.scratch_numbers(min(most_rows, MOST_ROWS_AT_ONCE), longest)
         allocate = memory.key.new_empty  # float32 on the CPU
@@ -133,13 +142,14 @@ class CompiledDecoding:
         )
         rotary = self.decoder.rotary
         if rotary is not None:
-            d_rotary = rotary.d_rotary or arguments.d_head
+            d_head = self.decoder.stack.d_head
+            d_rotary = d_head if rotary.d_rotary is None else rotary.d_rotary
             self.cosines, self.sines = rotary.cos_and_sin(torch.arange(most_tokens), d_rotary, self.x)
             arguments.cosines, arguments.sines = self.cosines.data_ptr(), self.sines.data_ptr()
             arguments.pairs = d_rotary // 2
-            if rotary.pairing == "halves":
+            if rotary.pairing == "halves":  # pair p is the numbers p and p + pairs
                 arguments.pair_stride, arguments.pair_distance = 1, arguments.pairs
-            else:
+            else:  # pair p is the numbers 2p and 2p + 1
                 arguments.pair_stride, arguments.pair_distance = 2, 1
         return arguments
 
@@ -154,25 +164,27 @@ class CompiledDecoding:
         Raises:
             ValueError: the numbers of tokens and parents differ, or a parent does not exist.
         """
-        n_rows, step = len(tokens), self.arguments
-        if len(parents) != n_rows or max(parents) >= step.rows:
+        n_rows, arguments = len(tokens), self.arguments
+        if len(parents) != n_rows or max(parents) >= arguments.rows:
             raise ValueError(
-                f"got {n_rows} tokens and the parents {list(parents)} for {step.rows} rows; give each token the index "
-                "of the row that it continues."
+                f"got {n_rows} tokens and the parents {list(parents)} for {arguments.rows} rows; give each token the "
+                "index of the row that it continues."
             )
-        if n_rows != step.rows:
+        if n_rows != arguments.rows:
             self._set_rows(n_rows)
         self.newest[:n_rows], self.parents[:n_rows] = list(tokens), list(parents)
-        step.tokens += 1
-        step.next_row = step.threads = self.projection.next_logit = 0  # the counters that the kernels' threads share
-        check_arguments("regard_decoding_step", step)
-        run_on_threads(c_function("regard_decoding_step"), step, min(self.n_threads, n_rows))
+        arguments.tokens += 1
+        # the counters that the kernels' threads share
+        arguments.next_row = arguments.threads = self.projection.next_logit = 0
+        check_arguments("regard_decoding_step", arguments)
+        run_on_threads(c_function("regard_decoding_step"), arguments, min(self.n_threads, n_rows))
         check_arguments("regard_project_logits", self.projection)
         run_on_threads(c_function("regard_project_logits"), self.projection, self.n_projection_threads)
 
     def _set_rows(self, n_rows: int) -> None:
         self.arguments.rows = self.projection.rows = n_rows
         n_threads = min(self.n_threads, n_rows)
+        # each thread computes groups of about equal size, with at most MOST_ROWS_AT_ONCE rows
         groups_per_thread = ceil(n_rows / (n_threads * MOST_ROWS_AT_ONCE))
         self.arguments.rows_at_once = ceil(n_rows / (n_threads * groups_per_thread))
         n_products = n_rows * self.decoder.projection.n_in * self.decoder.projection.n_out
@@ -182,20 +194,21 @@ class CompiledDecoding:
     @property
     def cross(self) -> tuple[Pattern, ...]:
         """For each block, the cross-attention weights of the newest tokens; each row of the batch has one query."""
-        step = self.arguments
-        first_row = step.tokens % 2 * step.most_rows  # the first row of the latest step's table in `tables`
-        row_size = 1 + step.most_tokens
-        indices = [self.tables[(first_row + row) * row_size] for row in range(step.rows)]
+        arguments, stack = self.arguments, self.decoder.stack
+        first_row = arguments.tokens % 2 * arguments.most_rows  # the first row of the latest step's table in `tables`
+        row_size = 1 + arguments.most_tokens
+        indices = [self.tables[(first_row + row) * row_size] for row in range(arguments.rows)]
         sources = torch.tensor(indices, device=self.x.device)
         mask = None if self.lengths is None else Padding(self.lengths[sources])
         queries = rearrange(
-            self.queries[: step.n_blocks * step.rows * step.d_model].clone(),
+            self.queries[: stack.n_blocks * arguments.rows * stack.d_model].clone(),
             "(blocks rows heads d_head) -> blocks rows heads 1 d_head",
-            blocks=step.n_blocks,
-            rows=step.rows,
-            heads=step.heads,
+            blocks=stack.n_blocks,
+            rows=arguments.rows,
+            heads=stack.heads,
         )
+        memory = [block.select(sources) for block in self.memory]  # a source for each row
         return tuple(
-            Pattern(Call.of(query, source.key, source.value, ScaledDot(), mask, Softmax()))
-            for query, source in zip(queries, [block.select(sources) for block in self.memory], strict=True)
+            Pattern(Call.of(queries_of_block, key_value.key, key_value.value, ScaledDot(), mask, Softmax()))
+            for queries_of_block, key_value in zip(queries, memory, strict=True)
         )

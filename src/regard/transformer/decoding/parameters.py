@@ -29,7 +29,12 @@ class LinearParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, layer: nn.Linear) -> "LinearParameters":
-        return cls(layer.weight.data_ptr(), layer.bias.data_ptr(), layer.in_features, layer.out_features)
+        return cls(
+            weight=layer.weight.data_ptr(),
+            bias=layer.bias.data_ptr(),
+            n_in=layer.in_features,
+            n_out=layer.out_features,
+        )
 
 
 LinearOf = Callable[[nn.Linear], LinearParameters]
@@ -43,7 +48,7 @@ class NormParameters(ctypes.Structure):
 
     @classmethod
     def of(cls, norm: nn.LayerNorm) -> "NormParameters":
-        return cls(norm.weight.data_ptr(), norm.bias.data_ptr(), norm.eps)
+        return cls(weight=norm.weight.data_ptr(), bias=norm.bias.data_ptr(), eps=norm.eps)
 
 
 class EmbeddingParameters(ctypes.Structure):
@@ -54,9 +59,13 @@ class EmbeddingParameters(ctypes.Structure):
     @classmethod
     def of(cls, embedding: Embedding) -> "EmbeddingParameters":
         vectors, positions = embedding.by_token.weight, embedding.stored_positions
-        if positions is None:  # rotary: no vectors, for any number of positions
-            return cls(vectors.data_ptr(), len(vectors), embedding.scale, None, sys.maxsize)
-        return cls(vectors.data_ptr(), len(vectors), embedding.scale, positions.data_ptr(), len(positions))
+        return cls(
+            vectors=vectors.data_ptr(),
+            vocabulary=len(vectors),
+            scale=embedding.scale,
+            positions=None if positions is None else positions.data_ptr(),
+            n_positions=sys.maxsize if positions is None else len(positions),  # no limit with rotary positions
+        )
 
 
 class BlockParameters(ctypes.Structure):
@@ -84,22 +93,23 @@ class BlockParameters(ctypes.Structure):
         return parameters
 
 
-class Stack(ctypes.Structure):
+class StackParameters(ctypes.Structure):
     """The C struct `Stack` of kernels/blocks.h: the blocks of an encoder or decoder, and their sizes."""
 
     _fields_ = fields_of("blocks.h", "Stack", Block=BlockParameters, Norm=NormParameters)
 
     def scratch_numbers(self, rows: int, tokens: int) -> int:
         """Return how many floats of scratch memory a thread needs for `rows` vectors that attend to `tokens` tokens."""
-        n_vectors = 4 * self.d_model + 2 * self.key_heads * self.d_head + self.blocks[0].widen.n_out
-        return int(rows * n_vectors + tokens + WIDTH_MULTIPLE)
+        # for each row: normed, output, query and context; key and value; the hidden layer of the feed-forward network
+        row_size = 4 * self.d_model + 2 * self.key_heads * self.d_head + self.blocks[0].widen.n_out
+        return int(rows * row_size + tokens + WIDTH_MULTIPLE)  # scores of one query, rounded up to a whole register
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StackParameters:
+class KernelModule:
     """An encoder or decoder as an argument of the C kernels: pointers to its parameters, and its sizes."""
 
-    stack: Stack
+    stack: StackParameters
     embedding: EmbeddingParameters
     memory_layers: "ctypes.Array[LinearParameters]"  # a decoder's: each block's key and value layer of cross-attention
     projection: LinearParameters  # a decoder's output projection
@@ -107,7 +117,7 @@ class StackParameters:
     rotary: Rotary | None  # None = positions are not rotary
 
     @classmethod
-    def of(cls, module: Encoder | Decoder) -> "StackParameters | None":
+    def of(cls, module: Encoder | Decoder) -> "KernelModule | None":
         """Return an encoder or decoder as an argument of the C kernels; None if the kernels do not support it.
 
         The result is computed again only if the module has changed since the last call.
@@ -125,11 +135,11 @@ class StackParameters:
         return parameters
 
     @classmethod
-    def of_supported(cls, module: Encoder | Decoder, linear_of: LinearOf = LinearParameters.of) -> "StackParameters":
+    def of_supported(cls, module: Encoder | Decoder, linear_of: LinearOf = LinearParameters.of) -> "KernelModule":
         """Return a module as an argument of the C kernels, which must support it: `unsupported_reason` returns None."""
         config, activation = module.config, ACTIVATIONS[module.config.activation]
         blocks = list(cast("Iterable[DecoderBlock | EncoderBlock]", module.blocks))
-        stack = Stack(
+        stack = StackParameters(
             blocks=struct_array(BlockParameters, [BlockParameters.of(block, linear_of) for block in blocks]),
             n_blocks=len(blocks),
             d_model=config.d_model,
@@ -171,12 +181,13 @@ class Snapshot:
         for part in (module, *self.submodules):
             attributes = vars(part)
             registries = attributes["_modules"], attributes["_parameters"], attributes["_buffers"]
-            # Empty dicts are left out: an entry that is added later does not change what a supported module computes
+            # empty dicts are left out, for speed: the standard classes do not use an entry that is added to them later
             self.dicts += [attributes, *(registry for registry in registries if registry)]
         self.parts, self.layouts = self._parts(), self._layouts()
 
     def is_current(self) -> bool:
         parts = self._parts()
+        # compared by identity, for speed: an equal but new object counts as a change, so the result is computed again
         has_same_parts = len(parts) == len(self.parts) and all(map(is_, parts, self.parts))
         return has_same_parts and self._layouts() == self.layouts
 
@@ -189,8 +200,8 @@ class Snapshot:
         return [(tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) for tensor in self.tensors]
 
 
-COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, StackParameters]] = WeakKeyDictionary()
-"""For each encoder or decoder: its latest `StackParameters`, and a snapshot of the module when they were computed."""
+COMPUTED: WeakKeyDictionary[nn.Module, tuple[Snapshot, KernelModule]] = WeakKeyDictionary()
+"""For each encoder or decoder: its latest `KernelModule`, and a snapshot of the module when they were computed."""
 
 
 def struct_array(struct: Any, elements: Sequence[ctypes.Structure]) -> Any:

@@ -38,21 +38,21 @@ class DecodingState:
         cache = None if self.cache is None else tuple(block.select(rows) for block in self.cache)
         if not self.sources:  # a language model
             return replace(self, cache=cache)
-        sources, rows_per_source = group_by_source(rows // self.rows_per_source)
+        indices, rows_per_source = group_by_source(rows // self.rows_per_source)  # the indices of the sources
         lengths, memory = self.lengths, self.memory
-        if not torch.equal(sources, torch.arange(self.n_sources, device=sources.device)):
-            lengths = None if lengths is None else lengths.index_select(0, sources)
-            memory = tuple(source.select(sources) for source in self.sources)
+        if not torch.equal(indices, torch.arange(self.n_sources, device=indices.device)):
+            lengths = None if lengths is None else lengths.index_select(0, indices)
+            memory = tuple(block.select(indices) for block in self.sources)
         return replace(self, lengths=lengths, memory=memory, cache=cache, rows_per_source=rows_per_source)
 
     @property
     def sources(self) -> tuple[KeyValue, ...]:
         """For each decoder block, the cross-attention keys and values of the sources; empty for a language model."""
-        return tuple(source for source in self.memory if source is not None)
+        return tuple(block for block in self.memory if block is not None)
 
     @property
     def n_sources(self) -> int:
-        """The number of sources; for a language model, the number of target texts."""
+        """The number of sources; for a language model, the number of target texts, or 0 before the first token."""
         if self.memory[0] is not None:
             return len(self.memory[0].key)
         return 0 if self.cache is None else len(self.cache[0].key)

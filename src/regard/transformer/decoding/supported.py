@@ -52,7 +52,7 @@ def unsupported_reason(module: Encoder | Decoder) -> str | None:
     if config.d_head % WIDTH_MULTIPLE or config.d_ff % WIDTH_MULTIPLE:
         return f"d_head and d_ff must be multiples of {WIDTH_MULTIPLE}"
     if shapes(module) != shapes(standard) or settings(module) != settings(standard) or not has_equal_positions(module):
-        return "all blocks must have the layer widths of one config"
+        return "all blocks and layers must have the widths and settings of one config"
     return None
 
 
