@@ -11,8 +11,8 @@ def minilm_once(monkeypatch: pytest.MonkeyPatch, minilm: LoadedModel) -> None:
     """Make every command use the model that is loaded already, instead of loading it again."""
     load = loading.load
 
-    def load_once(name: str | None = None, writes: bool = False) -> LoadedModel:
-        return minilm if name in (None, "MiniLM") and not writes else load(name, writes)
+    def load_once(name: str | None = None, generates: bool = False) -> LoadedModel:
+        return minilm if name in (None, "MiniLM") and not generates else load(name, generates)
 
     for module in ("tracing.model_loading", "tracing.run", "by_hand.model_head"):
         monkeypatch.setattr(f"regard.{module}.load", load_once)

@@ -183,7 +183,7 @@ def test_traces_heads_and_tokens_that_do_not_fit_are_refused(tokenizer, tmp_path
     )
     assert message("L1H2", clean, [9]) == "no token 9: there are 7, counted from 0 to 6."
     assert message("L1H2", clean, keep=("hidden",)) == (
-        "keep=('hidden',) divides what a layer adds by its own weights, and an Interchange replaces what a head adds; "
+        "keep=('hidden',) computes what each head adds from its weights, and an Interchange replaces what a head adds; "
         "give only one."
     )
     assert refusal(InputError, Interchange, "L1H2", clean, []) == (

@@ -171,4 +171,4 @@ def served_with_model(
     """Write a model and its site below a folder, and serve the site."""
     model = write_model(folder / "model")
     written = write_unchecked(folder / "site", str(model))
-    return Served(folder / "site", serve(folder / "site"), written), load(str(model), writes=True)
+    return Served(folder / "site", serve(folder / "site"), written), load(str(model), generates=True)

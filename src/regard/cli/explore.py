@@ -64,7 +64,7 @@ def explore(
     with listening.socket:
         if name is not None:
             with spinner("loading the model"):  # a model that reads no text raises InputError before the page opens
-                session.load(name, writes=False)
+                session.load(name, generates=False)
         print(f"exploring at {listening.address} (Ctrl-C ends it)", flush=True)
         if browser and sys.stdout.isatty():
             import webbrowser

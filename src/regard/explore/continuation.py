@@ -41,7 +41,7 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
     check_continues(loaded, question.continuation)
     tokenizer = loaded.tokenizer
     inputs, tokens = encode_text(
-        loaded.model, tokenizer, prompt_of(tokenizer, question.text, writes=True), question.truncate
+        loaded.model, tokenizer, prompt_of(tokenizer, question.text, generates=True), question.truncate
     )
     n_read = len(tokens)
     ids = [*inputs["input_ids"][0].tolist(), *question.continuation]

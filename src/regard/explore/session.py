@@ -64,7 +64,7 @@ class Session:
 
     def answer(self, question: Question) -> dict[str, Any]:
         """Run the model on the text of a request, and return the trace as the JSON data of a page."""
-        model = self.load(question.model, writes=question.new_tokens is not None)
+        model = self.load(question.model, generates=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
             return self.page(translation.page_trace, translation.page_record()) | {"live": True, "next": []}
@@ -120,7 +120,7 @@ class Session:
 
     def trace(self, question: Question) -> Trace:
         """Return the trace of a request's text, made with the request's changes to heads."""
-        model = self.load(question.model, writes=question.new_tokens is not None)
+        model = self.load(question.model, generates=question.new_tokens is not None)
         if isinstance(model, Translator):
             return self.translation(model, question).trace
         if question.continuation:
@@ -143,23 +143,23 @@ class Session:
         truncate = question.truncate or question.text == self.text
         return translate_or_score(translator, question.text, question.target, truncate, n_best=Beam().size)
 
-    def load(self, name: str | None, writes: bool) -> LoadedModel | Translator:
+    def load(self, name: str | None, generates: bool) -> LoadedModel | Translator:
         """Return the model with this name; load it first if it is not in memory.
 
         Args:
             name: None = the model used last; before any use, the session's `model`.
-            writes: whether the model shall generate tokens, which requires a language modelling head.
+            generates: whether the model shall generate tokens, which requires a language modelling head.
         """
         if self.shown is not None and self.model is None:
             raise InputError("this explorer shows a saved trace; start it with a model to type another text.")
         name = self.model if name is None else name
-        if self.loaded is None or name != self.model or (writes and not self.can_write):
+        if self.loaded is None or name != self.model or (generates and not self.can_write):
             self.loaded = None  # frees the memory of the old model before the new model is loaded
             if name is not None and holds_translator(Path(name)):
                 self.loaded, self.can_write = Translator.load(name), True
             else:
-                loaded = load(name, writes=True) if writes else load_with_lm_head(name)
-                self.loaded, self.can_write = loaded, writes or loaded.model.can_generate()
+                loaded = load(name, generates=True) if generates else load_with_lm_head(name)
+                self.loaded, self.can_write = loaded, generates or loaded.model.can_generate()
             self.model = name
         return self.loaded
 

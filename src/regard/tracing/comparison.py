@@ -76,7 +76,8 @@ class Comparison:
 
         The head is number `head` of the layer `layers[row]`.
         """
-        tokens = self.tokens[self.layers[row][0]]
+        kind, _ = self.layers[row]
+        tokens = self.tokens[kind]
         return head_name(self.layers, row, head), reference_of(int(self.queries[row, head]), tokens)
 
     def largest(self, n: int = 5) -> list[tuple[str, str, float]]:
@@ -149,7 +150,7 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     queries = torch.zeros(len(layers), n_heads, dtype=torch.long)
     for row, (kind, layer) in enumerate(layers):
         distance = pattern_distance(trace.attended[kind][layer].pattern, other.attended[kind][layer].pattern)
-        variation = distance.total_variation[0].cpu()
+        variation = distance.total_variation[0].cpu()  # [heads queries]
         columns = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
         distances[row, columns], queries[row, columns] = variation.max(dim=-1)
         weights[row, columns] = distance.largest[0].amax(dim=-1).cpu()
@@ -157,7 +158,16 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     output, other_output, difference = trace.output, other.output, None
     if output is not None and other_output is not None and output.shape == other_output.shape:
         difference = largest_magnitude(output.cpu().double() - other_output.cpu().double())
-    return Comparison((trace, other), tuple(layers), query_tokens, distances, queries, weights, difference, at_most)
+    return Comparison(
+        traces=(trace, other),
+        layers=tuple(layers),
+        tokens=query_tokens,
+        heads=distances,
+        queries=queries,
+        weights=weights,
+        output=difference,
+        at_most=at_most,
+    )
 
 
 def check_comparable(trace: Trace, other: Trace) -> None:
@@ -174,7 +184,7 @@ def check_comparable(trace: Trace, other: Trace) -> None:
         texts, other_texts = ([token.text for token in getattr(one, side)] for one in (trace, other))
         for position, (text, other_text) in enumerate(zip_longest(texts, other_texts)):
             if text != other_text:
-                names = ["no token" if one is None else repr(one) for one in (text, other_text)]
+                names = ["no token" if token is None else repr(token) for token in (text, other_text)]
                 raise InputError(
                     f"the traces have different tokens: the {side} has {names[0]} and {names[1]} at position "
                     f"{position}; compare traces of the same text by models with the same tokenizer."

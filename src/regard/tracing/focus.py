@@ -30,10 +30,13 @@ from regard.tracing.tokens.words import is_word
 from regard.tracing.trace import Trace
 
 WEIGHTS_AT_ONCE = 2**20
+"""The most weights that `most_salient` computes at one time, to save memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Focus:
+    """A head, and the position of one of its queries."""
+
     head: Head
     query: int
 
@@ -80,7 +83,7 @@ def group_by_layer(heads: Sequence[Head]) -> list[list[Head]]:
 
 
 def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus]:
-    """Return the most salient weight (large, on a distant key) in successive heads of a layer: salience, head, query.
+    """Return the salience, and the head and query, of the most salient weight in successive heads of a layer.
 
     If no word has a weight above 0 on another word, return -inf, the first head, and `query` or the first word.
     `query` is the only query to consider; None = consider all queries.
@@ -88,20 +91,21 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     pattern, device = heads[0].pattern, heads[0].pattern.device
     _, _, n_queries, n_keys = pattern.shape
     numbers = slice(heads[0].number, heads[-1].number + 1)
-    mean_weight = pattern.received()[0, numbers] / n_queries
+    mean_weight = pattern.received()[0, numbers] / n_queries  # [heads keys]
     query_is_word, key_is_word = is_whole_word(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best, focus = -torch.inf, Focus(heads[0], first_query)
     queries, keys = torch.arange(n_queries, device=device), torch.arange(n_keys, device=device)
     candidates = queries if query is None else queries[[query]]
-    for chunk in torch.split(candidates, max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * n_keys))):
-        weights = pattern[0, numbers, chunk.tolist()]
-        eligible = query_is_word[chunk, None] & key_is_word
+    queries_at_once = max(1, WEIGHTS_AT_ONCE // max(1, len(heads) * n_keys))
+    for chunk in torch.split(candidates, queries_at_once):
+        weights = pattern[0, numbers, chunk.tolist()]  # [heads chunk keys]
+        eligible = query_is_word[chunk, None] & key_is_word & (weights != 0)
         if heads[0].kind != "cross":
             eligible &= chunk[:, None] != keys
         distance = chunk[:, None] - keys
         salience = (weights - mean_weight[:, None]) * torch.log1p(distance**2)
-        salience = salience.masked_fill(~eligible | (weights == 0), -torch.inf)
+        salience = salience.masked_fill(~eligible, -torch.inf)
         if float(salience.max()) > best:
             best = float(salience.max())
             head, row, _ = torch.unravel_index(salience.argmax(), salience.shape)
@@ -133,10 +137,11 @@ def strongest_other_words(heads: Sequence[Head], query: int) -> list[tuple[Head,
     """
     strongest = []
     for layer_heads in group_by_layer(heads):
-        rows = layer_heads[0].pattern[0, :, query]
+        rows = layer_heads[0].pattern[0, :, query]  # of all heads: `pattern` is that of the layer
         eligible = is_word(layer_heads[0].keys).to(rows.device)
         if layer_heads[0].kind != "cross":
             eligible = eligible & (torch.arange(len(eligible), device=rows.device) != query)
         weights, keys = rows.masked_fill(~eligible, 0.0).max(dim=-1)
         strongest += [(head, int(keys[head.number]), float(weights[head.number])) for head in layer_heads]
-    return sorted((item for item in strongest if item[2] != 0), key=lambda item: -item[2])
+    with_weight = [(head, key, weight) for head, key, weight in strongest if weight != 0]
+    return sorted(with_weight, key=lambda item: -item[2])

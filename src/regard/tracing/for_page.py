@@ -12,7 +12,7 @@ MOST_CHARACTERS = 2_500
 
 
 def trace_for_page(model: Any, text: str | Sequence[int] | None, **options: Any) -> Trace:
-    """Return the trace of a text or of token ids, if possible with the vectors of all tokens in each layer.
+    """Return the trace of a text or token ids (None = of pictures alone), with the vectors of all tokens if possible.
 
     The vectors are left out if there are over `MOST_CHARACTERS` characters or ids, to save memory. They are also left
     out if regard does not find the parts of the model's layers. `options` are further arguments of `regard.trace`.

@@ -28,9 +28,10 @@ class WrittenToken:
 
     Attributes:
         position: the position of the token, counted from the start of the prompt; in an encoder-decoder, of the target.
-        token: the token; in a trace of words, a word.
+        token: the token; in a trace of words (`Trace.words`), the word.
         probability: the probability that the model gives to the token after the tokens before it.
-        alternatives: the texts and probabilities of the most likely tokens at this position, most likely first.
+        alternatives: the texts and probabilities of the most likely tokens at this position, most likely first; a word
+            has none.
     """
 
     position: int
@@ -51,7 +52,7 @@ def written_words(
     """
     probabilities = {token.position: token.probability for token in written}
     return tuple(
-        WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), ())
+        WrittenToken(position, words[position], math.prod(probabilities[i] for i in group), alternatives=())
         for position, group in enumerate(groups)
         if all(i in probabilities for i in group)
     )
@@ -71,8 +72,8 @@ def generate_text(
     """
     # PaliGemma reads its prompt in both directions, but can generate: token_type_ids tell the answer from the prompt
     marks_answer = "pixel_values" in inputs and "token_type_ids" in inputs
-    reads_both_sides = not model.config.is_encoder_decoder and not is_causal(model) and not marks_answer
-    if reads_both_sides or not model.can_generate():
+    is_encoder = not (model.config.is_encoder_decoder or is_causal(model) or marks_answer)  # such as BERT
+    if is_encoder or not model.can_generate():
         raise InputError(
             f"{type(model.base_model).__name__} writes no text; give a model that does, such as GPT-2, Llama or T5, "
             "with its language modelling head, as AutoModelForCausalLM or AutoModelForSeq2SeqLM loads it."

@@ -18,7 +18,8 @@ from regard.tracing.merged_pattern import Identity
 class GivenWeights(Score):
     """Attention weights that are known already, as a score; the normaliser `Identity` returns them as weights.
 
-    `may_attend` is the mask of the weights; None = True everywhere.
+    `may_attend` is the mask of the weights, True = may attend; None = True everywhere. Queries and keys have the shape
+    of the weights, and numbers that are not used.
     """
 
     numbers: Float[Tensor, "batch heads queries keys"]
@@ -41,8 +42,9 @@ def pattern_of_weights(
     may_attend: Bool[Tensor, "batch heads queries keys"] | None = None,
 ) -> Pattern:
     """Return a pattern of given weights; `may_attend` is their mask, None = True everywhere."""
-    query, key = (weights.new_zeros(*weights.shape[:2], n, 1) for n in weights.shape[2:])
-    return Pattern(Call.of(query, key, key, GivenWeights(weights, may_attend), None, Identity()))
+    query, key = (weights.new_zeros(*weights.shape[:2], n, 1) for n in weights.shape[2:])  # only their shape is used
+    score = GivenWeights(weights, may_attend)
+    return Pattern(Call.of(query, key, value=key, score=score, mask=None, normalise=Identity()))
 
 
 def pattern_of_item(weights: object, batch: int) -> Pattern:
@@ -56,10 +58,11 @@ def pattern_of_item(weights: object, batch: int) -> Pattern:
         weights = pattern_of_weights(with_four_axes(weights.detach().float()))
     if not isinstance(weights, Pattern):
         raise TypeError(f"weights is {type_name(weights)}; give a Pattern or a floating-point tensor of weights.")
-    if not 0 <= batch < len(weights):
-        raise InputError(f"batch={batch} of a batch of {len(weights)}; items are counted from 0.")
+    pattern = weights
+    if not 0 <= batch < len(pattern):
+        raise InputError(f"batch={batch} of a batch of {len(pattern)}; items are counted from 0.")
     if batch == 0:
-        return weights
-    tile = weights.grid.whole().part(range(batch, batch + 1))
-    keep = weights.keep(tile)
-    return pattern_of_weights(weights.weights(tile).detach(), None if keep is None else keep.expand(tile.shape))
+        return pattern
+    tile = pattern.grid.whole().part(batch=range(batch, batch + 1))
+    keep = pattern.keep(tile)
+    return pattern_of_weights(pattern.weights(tile).detach(), None if keep is None else keep.expand(tile.shape))

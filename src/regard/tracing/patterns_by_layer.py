@@ -1,6 +1,7 @@
 """The kinds of attention, the patterns of one kind by layer number, and errors about layers."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
@@ -20,11 +21,20 @@ KINDS = ("encoder", "decoder", "cross")
     cross      the target of an encoder-decoder attends to its source
 """
 
-SIDES = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}
-"""For each kind of attention, the text to which its queries belong, and the text to which its keys belong."""
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The texts to which the queries and the keys of an attention call belong: "source" or "target"."""
+
+    queries: str
+    keys: str
+
+
+SIDES = {"encoder": Sides("source", "source"), "decoder": Sides("target", "target"), "cross": Sides("target", "source")}
+"""The sides of each kind of attention."""
 
 AttentionSteps = Mapping[str, Mapping[int, Attended]]
-"""The attention calls of a model, by kind ("encoder", "decoder", "cross") and layer number."""
+"""The attention calls (steps) of a model, by kind ("encoder", "decoder", "cross") and layer number."""
 
 
 def layers_in_order(attended: AttentionSteps) -> list[tuple[str, int]]:
@@ -54,7 +64,7 @@ def largest_cells(numbers: Float[Tensor, "layers heads"], n: int) -> list[tuple[
 
 
 def counts_by_kind(attended: AttentionSteps) -> str:
-    """Return the numbers of layers and heads of each kind of attention, such as "encoder=6x12"."""
+    """Return the numbers of layers and heads of each kind of attention: "encoder=6x12"; "6x8-12" = 8 or 12 heads."""
     counts = []
     for kind in KINDS:
         if layers := attended.get(kind):

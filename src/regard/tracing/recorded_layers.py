@@ -25,7 +25,7 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
             f"{type(model).__name__} computes attention in {path} that cannot be recorded: {reason}; "
             "regard.watching(model) records the attention of its other modules."
         )
-    kind_of = KindOfPath.of(model)
+    kind_of = KindOfPath.of(model)  # `only_kind`: the kind of all attention, if the model has one kind
     kinds = ["encoder", "decoder", "cross"] if kind_of.only_kind is None else [kind_of.only_kind]
     steps = {kind: [step for step in watched.steps if kind_of(step.path) == kind] for kind in kinds}
     if kind_of.has_vision:  # such a model need not have all kinds
@@ -34,12 +34,12 @@ def steps_by_kind(model: "PreTrainedModel", watched: Watched) -> dict[str, dict[
         raise InputError(
             f"{type(model).__name__} computed no {' and no '.join(missing)} attention, so there is nothing to record."
         )
-    if kind_of.has_vision:
+    if kind_of.has_vision:  # a vision encoder may attend inside windows of a picture, one call for each
         steps["encoder"] = join_windows(steps["encoder"])
-    return {kind: steps_by_layer(without_pooling(steps[kind])) for kind in kinds}
+    return {kind: steps_by_layer(in_numbered_layers(steps[kind])) for kind in kinds}
 
 
-def without_pooling(steps: list[WatchedStep]) -> list[WatchedStep]:
+def in_numbered_layers(steps: list[WatchedStep]) -> list[WatchedStep]:
     """Return the attention calls in numbered layers; if no call is in a numbered layer, return all calls.
 
     Warn if calls are left out, such as that of a pooling head.
@@ -94,4 +94,8 @@ def check_no_nan(name: str, steps: Mapping[str, Mapping[int, WatchedStep]]) -> N
 
 
 def has_nan(call: Call, part: str) -> bool:
+    """Return whether the query, key or value (`part`) of a call has NaN.
+
+    A call whose statistics alone are stored has no tensors any more; it knows from the recording which of them had NaN.
+    """
     return call.nan_in == part if isinstance(call, CallWithoutTensors) else bool(getattr(call, part).isnan().any())

@@ -53,7 +53,7 @@ class Roles:
         """
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")
-        shares = self.means[: len(KEY_ROLES)]
+        shares = self.means[: len(KEY_ROLES)]  # without the last two rows, "distance" and "entropy", which are no roles
         above_average = shares[:, self.heads.index(head)] - shares.mean(dim=1)
         return KEY_ROLES[int(above_average.nan_to_num(-1.0).argmax())]
 
@@ -65,7 +65,10 @@ class Roles:
 def sums_of_heads(
     patterns: Mapping[int, Pattern], texts: Sequence[str], special: Sequence[bool]
 ) -> tuple[tuple[str, ...], RoleSums]:
-    """Return the names of all heads, and their sums of weights on the previous token, the first token, and so on."""
+    """Return the names of all heads, and their sums of weights on the previous token, the first token, and so on.
+
+    `texts` and `special` have, for each token of the text, its letters and whether it is a special token.
+    """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
     names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
     return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)

@@ -85,7 +85,7 @@ def trace(
         changes: changes to the attention of heads: `Cut`, `Silence`, `Sharpen` and `Interchange` objects; tokens are
             given by their texts or positions.
         keep: ("hidden",) = also record the vectors of the tokens before, inside and after each layer, which
-            `contributions`, `movement` and the flow `VectorLengths()` of `rollout` need.
+            `Head.contributions`, `Trace.movement` and `Trace.rollout` with flow=VectorLengths() need.
         ask: for long texts, store these statistics of every layer instead of queries, keys and values: the trace then
             has the statistics that `ask` requests, but no single weights, and the model's outputs may differ by
             rounding. None = store queries, keys and values.
@@ -112,10 +112,10 @@ def trace(
         TypeError: the text is not a str, or the model, the tokenizer or `ask` is an object of another kind.
     """
     n_media = sum(medium is not None for medium in (images, video, audio))
-    writes = new_tokens is not None or generation is not None
+    generates = new_tokens is not None or generation is not None
     check_list_of_changes(changes)
     check_keep(keep, ask, changes)
-    check_arguments(text, target, tokenizer, n_media, writes)
+    check_arguments(text, target, tokenizer, n_media, generates)
     if fps is not None and video is None:
         raise InputError(f"fps={fps!r} is the frames per second of a video; give the frames too, with video=….")
     if fps is not None and not 0 < fps < math.inf:
@@ -125,7 +125,7 @@ def trace(
     medium: Media | None = None
     if n_media:
         if isinstance(model, str | Path):
-            model = load_media_model(str(model), writes)
+            model = load_media_model(str(model), generates)
         check_is_pretrained(model)
         processor = processor or load_processor(model.name_or_path)
         tokenizer = tokenizer or getattr(processor, "tokenizer", None) or IdTokens()
@@ -134,16 +134,16 @@ def trace(
         else:
             medium = read_audio(model, processor, audio, sampling_rate)
     else:
-        loaded = loaded_for_text(model, text, target, tokenizer, writes)
+        loaded = loaded_for_text(model, text, target, tokenizer, generates)
         model, tokenizer = loaded.model, loaded.tokenizer
     name = model_name(model)
     with evaluating(model):
         if medium is not None:
-            model_input = read_medium(model, medium, target, tokenizer, writes, changes)
+            model_input = read_medium(model, medium, target, tokenizer, generates, changes)
         else:
-            prompt = prompt_of(tokenizer, text, writes=writes)
-            model_input = read_text(model, tokenizer, prompt, target, truncate, writes, changes)
-        if writes:
+            prompt = prompt_of(tokenizer, text, generates=generates)
+            model_input = read_text(model, tokenizer, prompt, target, truncate, generates, changes)
+        if generates:
             model_input = with_generated(model, tokenizer, model_input, new_tokens, generation)
         with (
             recording_windows(model) as windows,
@@ -195,18 +195,18 @@ def check_keep(keep: Collection[str], ask: Ask | None, changes: Sequence[Change]
         )
     if keep and any(isinstance(change, Interchange) for change in changes):
         raise InputError(
-            "keep=('hidden',) divides what a layer adds by its own weights, and an Interchange replaces what a head "
+            "keep=('hidden',) computes what each head adds from its weights, and an Interchange replaces what a head "
             "adds; give only one."
         )
 
 
-def check_arguments(text: Any, target: str | None, tokenizer: Any, n_media: int, writes: bool) -> None:
+def check_arguments(text: Any, target: str | None, tokenizer: Any, n_media: int, generates: bool) -> None:
     if tokenizer is not None and not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise TypeError(
             f"tokenizer is {type_name(tokenizer)}; it takes what AutoTokenizer.from_pretrained gives, or None for the "
             "model's own."
         )
-    if target is not None and writes:
+    if target is not None and generates:
         raise InputError("with target the model reads a text, with new_tokens it writes one; give only one of them.")
     if text is None and n_media == 0:
         raise InputError("there is nothing to read; give a text, images=…, video=… or audio=….")
@@ -222,11 +222,11 @@ def check_arguments(text: Any, target: str | None, tokenizer: Any, n_media: int,
 
 
 def loaded_for_text(
-    model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, writes: bool = False
+    model: "PreTrainedModel | str | Path", text: Any, target: str | None, tokenizer: Any, generates: bool = False
 ) -> LoadedModel:
-    """Return a model that reads text, or `writes` it, with its tokenizer; load both if `model` is a name or folder."""
+    """Return a model that reads or `generates` text, with its tokenizer; load both if `model` is a name or folder."""
     if isinstance(model, str | Path):
-        loaded = load(str(model), writes=writes)
+        loaded = load(str(model), generates=generates)
         return replace(loaded, tokenizer=tokenizer or loaded.tokenizer)
     check_reads_text(model)
     if tokenizer is None:
@@ -255,17 +255,19 @@ def encoder_of_medium(
             layers over all its tokens.
     """
     layers, has_cross = selected["encoder"], bool(selected.get("cross"))
-    last = max(steps if has_cross or not layers else layers)  # cross-attention reads the model's last layer
+    # cross-attention reads the model's last layer; without it, or any selected layer, the last selected one counts
+    last = max(steps) if has_cross or not layers else max(layers)
     tokens_of = cache(medium.source_of)
     sources, attended = {}, {}
     for n in sorted({*layers, last}):
         layer_attended, grids = steps[n].attended, None
         layer_windows = windows_around(windows, steps[n].path) if medium.images else None
         if layer_windows is not None:
-            layer_attended = layer_windows.in_rows(layer_attended)
+            layer_attended = layer_windows.in_rows(layer_attended)  # one picture in place of its windows
             grids = (layer_windows.rows, layer_windows.columns), layer_windows.padded_grid
         n_sequences, _, n_tokens, _ = layer_attended.pattern.shape
-        sources[n], attended[n] = tokens_of(n_sequences, n_tokens, grids), in_one_sequence(layer_attended)
+        sources[n] = tokens_of(n_sequences, n_tokens, grids)
+        attended[n] = in_one_sequence(layer_attended)
     source = sources[last]
     if has_cross:
         source = tuple(token for token in source if token.text != PADDING)
@@ -301,7 +303,7 @@ def run_model(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor]) -> A
 
 
 def output_of(outputs: Any) -> torch.Tensor | None:
-    """Return a model's logits, or else its last hidden state; None = it has neither, or no tensor of at most 3 axes.
+    """Return a model's logits, or else its last hidden state; None = it has neither, or they have more than 3 axes.
 
     The axes batch and tokens become one, [1 tokens numbers]. A classifier's logits have no axis of tokens: the result
     then has one row for each text or picture.

@@ -35,7 +35,7 @@ class Scan:
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
-        n_words: how many of these tokens are not special tokens.
+        n_words: how many of these tokens (words, or pieces of words) are not special tokens.
         n_known: how many of the `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
         role_sums: None before the first text.
@@ -81,7 +81,8 @@ class Scan:
             traced = trace(loaded.model, text, tokenizer=loaded.tokenizer, truncate=True)
             self.n_truncated += 1
         names, sums = traced.role_sums()
-        self.heads, self.role_sums = names, sums if self.role_sums is None else self.role_sums + sums
+        self.heads = names
+        self.role_sums = sums if self.role_sums is None else self.role_sums + sums
         self.n_texts += 1
         self.n_tokens += len(traced.tokens)
         n_known, n_words = known_tokens(traced.tokens)
@@ -110,9 +111,8 @@ class Scan:
                 return None
             heads, sums = tuple(document["heads"]), None
             if document["sums"] is not None:
-                sums = RoleSums(
-                    torch.tensor(document["sums"][0], dtype=torch.float64), torch.tensor(document["sums"][1])
-                )
+                sums_of_weights, n_queries = document["sums"]
+                sums = RoleSums(torch.tensor(sums_of_weights, dtype=torch.float64), torch.tensor(n_queries))
                 if sums.sums.shape != (len(ROLES), len(heads)) or sums.n_queries.shape != (len(ROLES),):
                     return None
             counts = dict(zip(COUNTS, document["counts"], strict=True))

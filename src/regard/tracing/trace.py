@@ -117,7 +117,7 @@ class Trace:
         kind = kind or self._only_kind()
         if kind not in self.kinds:
             raise InputError(f"no attention of kind {kind!r}; this trace has {', '.join(self.kinds)}.")
-        queries, keys = (getattr(self, side) for side in SIDES[kind])
+        queries, keys = getattr(self, SIDES[kind].queries), getattr(self, SIDES[kind].keys)
         stage_tokens = (self.sources or {}) if kind == "encoder" else {}
         projections = {layer: state.projection for layer, state in (self.states or {}).get(kind, {}).items()}
         heads = []
@@ -222,6 +222,7 @@ class Trace:
             states = [None if self.states is None else self.states[kind][layer] for layer in patterns]
             return rollout(list(patterns.values()), states, position, flow)
         groups = self.joined.source if kind == "encoder" else self.joined.target
+        # a word as a query is the mean of its tokens, and as a key their sum
         of_word = torch.stack([self.joined.trace.rollout(i, kind, flow=flow) for i in groups[position]]).mean(dim=0)
         return torch.stack([of_word[list(group)].sum() for group in groups])
 
@@ -248,7 +249,8 @@ class Trace:
             return self.joined.trace.words(*spans)
         if self.sources is not None:
             raise several_stages_error(self.sources)
-        return self._with_joined_tokens(*words_of((self.source, self.target), spans))
+        groups, tokens = words_of((self.source, self.target), spans)
+        return self._with_joined_tokens(groups, tokens)
 
     def without_padding(self) -> "Trace":
         """Return a trace in which the silence after a recording, which the model also reads, is one token.
@@ -261,16 +263,19 @@ class Trace:
         if len(tokens) == len(self.source):
             return self
         joined = self.joined or JoinedTokens(self, single_tokens(len(self.source)), single_tokens(len(self.target)))
+        # `groups` are positions in this trace, whose tokens may be words; `source` are positions in the original trace
         source = [range(joined.source[group[0]].start, joined.source[group[-1]].stop) for group in groups]
         merged = joined.trace._with_joined_tokens((source, joined.target), (tokens, self.target))
         if self.spectrogram is None:
             return merged
-        n_frames = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))
-        return replace(merged, spectrogram=self.spectrogram[:, :n_frames])
+        n_recorded = len(tokens) - 1  # without the token of the silence
+        n_columns = round(self.spectrogram.shape[1] * n_recorded / len(self.source))
+        return replace(merged, spectrogram=self.spectrogram[:, :n_columns])
 
     def _with_joined_tokens(self, groups: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
         """Return a trace in which each group of positions is one token; both arguments are pairs (source, target)."""
-        joined, (source, target) = JoinedTokens(self, *map(tuple, groups)), tokens
+        joined = JoinedTokens(self, *map(tuple, groups))
+        source, target = tokens
         attended = merged_steps(self.attended, *groups)
         written = written_words(self.written, joined.target or joined.source, target or source)
         return replace(

@@ -219,9 +219,9 @@ def of_tensor(name, change):
         ),
         (
             of_tensor("query", lambda tensor: torch.full_like(tensor, torch.nan)),
-            "a query must have floating-point numbers without NaN",
+            "a query must have numbers without NaN",
         ),
-        (of_tensor("context", torch.Tensor.bool), "a context must have floating-point numbers without NaN"),
+        (of_tensor("context", torch.Tensor.bool), "a context must have floating-point numbers"),
         (
             of_tensor("context", lambda tensor: tensor[..., :5].clone()),
             "a context of shape [1, 2, 7, 5] does not belong to batch=1, heads=2, queries=7, keys=7",

@@ -66,7 +66,8 @@ def to_json(value: object, table: TensorTable) -> Json:
         return {"several": [to_json(part, table) for part in value]}
     if isinstance(value, torch.dtype | torch.device):
         return {"torch": str(value).removeprefix("torch."), "kind": type(value).__name__}
-    if rule_classes().get(type(value).__name__) is not type(value) or getattr(value, "_modules", None):
+    has_submodules = bool(getattr(value, "_modules", None))  # only parameters and buffers of the rule itself are stored
+    if has_submodules or rule_classes().get(type(value).__name__) is not type(value):
         raise InputError(
             f"this trace cannot be saved: {type(value).__name__} is not one of regard's own scores, masks and "
             "normalisers, so the file could not be read back."
@@ -83,7 +84,7 @@ def parts_of(rule: object) -> dict[str, object]:
     """Return, by name, the values that define a score, mask, bias or normaliser: dataclass fields or attributes."""
     if is_dataclass(rule):
         return {part.name: getattr(rule, part.name) for part in fields(rule) if part.init}
-    module_attributes = vars(nn.Module())
+    module_attributes = vars(nn.Module())  # what every module has, its parameters and buffers included
     return {name: part for name, part in vars(rule).items() if name not in module_attributes}
 
 
@@ -102,21 +103,20 @@ def from_json(document: Json, tensors: Mapping[str, Tensor]) -> Any:
     if not issubclass(rule_class, nn.Module):
         check_fields(rule_class, parts)
         return rule_class(**parts)
-    parameters = {
-        name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()
-    }
+    state = {name: tensors[number] for kind in ("_parameters", "_buffers") for name, number in document[kind].items()}
     names = list(signature(rule_class).parameters)
     with torch.device("meta"):  # this device allocates no memory, however large the sizes in a damaged file are
-        module = rule_class(**{name: parts.get(name, parameters.get(name)) for name in names})
-    # raises an error unless `parameters` has the names and shapes of the module's parameters and buffers
-    module.load_state_dict(parameters, assign=True)
+        # some arguments are parameters or buffers of the module, such as the scale of `Cosine`
+        module = rule_class(**{name: parts.get(name, state.get(name)) for name in names})
+    # raises an error unless `state` has the names and shapes of the module's parameters and buffers
+    module.load_state_dict(state, assign=True)
     return module.requires_grad_(False).eval()
 
 
 @cache
 def rule_classes() -> dict[str, type]:
     """Return, by name, the classes of scores, masks, biases and normalisers that a trace file may contain."""
-    for package in (masks, normalise, scores):
+    for package in (masks, normalise, scores):  # all are imported, so that `with_subclasses` finds every class
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)

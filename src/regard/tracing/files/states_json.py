@@ -48,6 +48,7 @@ def layer_states(document: Json, tensors: Mapping[str, Tensor], attended: Attend
     bias = None if document["bias"] is None else tensors[document["bias"]]
     vectors = {name: tensors[document[name]] for name in STATES}
     _, heads, queries, d_value = attended.context.shape
+    # the output projection is [heads d_value d_model]
     fits = weight.shape[:2] == (heads, d_value) and (bias is None or bias.shape == weight.shape[2:])
     if not fits or any(tensor.shape != (queries, weight.shape[2]) for tensor in vectors.values()):
         raise ValueError("the vectors of a layer do not fit its attention.")

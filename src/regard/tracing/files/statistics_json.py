@@ -28,7 +28,7 @@ def statistics_to_json(attended: Attended, pattern: AnsweredPattern, add: Callab
         "d_value": attended.context.shape[3],
         "dtype": str(pattern.dtype).removeprefix("torch."),
         "ask": ask,
-        "groups": None if stored.ask.groups is None else add(stored.ask.groups),
+        "groups": None if stored.ask.groups is None else add(stored.ask.groups),  # the only tensor in `ask`
         "statistics": statistics,
     }
 
@@ -52,11 +52,13 @@ def statistics_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Atten
         tensor_names = document["statistics"][name]
         if name == "top":
             weights, keys = (checked(tensors[tensor], shape) for tensor in tensor_names)
+            # the key -1 fills the list of a query that may attend to fewer keys
             if keys.dtype != torch.long or not bool(((keys >= -1) & (keys < grid.keys)).all()):
                 raise ValueError("the strongest keys are not positions of keys.")
             parts[name] = Top(weights, keys)
         else:
             parts[name] = checked(tensors[tensor_names], shape)
+    # the context is not stored; only its shape is known
     context = torch.empty(*grid.shape[:3], positive(document["d_value"]), device="meta")
     pattern = AnsweredPattern(CallWithoutTensors(grid, dtype, torch.device("cpu")), Summary(ask=ask, **parts))
     return Attended(context=context, pattern=pattern, backend=document["backend"])

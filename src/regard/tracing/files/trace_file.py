@@ -139,7 +139,8 @@ def attended_from_json(
     for kind, layers in attended.items():
         for layer, call in layers.items():
             own_tokens = sources.get(layer) if kind == "encoder" else None
-            n_queries, n_keys = (len(tokens[side] if own_tokens is None else own_tokens) for side in SIDES[kind])
+            n_queries = len(tokens[SIDES[kind].queries] if own_tokens is None else own_tokens)
+            n_keys = len(tokens[SIDES[kind].keys] if own_tokens is None else own_tokens)
             shape = call.pattern.shape
             if 0 in shape:
                 raise ValueError("it has an attention call without queries, keys or heads.")
@@ -225,12 +226,17 @@ def token_from_json(place: Json = None, **parts: Json) -> Token:
 
 
 def check_patch(patch: Patch, n_images: int, n_tokens: int) -> None:
-    """Raise ValueError if a patch is in none of `n_images` pictures, or its row or column is not below `n_tokens`."""
+    """Raise ValueError if a patch is in none of `n_images` pictures, or has an impossible place or size.
+
+    A picture has no more rows or columns than there are tokens: `n_tokens`.
+    """
     if not 0 <= patch.image < n_images:
         raise ValueError("a token stands for a patch of an image that the trace lacks.")
     inside = 0 <= patch.row < n_tokens and 0 <= patch.column < n_tokens and patch.height > 0 and patch.width > 0
-    sizes = *patch.cell, patch.height, patch.width, patch.start_seconds or 0.0, patch.end_seconds or 0.0
-    if not (inside and min(patch.cell[2:]) > 0 and all(map(math.isfinite, sizes))):
+    top, left, height, width = patch.cell
+    seconds = patch.start_seconds or 0.0, patch.end_seconds or 0.0
+    is_finite = all(map(math.isfinite, (top, left, height, width, patch.height, patch.width, *seconds)))
+    if not (inside and height > 0 and width > 0 and is_finite):
         raise ValueError(f"a token stands for {patch}, which is not a part of an image.")
 
 
@@ -259,9 +265,12 @@ def call_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
         return statistics_from_json(document, tensors)
     query, key, value, context = (tensors[document[name]] for name in ("query", "key", "value", "context"))
     for name, tensor in (("query", query), ("key", key), ("value", value), ("context", context)):
-        if not tensor.is_floating_point() or (name != "context" and bool(tensor.isnan().any())):
-            raise ValueError(f"a {name} must have floating-point numbers without NaN.")
-    call = Call.of(query, key, value, *(from_json(document[name], tensors) for name in ("score", "mask", "normalise")))
+        if not tensor.is_floating_point():
+            raise ValueError(f"a {name} must have floating-point numbers.")
+        if name != "context" and bool(tensor.isnan().any()):  # overflow can make NaN in the context alone
+            raise ValueError(f"a {name} must have numbers without NaN.")
+    score, mask, normalise = (from_json(document[name], tensors) for name in ("score", "mask", "normalise"))
+    call = Call.of(query, key, value, score, mask, normalise)
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
     # compute one row: some scores, masks and normalisers of a damaged file raise an error only when they are used

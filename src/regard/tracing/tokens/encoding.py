@@ -19,7 +19,7 @@ def encode_text(
 ) -> tuple[dict[str, torch.Tensor], tuple[Token, ...]]:
     """Return the tensors of a text for the model, on its device, and the tokens of the text.
 
-    `as_target`: whether to encode the text in the target language, for tokenizers with two languages.
+    `as_target`: whether the decoder of an encoder-decoder reads the text; some tokenizers then use another language.
     """
     limit = token_limit(model, tokenizer)
     if prompt.ids is not None:
@@ -42,6 +42,7 @@ def tokenized(tokenizer: Any, prompt: Prompt, limit: int | None, as_target: bool
     text = prompt.text
     check_text(text)
     text_argument = {"text_target": text} if as_target else {"text": text}
+    # verbose=False: without it, transformers would warn about a long text, for which `encode_text` raises an error
     options = {"truncation": True, "max_length": limit} if limit else {"verbose": False}
     options |= {"add_special_tokens": False} if prompt.has_special_tokens else {}
     has_offsets = bool(getattr(tokenizer, "is_fast", False))
@@ -85,7 +86,7 @@ MEDIA_CALLS = {"pixel_values": PICTURE_CALL, "input_values": RECORDING_CALL, "in
 
 
 def check_is_pretrained(model: object) -> None:
-    """Raise TypeError unless `model` is a Hugging Face model; models that are not may have a `config` too."""
+    """Raise TypeError unless `model` is a Hugging Face model; other models may have a `config`, but no name or path."""
     is_module = isinstance(model, torch.nn.Module)
     if not (is_module and hasattr(model, "config") and hasattr(model, "name_or_path")):
         advice = " regard.watching(model) records the attention of any PyTorch model." if is_module else ""

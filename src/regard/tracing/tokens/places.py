@@ -17,9 +17,9 @@ class Patch:
             itself. `height` and `width` are then counted in pixels of the picture, not of the small copy.
         grid_top, grid_left: the distances in pixels of the grid of patches from the top and the left of the picture.
             They are above 0 if the picture has margins that the grid does not cover.
-        row_step, column_step: the distances in pixels from the top of a patch to that of the patch below it, and from
-            its left to that of the next patch. They are less than `height` and `width` if patches overlap; None = equal
-            to `height` and `width`.
+        row_step, column_step: how many pixels lower the next row of patches begins, and how many pixels further right
+            the next column. They are less than `height` and `width` if patches overlap; None = equal to `height` and
+            `width`.
         start_seconds, end_seconds: when the first of the frames begins, and when the last one ends; None for pictures,
             and for a video whose frames per second are not known.
     """
@@ -96,9 +96,17 @@ class PatchGrid:
     left: int = 0
 
     def patch(self, row: int, column: int) -> Patch:
-        height, width = self.height / self.rows, self.width / self.columns
-        top, left = float(self.top), float(self.left)
-        return Patch(self.image, row, column, height, width, self.n_images, self.thumbnail, top, left)
+        return Patch(
+            image=self.image,
+            row=row,
+            column=column,
+            height=self.height / self.rows,
+            width=self.width / self.columns,
+            n_images=self.n_images,
+            thumbnail=self.thumbnail,
+            grid_top=float(self.top),
+            grid_left=float(self.left),
+        )
 
     def patches(self, rows: range | None = None, columns: range | None = None) -> list[Patch]:
         """Return the patches in some rows and columns of the grid (None = all), row by row."""

@@ -24,13 +24,13 @@ class Prompt:
     has_special_tokens: bool = False
 
 
-def prompt_of(tokenizer: Any, given: Any, writes: bool) -> Prompt:
+def prompt_of(tokenizer: Any, given: Any, generates: bool) -> Prompt:
     """Convert a text, the messages of a chat or token ids to a `Prompt`; any other object is treated as a text.
 
-    `writes`: whether the model is to generate the next message of the chat.
+    `generates`: whether the model is to generate the next message of the chat.
     """
     if is_chat(given):
-        return Prompt(chat_text(tokenizer, list(given), writes), has_special_tokens=True)
+        return Prompt(chat_text(tokenizer, list(given), generates), has_special_tokens=True)
     if is_ids(given):
         ids = torch.as_tensor(given).reshape(1, -1)
         if ids.numel() == 0 or int(ids.min()) < 0:
@@ -52,10 +52,10 @@ def is_ids(given: object) -> bool:
     return isinstance(given, list | tuple) and all(type(number) is int for number in given)
 
 
-def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], writes: bool) -> str:
+def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], generates: bool) -> str:
     """Return the messages of a chat as one text in the format of the tokenizer's chat template.
 
-    If `writes`, the text ends with the beginning of the next message, for the model to continue.
+    If `generates`, the text ends with the beginning of the next message, for the model to continue.
     """
     if not getattr(tokenizer, "chat_template", None):
         raise InputError(
@@ -63,7 +63,7 @@ def chat_text(tokenizer: Any, messages: list[Mapping[str, Any]], writes: bool) -
             "tokenizer.chat_template."
         )
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=writes))
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=generates))
     except Exception as error:  # a template may raise any exception
         raise InputError(
             f"the chat template of {type(tokenizer).__name__} does not take these messages: {first_paragraph(error)}; "

@@ -52,6 +52,7 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
         if spans:
             start, before = spans[position][0], spans[position - 1][1]
             return start <= before and not text[start : start + 1].isspace()
+        # without offsets: convert the token before, then both tokens, and look for a space between them
         first = tokenizer.convert_tokens_to_string([pieces[position - 1]]).strip()
         both = tokenizer.convert_tokens_to_string(pieces[position - 1 : position + 1]).strip()
         return not both[len(first) :].startswith(" ")
@@ -59,6 +60,7 @@ def readable_tokens(tokenizer: Any, encoded: Any, text: str, as_target: bool = F
     tokens = []
     for position, piece in enumerate(pieces):
         letters = exclusive_text(text, spans, position) if spans else None
+        # a text may contain the unknown token itself, such as "[UNK]"; the tokenizer lists this token as special
         unknown = ids[position] == tokenizer.unk_token_id and letters not in (None, piece)
         if special[position] and not unknown:
             tokens.append(Token(text=piece, piece=piece, special=True))
@@ -76,11 +78,11 @@ def pieces_of(tokenizer: Any, ids: list[int], as_target: bool) -> list[str]:
     Marian tokenizer may have two vocabularies, and its methods convert only ids of the target. Ids of the source are
     converted by its `encoder`, a dictionary from entries to ids.
     """
-    if not getattr(tokenizer, "separate_vocabs", False) or as_target:
-        pieces = zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
-        return [f"[{identity}]" if piece is None else piece for identity, piece in pieces]
-    piece_of = {identity: piece for piece, identity in tokenizer.encoder.items()}
-    return [piece_of.get(identity, tokenizer.unk_token) for identity in ids]
+    if getattr(tokenizer, "separate_vocabs", False) and not as_target:
+        piece_of = {identity: piece for piece, identity in tokenizer.encoder.items()}
+        return [piece_of.get(identity, tokenizer.unk_token) for identity in ids]
+    pieces = zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True)
+    return [f"[{identity}]" if piece is None else piece for identity, piece in pieces]
 
 
 def exclusive_text(text: str, spans: list[tuple[int, ...]], position: int) -> str | None:
@@ -113,10 +115,11 @@ def piece_text(piece: str, tokenizer: Any) -> str:
     as its bytes: ‹EB›‹80›.
     """
     numbers, letters = piece_bytes(piece), tokenizer.convert_tokens_to_string([piece])
-    if numbers is not None and (not letters or "\ufffd" in letters):
-        return "".join(f"‹{byte:02X}›" for byte in numbers)
-    if numbers is not None and letters != piece and letters.encode() == numbers:  # GPT-2: 뱀 is stored as ë±Ģ
-        return str(letters)
+    if numbers is not None:
+        if not letters or "\ufffd" in letters:  # U+FFFD stands for bytes that are no whole character
+            return "".join(f"‹{byte:02X}›" for byte in numbers)
+        if letters != piece and letters.encode() == numbers:  # GPT-2: 뱀 is stored as ë±Ģ
+            return str(letters)
     if piece.startswith("##") and tokenizer.convert_tokens_to_string(["a", piece]) == f"a{piece[2:]}":
         piece = piece[2:]  # in WordPiece, ## marks a token inside a word; in other vocabularies it is text
     bare = piece.removesuffix("</w>").replace("▁", " ").replace("Ġ", " ").replace("Ċ", "\n")
@@ -133,7 +136,7 @@ def piece_bytes(piece: str) -> bytes | None:
     """
     if re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
         return bytes([int(piece[3:5], 16)])
-    numbers = [GPT2_BYTES.get(letter, ord(letter)) for letter in piece]
+    numbers = [GPT2_BYTES.get(letter, ord(letter)) for letter in piece]  # in ByT5, each letter is its own byte
     return bytes(numbers) if max(numbers, default=0) < 256 else None
 
 

@@ -30,11 +30,10 @@ def token_position(reference: TokenReference, tokens: Sequence[Token]) -> int:
             f"{reference!r} is {len(parts)} tokens here: {', '.join(parts)}; name one of them, or join them with "
             f"trace.words({reference!r})."
         )
-    places = [token.text for token in tokens if token.place is not None]
-    if places and reference[:1].isdigit():
-        raise InputError(
-            f"no token {reference!r}: the parts of the picture or recording run from {places[0]} to {places[-1]}."
-        )
+    parts_of_medium = [token.text for token in tokens if token.place is not None]  # patches "2,3" or frames "0.02s"
+    if parts_of_medium and reference[:1].isdigit():
+        first, last = parts_of_medium[0], parts_of_medium[-1]
+        raise InputError(f"no token {reference!r}: the parts of the picture or recording run from {first} to {last}.")
     close = nearest(reference, list(dict.fromkeys(token.text for token in tokens)))
     raise InputError(f"no token {reference!r} in the text; nearest: {', '.join(close)}.")
 

@@ -23,8 +23,9 @@ def words_of(
         for side, side_groups in zip(sides, groups, strict=True)
     ]
     texts = list(dict.fromkeys(word.text for side_words in words for word in side_words))
+    letters_of_words = [letters_of(text) for text in texts if letters_of(text)]
     for span in spans:
-        if not letters_of(span) or letters_of(span) not in map(letters_of, texts):
+        if letters_of(span) not in letters_of_words:  # a span that was found has become a word
             raise InputError(
                 f"no words {span!r} in the text, or only parts of words; the nearest words are "
                 f"{', '.join(nearest(span, texts))}."

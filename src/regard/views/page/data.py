@@ -137,8 +137,8 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
         "target": token_records(trace.target),
         "kinds": {
             kind: {
-                "queries": SIDES[kind][0],
-                "keys": SIDES[kind][1],
+                "queries": SIDES[kind].queries,
+                "keys": SIDES[kind].keys,
                 "note": decoder_note(trace, kind),
                 "layers": layers[kind],
             }
