@@ -104,3 +104,56 @@ class Laws:
                 f"lengths[{item}]={lengths[item]} in a source of 11 tokens; a length counts the tokens before the "
                 "padding, from 1 to 11."
             )
+
+    @pytest.mark.parametrize("lengths", [[11], [11, 5, 7, 9], [[11, 5, 7]]])
+    def test_other_numbers_of_lengths_than_of_sources_are_refused(self, model, lengths, without_type_checks):
+        source = SOURCE, torch.tensor(lengths)
+        for method, *target in ((model, TARGET), (model.vectors, TARGET), (model.start,)):
+            assert refusal(ValueError, method, *source, *target) == (
+                f"lengths has shape {list(source[1].shape)}, and source has a batch of 3; give one length for each row "
+                "of source, [3]."
+            )
+
+    @pytest.mark.parametrize("n_targets", [1, 2, 4])
+    def test_a_batch_of_targets_that_does_not_fit_the_sources_is_refused(self, model, n_targets, without_type_checks):
+        targets = torch.cat([TARGET, TARGET])[:n_targets]
+        message = f"the targets have a batch of {n_targets} and the sources a batch of 3; give one target"
+        assert refusal(ValueError, run, model, target=targets).startswith(message)
+        assert refusal(ValueError, model.step, targets[:, :1], start(model)).startswith(message)
+
+    def test_ids_that_are_no_ids_are_refused(self, model, without_type_checks):
+        taken = "it takes a tensor of whole numbers [batch tokens]"
+        for source, message in (
+            (SOURCE.tolist(), f"source is a list; {taken}, and torch.as_tensor makes one of an array or a list."),
+            (SOURCE.double(), f"source has dtype torch.float64; {taken}, such as int64."),
+        ):
+            assert refusal(TypeError, run, model, source=source) == message
+            assert refusal(TypeError, model.start, source, torch.tensor(LENGTHS)) == message
+        message = "source has shape [11]; token ids have two axes, [batch tokens]."
+        assert refusal(ValueError, run, model, source=SOURCE[0]) == message
+        message = "tokens has shape [13]; token ids have two axes, [batch tokens]."
+        assert refusal(ValueError, run, model, target=TARGET[0]) == message
+        message = "lengths is a list; it takes a tensor of whole numbers [batch], and torch.as_tensor makes one of an "
+        assert refusal(TypeError, model, SOURCE, LENGTHS, TARGET) == f"{message}array or a list."
+
+    @pytest.mark.parametrize("wrong", [-1, 10_000])
+    def test_ids_outside_the_vocabulary_are_refused(self, model, wrong):
+        source, target = SOURCE.clone(), TARGET.clone()
+        source[1, 2], target[2, 0] = wrong, wrong
+        n_source, n_target = model.config.n_source_tokens, model.config.n_target_tokens
+        for call, name, n_tokens in (
+            (lambda: run(model, source=source), "source", n_source),
+            (lambda: model.start(source, torch.tensor(LENGTHS)), "source", n_source),
+            (lambda: run(model, target=target), "tokens", n_target),
+        ):
+            assert refusal(ValueError, call) == (
+                f"{name} has the token id {wrong}, and the vocabulary has {n_tokens} tokens; give ids from 0 to "
+                f"{n_tokens - 1}."
+            )
+
+    def test_a_config_of_another_type_is_refused(self, model, without_type_checks):
+        kind = type(model.config).__name__
+        assert refusal(TypeError, type(model), {"d_model": 8}) == (
+            f"config is of type dict; it takes a {kind}, which holds the sizes: "
+            f"{kind}(n_source_tokens=…, n_target_tokens=…)."
+        )

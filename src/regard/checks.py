@@ -3,6 +3,15 @@
 from regard.errors import nearest
 
 
+def check_config(config: object, kind: type) -> None:
+    """Raise TypeError unless a configuration is an object of its class."""
+    if not isinstance(config, kind):
+        raise TypeError(
+            f"config is of type {type(config).__name__}; it takes a {kind.__name__}, which holds the sizes: "
+            f"{kind.__name__}(n_source_tokens=…, n_target_tokens=…)."
+        )
+
+
 def check_count(name: str, value: object, least: int = 1) -> None:
     """Raise ValueError unless a value is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

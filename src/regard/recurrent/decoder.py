@@ -28,6 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.masks.lengths import check_token_ids
 from regard.attention.pattern import Pattern
 from regard.recurrent.attention import Memory, SourceAttention
 from regard.recurrent.cell import Cells, Hidden
@@ -144,6 +145,12 @@ class Decoder(nn.Module):
 
         `forward` has the same arguments; its logits are the output projection of s̃.
         """
+        check_token_ids("tokens", tokens, self.embedding.num_embeddings)
+        if len(tokens) != len(state.output):
+            raise ValueError(
+                f"the targets have a batch of {len(tokens)} and the sources a batch of {len(state.output)}; give one "
+                "target for each source."
+            )
         embedded = self.dropout(self.embedding(tokens))
         if self.form == "luong" and not self.reader.is_location_aware:
             return self.outputs_in_parallel(embedded, state)

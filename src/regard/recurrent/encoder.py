@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.masks.lengths import check_token_ids
 from regard.recurrent.cell import Cells, Hidden
 from regard.recurrent.config import RecurrentConfig
 
@@ -51,5 +52,6 @@ class Encoder(nn.Module):
 
     def forward(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> Encoded:
         """Read texts padded on the right; `lengths` has the number of tokens of each text, at least 1."""
+        check_token_ids("source", source, self.embedding.num_embeddings)
         states, last = self.cells.read_from_start(self.dropout(self.embedding(source)), lengths)
         return Encoded(states=states, last=last)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.masks.lengths import check_source_lengths
+from regard.attention.masks.lengths import check_source
 from regard.attention.pattern import Pattern
+from regard.checks import check_config
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.decoder import Decoded, Decoder, State
 from regard.recurrent.encoder import Encoder
@@ -49,6 +50,7 @@ class Recurrent(nn.Module):
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
+        check_config(config, RecurrentConfig)
         self.config = config
         self.encoder, self.decoder = Encoder(config), Decoder(config)
 
@@ -66,7 +68,9 @@ class Recurrent(nn.Module):
             target: token ids, beginning with BOS and padded on the right.
 
         Raises:
-            ValueError: a length is below 1 or above source.shape[1]. Lengths on an accelerator are not checked.
+            ValueError: a length is below 1 or above source.shape[1], or an id is not in the vocabulary (ids and lengths
+                on an accelerator are not checked); or source and target differ in their batch.
+            TypeError: an argument is not a tensor of whole numbers.
         """
         decoded = self.decoder(target, self.start(source, lengths))
         return Predicted(logits=decoded.logits, encoder=(), decoder=(), cross=decoded.cross)
@@ -96,7 +100,7 @@ class Recurrent(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding; at least 1.
         """
-        check_source_lengths(lengths, source.shape[1])
+        check_source(source, lengths)
         return self.decoder.start(self.encoder(source, lengths), lengths)
 
     def step(self, tokens: Int[Tensor, "batch new"], state: State) -> Decoded:

@@ -114,7 +114,8 @@ class DecoderBlock(Block):
                 `BlockOutput` for those tokens. None = x begins at the first token.
 
         Raises:
-            ValueError: the block has cross-attention and memory is None, or it has none and memory is given.
+            ValueError: the block has cross-attention and memory is None, or it has none and memory is given; or the
+                number of targets is no multiple of the number of sources.
         """
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
@@ -129,6 +130,11 @@ class DecoderBlock(Block):
         if self.cross_attention is not None and memory is not None:
             normed = self.norm_before(self.cross_attention_norm, x)
             n_sources = memory.key.shape[0]
+            if n_sources != x.shape[0] and (n_sources == 0 or x.shape[0] % n_sources):
+                raise ValueError(
+                    f"the targets have a batch of {x.shape[0]} and the sources a batch of {n_sources}; give one "
+                    "target, or the same number of targets, for each source."
+                )
             queries = normed.reshape(n_sources, -1, normed.shape[2])  # each source has the tokens of all its targets
             cross = self.cross_attention(queries, memory, mask=memory_mask)
             x = self.norm_after(self.cross_attention_norm, self.residual(x, cross.output.view_as(x)))

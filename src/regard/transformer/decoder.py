@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard.attention.masks import Causal, Padding
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
+from regard.checks import check_config
 from regard.transformer.block import BlockOutput, DecoderBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoding.state import DecodingState
@@ -55,6 +56,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_config(config, TransformerConfig)
         if not config.n_target_tokens:
             raise ValueError(
                 "n_target_tokens=0 leaves a decoder without a vocabulary; give the size of its vocabulary."
@@ -131,10 +133,10 @@ class Decoder(nn.Module):
         Returns:
             The hidden states to which the output projection is applied, and the output of each block.
         """
+        x, outputs = self.embedding(tokens, first=state.n_tokens), []
         # A single new token may attend to itself and all earlier tokens: it needs no mask.
         mask = Causal() if tokens.shape[1] > 1 else None
         memory_mask = None if state.lengths is None else Padding(state.lengths)
-        x, outputs = self.embedding(tokens, first=state.n_tokens), []
         for layer, (block, memory) in enumerate(zip(self.blocks, state.memory, strict=True)):
             cache = None if state.cache is None else state.cache[layer]
             outputs.append(block(x, memory, mask=mask, memory_mask=memory_mask, cache=cache))

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.attention.masks.lengths import check_token_ids
 from regard.attention.positions.learned import LearnedPositions
 from regard.attention.positions.sinusoidal import sinusoidal
 from regard.transformer.config import TransformerConfig
@@ -48,8 +49,16 @@ class Embedding(nn.Module):
         """
         nn.init.normal_(self.by_token.weight, std=self.d_model**-0.5)
 
-    def forward(self, tokens: Int[Tensor, "batch tokens"], first: int = 0) -> Float[Tensor, "batch tokens d_model"]:
-        """Return the input of the first block; `first` is the position of the first of these tokens."""
+    def forward(
+        self, tokens: Int[Tensor, "batch tokens"], first: int = 0, *, name: str = "tokens"
+    ) -> Float[Tensor, "batch tokens d_model"]:
+        """Return the input of the first block.
+
+        Args:
+            first: the position of the first of these tokens.
+            name: the argument that holds the tokens, for error messages.
+        """
+        check_token_ids(name, tokens, self.by_token.num_embeddings)
         x = F.embedding(tokens, self.by_token.weight) * self.scale
         position_vectors = self.position_vectors(tokens.shape[1], first)
         x = x if position_vectors is None else x + position_vectors

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.attention.masks import Padding
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
+from regard.checks import check_config
 from regard.transformer.block import EncoderBlock
 from regard.transformer.config import TransformerConfig
 from regard.transformer.embedding import Embedding
@@ -41,6 +42,7 @@ class Encoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_config(config, TransformerConfig)
         if not config.n_source_tokens:
             raise ValueError(
                 "n_source_tokens=0 leaves an encoder without a vocabulary; give the size of its vocabulary."
@@ -58,7 +60,7 @@ class Encoder(nn.Module):
             lengths: the number of tokens of each text before its padding; None = no padding.
         """
         mask = None if lengths is None else Padding(lengths)
-        x, patterns = self.embedding(source), []
+        x, patterns = self.embedding(source, name="source"), []
         for block in self.blocks:
             block_output = block(x, mask=mask)
             x = block_output.output

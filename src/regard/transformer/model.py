@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.masks.lengths import check_source_lengths, shortest_and_longest
+from regard.attention.masks.lengths import check_source, check_token_ids, shortest_and_longest
 from regard.attention.pattern import Pattern
 from regard.attention.representation import Described
+from regard.checks import check_config
 from regard.transformer.block import BlockOutput
 from regard.transformer.config import TransformerConfig
 from regard.transformer.decoder import Decoded, Decoder
@@ -53,6 +54,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
+        check_config(config, TransformerConfig)
         self.config = config
         self.encoder, self.decoder = Encoder(config), Decoder(config)
         if config.share == "all":
@@ -72,9 +74,11 @@ class Transformer(nn.Module):
             target: token ids, beginning with BOS and padded on the right.
 
         Raises:
-            ValueError: a length is below 1 or above source.shape[1]. Lengths on an accelerator are not checked.
+            ValueError: a length is below 1 or above source.shape[1], or an id is not in the vocabulary (ids and lengths
+                on an accelerator are not checked); or the number of targets is no multiple of the number of sources.
+            TypeError: an argument is not a tensor of whole numbers.
         """
-        check_source_lengths(lengths, source.shape[1])
+        check_source(source, lengths)
         encoded = self.encoder(source, lengths)
         decoded = self.decoder(target, self.decoder.start(encoded.output, lengths))
         return TransformerOutput(
@@ -115,7 +119,7 @@ class Transformer(nn.Module):
         lengths: Int[Tensor, " batch"],
         target: Int[Tensor, "batch target"],
     ) -> tuple[Float[Tensor, "batch target d_model"], list[BlockOutput]]:
-        check_source_lengths(lengths, source.shape[1])
+        check_source(source, lengths)
         return self.decoder.run_blocks(target, self.decoder.start(self.encoder(source, lengths).output, lengths))
 
     def start(self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]) -> DecodingState:
@@ -125,6 +129,7 @@ class Transformer(nn.Module):
             source: token ids, padded on the right.
             lengths: the number of tokens of each source before its padding.
         """
+        check_source(source, lengths)
         encoder, decoder = self._kernel_parameters(source)
         return self._encode_and_start(source, lengths, encoder, decoder)
 
@@ -151,6 +156,7 @@ class Transformer(nn.Module):
             most_rows: the largest number of target texts in the batch, at least the number of sources.
             most_tokens: the largest number of tokens of a target text, BOS counted.
         """
+        check_source(source, lengths)
         encoder, decoder = self._kernel_parameters(source)
         if decoder is None or most_tokens > decoder.embedding.n_positions:
             return None
@@ -178,10 +184,10 @@ class Transformer(nn.Module):
         encoder: KernelModule | None,
         decoder: KernelModule | None,
     ) -> DecodingState:
-        check_source_lengths(lengths, source.shape[1])
         shortest, _ = shortest_and_longest(lengths, source.shape[1])
         lengths_if_padded = lengths if shortest < source.shape[1] else None  # without padding, no mask is needed
         if decoder and encoder and is_encoding_supported(encoder, source):
+            check_token_ids("source", source, self.config.n_source_tokens)
             memory = encode(encoder, decoder, source, lengths_if_padded)
             return DecodingState(lengths=lengths_if_padded, memory=memory)
         return self.decoder.start(self.encoder(source, lengths_if_padded).output, lengths_if_padded)

@@ -240,3 +240,14 @@ def test_wrong_arguments_are_refused(name, monkeypatch):
     spoil_arguments(monkeypatch, module, spoil)
     message = f"regard_encode refuses its arguments: {reason}; please report this."
     assert refusal(RuntimeError, memory_of, new_model()) == message
+
+
+def test_ids_and_lengths_that_the_kernel_must_not_read_are_refused(kernel_alone, without_type_checks):
+    model, source = new_model(), SOURCE.clone()
+    assert refusal(ValueError, memory_of, model, SOURCE, LENGTHS[:1]) == (
+        "lengths has shape [1], and source has a batch of 5; give one length for each row of source, [5]."
+    )
+    source[0, 0] = 31
+    assert refusal(ValueError, memory_of, model, source) == (
+        "source has the token id 31, and the vocabulary has 31 tokens; give ids from 0 to 30."
+    )
