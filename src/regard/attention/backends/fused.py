@@ -84,23 +84,23 @@ def fused_context(call: Call, dropout: float) -> Context:
     if needs_float32(call):
         return in_float32(fused_context, call, dropout)
     formula, mask, grid = call.softmax_formula, call.mask, call.grid
-    scale, bias = formula.scale / formula.temperature, bias_of(formula, call.query)
+    scale, bias_of_tile = formula.scale / formula.temperature, bias_function(formula, call.query)
     query, key, value = expand_batches(grid, *pad_to_one_width(call.query, call.key, call.value))
-    if grid.queries == 0 or grid.keys == 0 or (bias is None and mask is None):
+    if grid.queries == 0 or grid.keys == 0 or (bias_of_tile is None and mask is None):
         context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout)
-    elif bias is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
+    elif bias_of_tile is None and isinstance(mask, Causal) and mask.is_lower_triangle(grid) and scale > 0:
         # PyTorch sets masked products to -∞ before it multiplies them by the scale, so the scale must be above 0
         context = kernel(query, key, value, attn_mask=None, scale=scale, dropout=dropout, causal=True)
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
-        attn_mask = added_to_scores(mask, bias, grid.whole(), query)
+        attn_mask = added_to_scores(mask, bias_of_tile, grid.whole(), query)
         context = kernel(query, key, value, attn_mask, scale, dropout)
     elif grid.queries == 1 or not added_varies_by_query(mask, formula.bias):
-        context = context_of_block(query, key, value, mask, bias, grid, range(grid.queries), scale, dropout)
+        context = context_of_block(query, key, value, mask, bias_of_tile, grid, range(grid.queries), scale, dropout)
     else:
         compute, blocks = context_of_block, list(spans(grid.queries, BLOCK_QUERIES))
-        if call.needs_gradients and rebuilds_in_backward(mask, bias, grid, blocks):
+        if call.needs_gradients and rebuilds_in_backward(mask, bias_of_tile, grid, blocks):
             compute = partial(checkpointed, context_of_block, reads=call.tensors, draws=dropout > 0)
-        contexts = [compute(query, key, value, mask, bias, grid, queries, scale, dropout) for queries in blocks]
+        contexts = [compute(query, key, value, mask, bias_of_tile, grid, queries, scale, dropout) for queries in blocks]
         context = torch.cat(contexts, dim=2) if len(contexts) > 1 else contexts[0]
     d_value = call.value.shape[-1]
     return context if context.shape[-1] == d_value else context[..., :d_value]
@@ -111,7 +111,7 @@ def math_context(call: Call, dropout: float) -> Context:
         return in_float32(math_context, call, dropout)
     formula, all_weights = call.softmax_formula, call.grid.whole()
     query, key, value = expand_batches(call.grid, call.query, call.key, call.value)
-    attn_mask = added_to_scores(call.mask, bias_of(formula, query), all_weights, query)
+    attn_mask = added_to_scores(call.mask, bias_function(formula, query), all_weights, query)
     return math_kernel(query, key, value, attn_mask, formula.scale / formula.temperature, dropout)
 
 
@@ -133,12 +133,15 @@ def in_float32(backend: Callable[[Call, float], Context], call: Call, dropout: f
         if call.softmax_formula.projection is None:
             score = call.score.of_type(query)  # converts the bias
         else:
-            (query, key), score = call.softmax_formula.vectors(query, key), ScaledDot(scale=1.0)
+            query, key = call.softmax_formula.vectors(
+                query, key
+            )  # projected, so that their dot products are the scores
+            score = ScaledDot(scale=1.0)
         context = backend(call.changed(query=query, key=key, value=value, score=score), dropout)
     return context.to(call.value.dtype)
 
 
-def bias_of(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], BiasNumbers] | None:
+def bias_function(formula: SoftmaxFormula, query: Tensor) -> Callable[[Tile], BiasNumbers] | None:
     """Return a function that gives the bias of a block of scores, divided by the temperature; None without a bias.
 
     Bias rules compute on the device of `query`.
@@ -168,18 +171,20 @@ def added_varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool
     """Return whether the mask or the bias depends on the query; always True for a bias rule such as `Alibi`."""
     if mask is not None and mask.per_query:
         return True
-    return varies_by_query(bias) if isinstance(bias, Tensor) else bias is not None
+    if isinstance(bias, Tensor):
+        return varies_by_query(bias)
+    return bias is not None
 
 
 def rebuilds_in_backward(
-    mask: Mask | None, bias: Callable[[Tile], BiasNumbers] | None, grid: Grid, blocks: list[range]
+    mask: Mask | None, bias_of_tile: Callable[[Tile], BiasNumbers] | None, grid: Grid, blocks: list[range]
 ) -> bool:
     """Return whether the backward pass recomputes the masks and biases of all blocks, instead of storing them.
 
-    Stored masks and biases may take as much memory as the weights; recomputing them runs the attention kernel again.
-    Masks are stored only if there is no bias and the masks have at most `BLOCK_WEIGHTS` numbers.
+    Stored masks and biases may take as much memory as the weights; the price of recomputing them is that the attention
+    kernel runs again. Masks are stored only if there is no bias and the masks have at most `BLOCK_WEIGHTS` numbers.
     """
-    if mask is None or bias is not None:
+    if mask is None or bias_of_tile is not None:
         return True
     size = grid.batch * sum(len(queries) * len(mask.reach(grid, queries)) for queries in blocks)
     return is_symbolic(size) or size > BLOCK_WEIGHTS
@@ -190,7 +195,7 @@ def context_of_block(
     key: Float[Tensor, "batch key_heads keys width"],
     value: Float[Tensor, "batch key_heads keys width"],
     mask: Mask | None,
-    bias: Callable[[Tile], BiasNumbers] | None,
+    bias_of_tile: Callable[[Tile], BiasNumbers] | None,
     grid: Grid,
     queries: range,
     scale: float,
@@ -204,8 +209,8 @@ def context_of_block(
         return query.masked_fill(torch.ones((), dtype=torch.bool, device=query.device), 0.0)
     mask = None if mask is None or mask.fills_reach(grid, queries) else mask  # None = no key in the range is masked
     attn_mask = None
-    if mask is not None or bias is not None:
-        attn_mask = added_to_scores(mask, bias, grid.whole().part(queries=queries, keys=keys), query)
+    if mask is not None or bias_of_tile is not None:
+        attn_mask = added_to_scores(mask, bias_of_tile, grid.whole().part(queries=queries, keys=keys), query)
     return kernel(query, select_tokens(key, keys), select_tokens(value, keys), attn_mask, scale, dropout)
 
 
@@ -215,14 +220,14 @@ def select_tokens(vectors: Float[Tensor, "batch heads _ width"], tokens: range) 
 
 
 def added_to_scores(
-    mask: Mask | None, bias: Callable[[Tile], BiasNumbers] | None, tile: Tile, query: Tensor
+    mask: Mask | None, bias_of_tile: Callable[[Tile], BiasNumbers] | None, tile: Tile, query: Tensor
 ) -> Float[Tensor, "#batch #heads #queries #keys"] | None:
     """Return the mask and the bias of a tile as one tensor to be added to the scores; None if there is neither.
 
     A masked key has -∞. The tensor is never boolean, because cuDNN adds only -65504 for each False: a query that may
     attend to no key would attend to every key.
     """
-    numbers = None if bias is None else bias(tile).to(query)
+    numbers = None if bias_of_tile is None else bias_of_tile(tile).to(query)
     if mask is None:
         return numbers
     keep = keep_of_tile(mask, tile, query.device)

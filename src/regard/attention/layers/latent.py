@@ -116,7 +116,9 @@ class LatentAttention(nn.Module):
         self.d_model, self.n_heads, self.d_latent, self.d_rotary = d_model, n_heads, d_latent, d_rotary
         self.d_key = d_model // n_heads if d_key is None else d_key
         self.d_value = self.d_key if d_value is None else d_value
-        self.positions = Rotary(base=base, pairing="neighbours", d_rotary=d_rotary)
+        self.positions = Rotary(
+            base=base, pairing="neighbours", d_rotary=d_rotary
+        )  # numbers 2i and 2i + 1 rotate together
         self.score = ScaledDot(scale=(self.d_key + d_rotary) ** -0.5)
         query_width = n_heads * (self.d_key + d_rotary)
         if d_query_latent is None:
