@@ -212,12 +212,14 @@ def test_the_frames_of_a_moving_picture_are_read(tmp_path, picture):
     first, *others = (Image.new("RGB", (8, 6), colour) for colour in colours)
     first.save(tmp_path / "clip.gif", save_all=True, append_images=others)
     frames = read_frames(tmp_path / "clip.gif")
-    assert [(frame.size, frame.getpixel((3, 3))) for frame in frames] == [((8, 6), colour) for colour in colours]
-    assert read_picture(tmp_path / "clip.gif").getpixel((3, 3)) == (255, 0, 0)
+    in_middle = [(frame.size, frame.convert("RGB").getpixel((3, 3))) for frame in frames]
+    assert in_middle == [((8, 6), colour) for colour in colours]
+    assert read_picture(tmp_path / "clip.gif").convert("RGB").getpixel((3, 3)) == (255, 0, 0)
     assert frames_per_second(tmp_path / "clip.gif") is None
-    for durations, fps in ((500, 2.0), ([500, 500, 250], None)):
-        first.save(tmp_path / "timed.gif", save_all=True, append_images=others, duration=durations)
-        assert frames_per_second(tmp_path / "timed.gif") == fps
+    for suffix in ("gif", "webp", "png"):
+        for durations, fps in ((500, 2.0), ([500, 500, 250], None)):
+            first.save(tmp_path / f"timed.{suffix}", save_all=True, append_images=others, duration=durations)
+            assert frames_per_second(tmp_path / f"timed.{suffix}") == fps
     advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif."
     assert refused("look", "--video", picture, "--model", "m") == (
         f"{picture} is a picture without movement; give it with --image, or {advice}"
@@ -252,12 +254,6 @@ def test_pictures_and_recordings_that_cannot_be_read_are_refused(tmp_path, pictu
     )
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav."
     assert refused("look", "--audio", picture, "--model", vit_folder) == f"{picture} is not a WAV file; {advice}"
-    with wave.open(str(tmp_path / "small.wav"), "wb") as file:
-        file.setparams((1, 1, 8000, 0, "NONE", "not compressed"))
-        file.writeframes(b"123")
-    assert refused("look", "--audio", tmp_path / "small.wav", "--model", vit_folder) == (
-        f"{tmp_path}/small.wav has 8 bits per sample and not 16; {advice}"
-    )
     (tmp_path / "text.png").write_text("no picture")
     assert refused("look", "--image", tmp_path / "text.png", "--model", vit_folder) == (
         f"cannot read the picture {tmp_path}/text.png: cannot identify image file '{tmp_path}/text.png'."

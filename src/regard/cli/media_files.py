@@ -1,11 +1,11 @@
 """Read picture files and moving pictures, as the input of a model."""
 
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.errors import InputError, first_paragraph, import_extra, reason
+from regard.errors import InputError, import_extra
+from regard.tracing.media.picture_file import pictures_in_file
 
 
 def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | None) -> dict[str, Any]:
@@ -20,14 +20,14 @@ def media_arguments(images: Sequence[Path], video: Path | None, audio: Path | No
 
 
 def read_picture(path: Path) -> Any:
-    return pictures_in(path, n_most=1)[0]
+    return pictures_in_file(path, n_most=1)[0]
 
 
 def read_frames(path: Path) -> list[Any]:
-    """Return the frames of a moving picture (GIF, WebP or APNG) as RGB images of Pillow."""
+    """Return the frames of a moving picture (GIF, WebP or APNG) as images of Pillow."""
     advice = "write a video as frames with: ffmpeg -i FILE -vf fps=2 clip.gif"
     try:
-        frames = pictures_in(path)
+        frames = pictures_in_file(path)
     except InputError as error:
         raise InputError(f"{str(error).removesuffix('.')}; {advice}.") from error
     if len(frames) < 2:
@@ -39,18 +39,9 @@ def frames_per_second(path: Path) -> float | None:
     """Return the frames per second of a moving picture; None if the frames have different or unknown durations."""
     pillow, sequence = import_extra("PIL.Image", "huggingface"), import_extra("PIL.ImageSequence", "huggingface")
     with pillow.open(path) as picture:
-        durations = {frame.info.get("duration", 0) for frame in sequence.Iterator(picture)}
+        durations = set[float]()
+        for frame in sequence.Iterator(picture):
+            frame.load()  # a frame of a WebP file has its duration only afterwards
+            durations.add(frame.info.get("duration", 0))
     milliseconds, *other_durations = durations
     return 1000 / milliseconds if milliseconds and not other_durations else None
-
-
-def pictures_in(path: Path, n_most: int | None = None) -> list[Any]:
-    """Return the first `n_most` pictures in a file (None = all) as RGB images; a moving picture has several."""
-    pillow, sequence = import_extra("PIL.Image", "huggingface"), import_extra("PIL.ImageSequence", "huggingface")
-    try:
-        with pillow.open(path) as picture:
-            return [frame.convert("RGB") for frame in islice(sequence.Iterator(picture), n_most)]
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
-    except Exception as error:  # Pillow raises exceptions of many classes for damaged files
-        raise InputError(f"cannot read the picture {path}: {first_paragraph(error)}.") from error

@@ -20,7 +20,7 @@ from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import TokenReference, token_position
-from regard.tracing.watching.attention_kind import KindOfPath, is_causal
+from regard.tracing.watching.attention_kind import KindOfPath, is_causal, is_encoder_decoder
 from regard.tracing.watching.changing import changed
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def read_text(
     `truncate`: whether to cut a text that is too long. `generates`: whether the model will generate text; an
     encoder-decoder then needs no `target`.
     """
-    is_encoder_decoder = bool(model.config.is_encoder_decoder)
-    if is_encoder_decoder and target is None and not generates:
+    has_both = is_encoder_decoder(model)
+    if has_both and target is None and not generates:
         raise missing_target_error(model)
-    if not is_encoder_decoder and target is not None:
+    if not has_both and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     # a model that generates the continuation of its text reads it as a decoder does
-    is_decoder = not is_encoder_decoder and (generates or is_causal(model))
+    is_decoder = not has_both and (generates or is_causal(model))
     source, target_tokens = ((), tokens) if is_decoder else (tokens, ())
     if target is not None:
         decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
@@ -118,7 +118,7 @@ def read_medium(
     )
     if generates:  # the model will write the target
         return model_input
-    if not model.config.is_encoder_decoder:
+    if not is_encoder_decoder(model):
         if target is not None:
             raise InputError(f"{type(model).__name__} reads no target; leave it out.")
         return model_input

@@ -94,9 +94,10 @@ def trace(
             with their probabilities. None = generate nothing.
         generation: how the model generates, a GenerationConfig of transformers; None = the model's own
             generation_config.
-        images: a picture that the model reads, or a list of pictures, alone or beside the text; the tokens of the trace
-            have the positions of their patches. In models for pictures and text, the kind "encoder" is the attention
-            among patches, and "decoder" the attention of text and pictures together.
+        images: a picture that the model reads (an image of Pillow, an array, or the path of a file), or a list of
+            pictures, alone or beside the text; the tokens of the trace have the positions of their patches. In models
+            for pictures and text, the kind "encoder" is the attention among patches, and "decoder" the attention of
+            text and pictures together.
         video: a list of the frames of a video that the model reads, as pictures of the same size.
         fps: how many frames per second the video has; the tokens of the trace then have the times of their
             frames too, and a model that reads times, such as Qwen2.5-VL, gets them. None = not known.
@@ -132,7 +133,7 @@ def trace(
         if audio is None:
             medium = read_pictures(model, processor, images, video, fps, str(text or ""))
         else:
-            medium = read_audio(model, processor, audio, sampling_rate)
+            medium = read_audio(model, processor, audio, sampling_rate, str(text or ""))
     else:
         loaded = loaded_for_text(model, text, target, tokenizer, generates)
         model, tokenizer = loaded.model, loaded.tokenizer
@@ -158,6 +159,11 @@ def trace(
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in selected.items()}
     sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in selected:
+        if medium.target and "decoder" not in selected:
+            raise InputError(
+                f"{type(model).__name__} reads the text and the patches of the picture as one sequence, so no token "
+                "has a known place; regard.watching(model) records the attention without tokens."
+            )
         source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], selected)
         model_input = replace(model_input, source=source)
     output = output_of(outputs)

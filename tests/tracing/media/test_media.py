@@ -96,6 +96,28 @@ def test_a_masked_autoencoder_shuffles_its_patches():
     )
 
 
+class OneSequence:
+    """A processor of pictures and text as ViLT has one."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def __call__(self, images, text, return_tensors):
+        pixels = SQUARES(images=images, return_tensors=return_tensors)
+        return {**pixels, **self.tokenizer(text, return_tensors=return_tensors)}
+
+
+def test_text_and_patches_in_one_sequence_are_refused(minilm):
+    """ViLT reads the patches in a random order, after the text."""
+    model = transformers.ViltModel(transformers.ViltConfig(**SIZES, vocab_size=30522, image_size=64))
+    assert refusal(
+        InputError, regard.trace, model, "a dog", images=PICTURE, processor=OneSequence(minilm.tokenizer)
+    ) == (
+        "ViltModel reads the text and the patches of the picture as one sequence, so no token has a known place; "
+        "regard.watching(model) records the attention without tokens."
+    )
+
+
 @pytest.mark.filterwarnings("ignore:the attention of char_a3_module is outside the layers:UserWarning")
 def test_logits_of_several_heads_of_a_model_are_left_out():
     config = transformers.MgpstrConfig(**SIZES, image_size=[64, 64])

@@ -216,6 +216,84 @@ def test_without_a_tokenizer_the_tokens_that_a_model_writes_are_ids(whisper):
     )
 
 
+def test_what_is_no_recording_of_one_channel_is_refused(whisper, minilm):
+    processor = SpeechAndText(minilm.tokenizer)
+    hole = np.where(np.arange(16_000) == 1_234, np.nan, WAVE)
+    for audio, message in (
+        (WAVE[:0], "the recording is empty; give at least one sample."),
+        (hole, "sample 1,234 of the recording is nan; give finite numbers."),
+        (
+            (WAVE * 2**15).astype(np.int16),
+            "the recording has numbers of type int16; give floating-point numbers from -1 to 1, for instance audio / "
+            "2**15 of numbers of 16 bits.",
+        ),
+    ):
+        assert refusal(InputError, regard.trace, whisper, audio=audio, processor=processor, target="a") == message
+
+
+def test_a_text_beside_a_recording_is_refused(whisper, minilm):
+    processor = SpeechAndText(minilm.tokenizer)
+    assert refusal(InputError, regard.trace, whisper, "a dog", audio=WAVE, processor=processor, new_tokens=2) == (
+        "regard reads a recording without a text beside it; leave the text out. The text of a decoder is target=…; "
+        "regard.watching(model) records the attention of a model that reads both, without tokens."
+    )
+
+
+def test_the_encoder_of_whisper_alone_needs_no_target(whisper):
+    """A classifier of recordings has the configuration of the whole model."""
+    config = transformers.WhisperConfig(
+        vocab_size=97, d_model=24, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=37,
+        max_source_positions=100, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1,
+    )  # fmt: skip
+    classifier = sharp(transformers.WhisperForAudioClassification(config))
+    extractor = transformers.WhisperFeatureExtractor(feature_size=80, chunk_length=2)
+    expected = eager_outputs(classifier, extractor(WAVE, sampling_rate=16_000, return_tensors="pt")).attentions
+    for model in (classifier, classifier.encoder):
+        trace = regard.trace(model, audio=WAVE, processor=extractor)
+        assert (trace.kinds, trace.tokens[50].text) == (("encoder",), "1.00s")
+        assert_weights(trace.encoder, expected, rtol=1e-3, atol=1e-5)
+        assert refusal(InputError, regard.trace, model, audio=WAVE, processor=extractor, target="a") == (
+            f"{type(model).__name__} reads no target; leave it out."
+        )
+
+
+@pytest.mark.parametrize("kind", ["Moonshine", "SpeechEncoderDecoder"])
+def test_the_times_of_tokens_do_not_drift_if_the_strides_are_not_in_the_configuration(kind, minilm):
+    """A click changes the token at its time, also at the end of a recording of 4 seconds."""
+    sizes = {"hidden_size": 24, "intermediate_size": 37, "vocab_size": 30522}
+    if kind == "Moonshine":
+        numbers = {f"{side}_num_{name}": 2 for side in ("encoder", "decoder") for name in ("hidden_layers",)}
+        numbers |= {f"{side}_num_attention_heads": 4 for side in ("encoder", "decoder")}
+        config = transformers.MoonshineConfig(**sizes, **numbers, decoder_start_token_id=101, bos_token_id=101)
+        model, step = sharp(transformers.MoonshineForConditionalGeneration(config)), 0.024
+    else:
+        encoder = transformers.Wav2Vec2Config(
+            hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
+            num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, feat_extract_norm="layer",
+        )  # fmt: skip
+        decoder = transformers.TrOCRConfig(
+            vocab_size=30522, d_model=24, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=37,
+            cross_attention_hidden_size=24,
+        )  # fmt: skip
+        config = transformers.SpeechEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+        config.decoder_start_token_id, config.pad_token_id = 101, 0
+        model, step = sharp(transformers.SpeechEncoderDecoderModel(config)), 0.02
+    processor = transformers.Wav2Vec2Processor(
+        transformers.Wav2Vec2FeatureExtractor(do_normalize=False), minilm.tokenizer
+    )
+    wave = np.random.default_rng(0).normal(scale=0.1, size=64_000).astype(np.float32)
+    click = wave.copy()
+    click[60_000:60_010] += 3  # at 3.75 seconds
+    trace, other = (regard.trace(model, audio=audio, processor=processor, target="a dog") for audio in (wave, click))
+    assert [token.place.start_seconds for token in trace.source] == pytest.approx(
+        [step * n for n in range(len(trace.source))]
+    )
+    difference = (trace.encoder[0].key - other.encoder[0].key).abs().sum(dim=(0, 1, 3))
+    most_changed = trace.source[int(difference.argmax())].place
+    assert most_changed.start_seconds - step <= 3.75 <= most_changed.end_seconds + step
+
+
 def test_a_recording_of_several_channels_is_refused(whisper, minilm):
     processor = SpeechAndText(minilm.tokenizer)
     assert refusal(InputError, regard.trace, whisper, audio=np.stack([WAVE] * 2), processor=processor, target="a") == (

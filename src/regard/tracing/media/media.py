@@ -7,6 +7,7 @@ a model of pictures and text, the text contains one image token for each patch o
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
+from regard.tracing.media.picture_file import pictures_in_file, with_channels
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import anyres_layout, tile_shapes, tiles_in_turn, tiles_with_empty_ones
 from regard.tracing.tokens.places import Patch
@@ -56,14 +58,18 @@ def read_pictures(
 ) -> Media:
     """Encode pictures or a video, and the text beside them, as input of a model.
 
-    `images` or `video` is None; both are in any form that the processor accepts. `fps` is the frames per second of the
-    video, or None; `text` may be empty.
+    `images` or `video` is None; both are in any form that the processor accepts, or paths of picture files. `fps` is
+    the frames per second of the video, or None; `text` may be empty.
     """
     name = "image" if video is None else "video"
     is_tokenizer = hasattr(processor, "convert_ids_to_tokens")
     if is_tokenizer or (hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")):
         raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
+    n_channels = channels(model)
+    images, video = as_model_reads(images, n_channels), as_model_reads(video, n_channels)
     pictures = [] if images is None else flat_pictures(images)
+    if video is None and not pictures:
+        raise InputError("images=… is an empty list; give at least one picture.")
     arguments = {f"{name}s": video if images is None else images}
     if fps is not None and hasattr(processor, "video_processor"):  # these processors accept the times of the frames
         metadata = {"total_num_frames": len(video), "fps": fps, "frames_indices": list(range(len(video)))}
@@ -196,9 +202,14 @@ def patch_token(patch: Patch | str, names_picture: bool) -> Token:
     return Token(text=f"{patch.image}:{text}" if names_picture else text, piece="patch", place=patch)
 
 
-def shades_of(image: Float[Tensor, "3 height width"]) -> Float[Tensor, "3 height width"]:
-    """Return a picture with its numbers shifted and scaled to the range from 0 to 1."""
+def shades_of(image: Float[Tensor, "channels height width"]) -> Float[Tensor, "3 height width"]:
+    """Return a picture with its numbers shifted and scaled to the range from 0 to 1.
+
+    A picture that has not three channels is returned as grey: the mean of its channels.
+    """
     image = image.float()
+    if len(image) != 3:
+        image = image.mean(dim=0, keepdim=True).expand(3, -1, -1)
     return (image - image.amin()) / (image.amax() - image.amin()).clamp(min=1e-9)
 
 
@@ -218,11 +229,36 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
 
 def patch_sides(model: "PreTrainedModel") -> tuple[int, int] | None:
     """Return the height and the width of a patch in pixels; None if the model's configuration has none."""
-    for config in (model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)):
+    for config in vision_configs(model):
         size = getattr(config, "patch_size", None)
         if isinstance(size, int | tuple | list):
             return (size, size) if isinstance(size, int) else (int(size[0]), int(size[-1]))
     return None
+
+
+def channels(model: "PreTrainedModel") -> int:
+    """Return how many channels the pictures have that a model reads: mostly 3 (red, green and blue)."""
+    return next((config.num_channels for config in vision_configs(model) if hasattr(config, "num_channels")), 3)
+
+
+def vision_configs(model: "PreTrainedModel") -> tuple[Any, ...]:
+    return model.config, getattr(model.config, "vision_config", None), getattr(model.config, "encoder", None)
+
+
+def as_model_reads(pictures: Any, n_channels: int) -> Any:
+    """Return pictures, alone or in lists, with `n_channels` if they are pictures of Pillow or paths of picture files.
+
+    Other pictures, such as arrays and addresses, are returned unchanged.
+    """
+    if isinstance(pictures, list | tuple):
+        return [as_model_reads(picture, n_channels) for picture in pictures]
+    if isinstance(pictures, Path) or (isinstance(pictures, str) and "://" not in pictures):
+        (pictures,) = pictures_in_file(Path(pictures), n_most=1)
+    if getattr(pictures, "ndim", 3) < 3:
+        raise InputError(
+            f"a picture has shape {list(pictures.shape)}; give it as [height width channels], or as an image of Pillow."
+        )
+    return with_channels(pictures, n_channels) if hasattr(pictures, "getbands") else pictures
 
 
 def with_media_tokens(model: "PreTrainedModel", processor: Any, name: str, text: str, n_media: int) -> str:

@@ -26,13 +26,13 @@ class PictureLayout:
     """Pictures as a model reads them, and the part of a picture that each token of the model stands for.
 
     Attributes:
-        images: the pictures; the range of their numbers depends on the processor.
+        images: the pictures; the number of channels, and the range of the numbers, depend on the processor.
         encoder: for each sequence that the vision model reads (a picture, a part of one, or all pictures), the patch of
             each token; for a token without a patch, the token's text, such as "[PADDING]".
         text: for each image token of the text, its patch; "[NEWLINE]" for a token that ends a row of patches.
     """
 
-    images: tuple[Float[Tensor, "3 _ _"], ...]
+    images: tuple[Float[Tensor, "_ _ _"], ...]
     encoder: tuple[tuple[Patch | str, ...], ...]
     text: tuple[Patch | str, ...]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import InputError
 from regard.tracing.media.folded_spectrogram import folded_tokens, spectrogram_picture
@@ -30,16 +30,18 @@ SILENCE = "[silence after the recording]"
 """The text of the token that stands for all frames after the end of a recording."""
 
 
-def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int) -> Media:
-    """Encode a recording, numbers from -1 to 1, as input of a model."""
+def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_rate: int, text: str) -> Media:
+    """Encode a recording, numbers from -1 to 1, as input of a model. `text` is empty, or is refused."""
     name, extractor = type(model).__name__, getattr(processor, "feature_extractor", processor)
     rate = getattr(extractor, "sampling_rate", None)
     if rate is None:
         raise InputError(f"{name} reads no recordings; give a model that does, such as Whisper.")
-    if np.ndim(audio) != 1:
+    if text:
         raise InputError(
-            f"the recording has shape {list(np.shape(audio))}; give the numbers of one channel, [samples]."
+            "regard reads a recording without a text beside it; leave the text out. The text of a decoder is "
+            "target=…; regard.watching(model) records the attention of a model that reads both, without tokens."
         )
+    check_samples(np.asarray(audio))
     if rate != sampling_rate:
         raise InputError(
             f"the recording has {sampling_rate:,} samples per second and {name} reads {rate:,}; "
@@ -62,7 +64,7 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         source_of = partial(encoder_tokens, name, layout, config.patch_size)
     else:
         seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
-        hop = samples_per_token(config) if waves is not None and hasattr(config, "conv_stride") else None
+        hop = None if waves is None else samples_per_token(model)
         source_of = partial(frame_tokens, seconds, recorded_seconds, None if hop is None else hop / rate)
     if recorded_seconds > seconds + 0.1:
         raise InputError(
@@ -70,6 +72,22 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
             f"made for instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
         )
     return Media(on_device(encoded, model), images, spectrogram, source_of)
+
+
+def check_samples(audio: np.ndarray) -> None:
+    """Raise InputError unless a recording is one channel of finite floating-point numbers."""
+    if audio.size == 0:
+        raise InputError("the recording is empty; give at least one sample.")
+    if audio.ndim != 1:
+        raise InputError(f"the recording has shape {list(audio.shape)}; give the numbers of one channel, [samples].")
+    if audio.dtype.kind != "f":
+        raise InputError(
+            f"the recording has numbers of type {audio.dtype}; give floating-point numbers from -1 to 1, for instance "
+            "audio / 2**15 of numbers of 16 bits."
+        )
+    if not np.isfinite(audio).all():
+        first = int(np.argmin(np.isfinite(audio)))
+        raise InputError(f"sample {first:,} of the recording is {audio[first]}; give finite numbers.")
 
 
 def time_and_spectrogram(
@@ -110,13 +128,19 @@ def frame_tokens(
     return tuple(Token(f"{frame.start_seconds:.2f}s", "frame", place=frame) for frame in frames)
 
 
-def samples_per_token(config: Any) -> int:
-    """Return how many samples lie between the starts of two tokens of a model such as wav2vec 2, from its strides.
+def samples_per_token(model: "PreTrainedModel") -> int | None:
+    """Return how many samples lie between the starts of two tokens, from the strides of the model's convolutions.
 
-    Its convolutions have no padding, so the last samples of a recording may not fill another token. SEW also joins
-    `squeeze_factor` successive tokens into one.
+    The convolutions have no padding, so the last samples of a recording may not fill another token. SEW also joins
+    `squeeze_factor` successive tokens into one. Moonshine's configuration does not have the strides. None = the model
+    cuts the waveform into equal parts, without convolutions.
     """
-    return math.prod(config.conv_stride) * getattr(config, "squeeze_factor", 1)
+    for config in (model.config, getattr(model.config, "encoder", None)):
+        if config is not None and hasattr(config, "conv_stride"):
+            return math.prod(config.conv_stride) * getattr(config, "squeeze_factor", 1)
+    convolutions = [module for module in model.modules() if isinstance(module, nn.Conv1d)]
+    reads_samples = bool(convolutions) and convolutions[0].in_channels == 1
+    return math.prod(module.stride[0] for module in convolutions) if reads_samples else None
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:

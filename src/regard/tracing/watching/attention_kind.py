@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from inspect import signature
 
 from torch import nn
 
@@ -29,10 +30,7 @@ class KindOfPath:
         config = getattr(model, "config", None)
         if getattr(config, "vision_config", None) is not None:
             return cls(None, has_vision=True)
-        has_both = getattr(config, "is_encoder_decoder", None)
-        if has_both is None:
-            has_both = any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
-        if has_both:
+        if is_encoder_decoder(model):
             return cls(None)
         return cls("decoder" if is_causal(model) else "encoder")
 
@@ -46,16 +44,27 @@ class KindOfPath:
         return next((name for name in path.split(".") if name in ("encoder", "decoder")), "decoder")
 
 
+def is_encoder_decoder(model: nn.Module) -> bool:
+    """Return whether a model has an encoder and a decoder.
+
+    Its configuration does not always tell: that of an encoder alone, such as Whisper's, is that of the whole model.
+    """
+    is_named_so = getattr(getattr(model, "config", None), "is_encoder_decoder", None)
+    if is_named_so is None or (is_named_so and "decoder_input_ids" not in signature(model.forward).parameters):
+        return any(CROSS_ATTENTION.search(path) for path, _ in model.named_modules())
+    return bool(is_named_so)
+
+
 def is_causal(model: nn.Module) -> bool:
     """Return whether a model without an encoder uses causal attention.
 
-    True if one of its modules has is_causal=True. Otherwise, True if transformers lists the model's config.model_type
-    among the causal language models, and not among the masked language models.
+    True if one of its modules has is_causal=True. Otherwise, True if the model reads token ids, and transformers lists
+    its config.model_type among the causal language models, and not among the masked language models.
     """
     if any(getattr(module, "is_causal", False) is True for module in model.modules()):
         return True
     model_type = getattr(getattr(model, "config", None), "model_type", None)
-    if model_type is None:
+    if model_type is None or getattr(model, "main_input_name", "input_ids") != "input_ids":
         return False
     from transformers.models.auto import modeling_auto
 
