@@ -8,11 +8,14 @@ from itertools import cycle
 import pytest
 import torch
 from oracle import BATCH, D_KEY, D_VALUE, DTYPES, HEADS, KEY_HEADS, MASKS, correct, eager, masks, matrix, stages
+from refusals import refusal
 from torch.testing import assert_close
 
 from regard import (
     Additive,
     Alibi,
+    Ask,
+    Bias,
     Causal,
     Keep,
     Padding,
@@ -26,6 +29,9 @@ from regard import (
     use_backend,
 )
 from regard.attention.backends import choose
+from regard.attention.normalise.normaliser import Normaliser
+from regard.attention.scores.biases.bias import distances
+from regard.attention.scores.score import Score
 from regard.attention.statistics.cpu import engine
 
 SINKS = torch.tensor([0.5, -1.0, 2.0, 0.0, -3.0, 1.0])
@@ -192,3 +198,94 @@ def test_a_long_call_draws_no_bar(normal, passes, monkeypatch, capsys):
     attend(x, x, x, score=ScaledDot(softcap=2.0))
     assert len(passes) == 1
     assert capsys.readouterr() == ("", "")
+
+
+SHAPES = {"queries keys": lambda numbers: numbers[0, 0], "heads queries keys": lambda numbers: numbers[0]}
+SHAPES["keys"] = lambda numbers: numbers[:, :, :1]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ask", [None, Ask()])
+def test_a_score_of_ones_own_has_the_shape_of_its_tile(shape, ask):
+    class Own(Score):
+        def __call__(self, query, key, tile):
+            return SHAPES[shape](query @ key.mT)
+
+    x = torch.ones(2, 3, 5, 7)
+    returned = list(SHAPES[shape](torch.ones(1, 1, 5, 5)).shape)
+    assert refusal(ValueError, attend, x, x, x, score=Own(), ask=ask) == (
+        f"Own returned a tensor of shape {returned} for a tile of shape [1, 1, 5, 5] (batch, heads, queries, keys); "
+        "it must have this shape."
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_weights_of_a_normaliser_of_ones_own_have_the_shape_of_their_tile(shape):
+    class Own(torch.nn.Module, Normaliser):
+        def forward(self, scores, keep, tile):
+            return SHAPES[shape](scores)
+
+    x = torch.ones(2, 3, 5, 7)
+    returned = list(SHAPES[shape](torch.ones(2, 3, 5, 5)).shape)
+    assert refusal(ValueError, attend, x, x, x, normalise=Own()) == (
+        f"Own returned a tensor of shape {returned} for a tile of shape [2, 3, 5, 5] (batch, heads, queries, keys); "
+        "it must have this shape."
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("backend", ["fused", "tiled"])
+def test_a_bias_of_ones_own_has_four_axes_of_its_tile(shape, backend):
+    class Own(Bias):
+        def __call__(self, tile, device, dtype=torch.float32):
+            return SHAPES[shape](distances(tile, device).to(dtype).expand(tile.shape))[..., :2]
+
+    x = torch.ones(2, 3, 5, 7)
+    with use_backend(backend):
+        message = refusal(ValueError, attend, x, x, x, score=ScaledDot(bias=Own()))
+    tile = [2, 3, 5, 5] if backend == "fused" else [1, 1, 5, 5]
+    returned = list(SHAPES[shape](torch.ones(tile))[..., :2].shape)
+    assert message == (
+        f"Own returned a tensor of shape {returned} for a tile of shape {tile} (batch, heads, queries, keys); it must "
+        "have these four axes, each of that size or of size 1. tile.query_positions and tile.key_positions have four "
+        "axes, and tile.select(tensor) is the tile's part of a larger tensor."
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_scores_and_weights_of_another_type_are_converted(dtype):
+    class OwnScore(Score):
+        def __call__(self, query, key, tile):
+            return (query @ key.mT).to(dtype)
+
+    class OwnNormaliser(Normaliser):
+        def weights(self, masked, tile):
+            return torch.softmax(masked, dim=-1).to(dtype)
+
+    x = 2 * torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(7)).round()
+    seen = attend(x, x, x, score=OwnScore(), normalise=OwnNormaliser())
+    expected = torch.softmax(x @ x.mT, dim=-1).to(dtype).float()
+    assert seen.pattern.dense().dtype == torch.float32
+    torch.testing.assert_close(seen.pattern.dense(), expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen.context, expected @ x, atol=1e-2, rtol=0)
+    assert seen.pattern.top(2).keys.shape == (2, 3, 5, 2)
+
+
+def test_a_masked_key_has_weight_0_whatever_a_normaliser_of_ones_own_returns():
+    class Uniform(Normaliser):
+        def weights(self, masked, tile):
+            return torch.full_like(masked, 1 / masked.shape[-1])
+
+    x = torch.randn(1, 2, 5, 7)
+    weights = attend(x, x, x, mask=Causal(), normalise=Uniform()).pattern.dense()
+    torch.testing.assert_close(weights, torch.full((1, 2, 5, 5), 0.2).tril())
+
+
+def test_a_normaliser_without_weights_is_refused():
+    class Own(Normaliser):
+        pass
+
+    x = torch.ones(1, 2, 5, 3)
+    assert refusal(NotImplementedError, attend, x, x, x, normalise=Own()) == (
+        "Own has no method weights(masked_scores, tile), which computes the weights of some queries."
+    )

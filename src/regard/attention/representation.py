@@ -1,6 +1,6 @@
 """The reprs of masks, scores and normalisers, and the names of values and types in error messages."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from inspect import isroutine
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Described:
-    """The base class of dataclasses whose repr shows only those fields that differ from their defaults."""
+    """The base class of objects whose repr shows only those attributes that differ from the defaults of a dataclass."""
 
     __slots__ = ()
 
@@ -16,13 +16,21 @@ class Described:
         return describe(self)
 
 
+def attributes_of(part: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass instance, or the attributes of a `Described` object that is no dataclass."""
+    if hasattr(part, "__dataclass_fields__"):
+        return {name: getattr(part, name) for name in part.__dataclass_fields__}
+    return vars(part) if isinstance(part, Described) else {}
+
+
 def describe(part: Any) -> str:
-    """Return the repr of a dataclass instance, with only those fields that differ from their default."""
+    """Return the repr of an object, with only those attributes that differ from the defaults of its dataclass."""
+    defaults = {field.name: field.default for field in fields(part)} if is_dataclass(part) else {}
     changed = []
-    for field in fields(part):
-        value = getattr(part, field.name)
-        if isinstance(value, Tensor) or field.default is MISSING or value != field.default:
-            changed.append(f"{field.name}={short_repr(value)}")
+    for name, value in attributes_of(part).items():
+        default = defaults.get(name, MISSING)
+        if isinstance(value, Tensor) or default is MISSING or value != default:
+            changed.append(f"{name}={short_repr(value)}")
     return f"{type(part).__name__}({', '.join(changed)})"
 
 

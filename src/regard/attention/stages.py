@@ -1,27 +1,30 @@
 """The stages of attention (scores, biases, masks, normalisers): tensors and modules inside them, and their equality.
 
-A stage is a frozen dataclass or an `nn.Module`, and may contain other stages, as a `ScaledDot` contains a bias.
+A stage is a frozen dataclass, an object of a class that a user wrote, or an `nn.Module`. It may contain other stages,
+as a `ScaledDot` contains a bias, also in tuples, lists and dicts.
 
-nn.Module finds no parameters in the fields of a dataclass. A layer that has a score or normaliser therefore registers
+nn.Module finds no parameters in the attributes of other objects. A layer that has a score or normaliser registers
 their parameters by `field_modules` and `field_parameters`, so that they are trained, moved to a device and saved with
 the layer. But load_state_dict with assign=True, `to_empty` and `torch.func.functional_call` replace the registered
-parameters by new tensors, and a frozen dataclass keeps the old ones. Before each use, the layer therefore copies its
+parameters by new tensors, and the stage keeps the old ones. Before each use, the layer therefore copies its
 score and normaliser with the registered parameters, by `with_parameters`.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from types import NoneType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention.representation import Described, attributes_of
+
 Part = TypeVar("Part")
 
 NUMBER_TYPES = (int, float, NoneType)
-"""Types of dataclass fields that cannot contain tensors, so that the search for tensors skips them."""
+"""Types of attributes that cannot contain tensors, so that the search for tensors skips them."""
 
 
 class EqualFields:
@@ -59,31 +62,41 @@ def tensors_in(*parts: object) -> list[Tensor]:
             tensors.append(part)
         elif isinstance(part, nn.Module):
             tensors += [*part.parameters(), *part.buffers()]
-            # dataclasses in the attributes, such as a score, may contain tensors that are not registered
+            # attributes that are tensors, or contain tensors, as a score may, are not registered
             attributes = [value for module in part.modules() for value in vars(module).values()]
-            tensors += tensors_in(*(value for value in attributes if hasattr(value, "__dataclass_fields__")))
+            tensors += tensors_in(*(value for value in attributes if isinstance(value, Tensor) or is_stage(value)))
         else:
-            for name in getattr(part, "__dataclass_fields__", ()):
-                value = getattr(part, name)
+            for value in named_values(part).values():
                 if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
                     tensors += tensors_in(value)
     return tensors
 
 
+def is_stage(part: object) -> bool:
+    return isinstance(part, Described) or hasattr(part, "__dataclass_fields__")
+
+
+def named_values(part: Any) -> Mapping[Any, Any]:
+    """Return the attributes of a stage, or the items of a tuple, list or dict; any other object has none."""
+    if isinstance(part, dict):
+        return part
+    return dict(enumerate(part)) if isinstance(part, tuple | list) else attributes_of(part)
+
+
 def instances_in(part: object, kind: type[Part]) -> list[Part]:
-    """Return the modules or parameters (`kind`) in the fields of a score or normaliser; none from inside a module."""
+    """Return the modules or parameters (`kind`) in a score or normaliser; none from inside a module."""
     if isinstance(part, kind):
         return [part]
     if isinstance(part, nn.Module):
         return []
     instances: list[Part] = []
-    for name in getattr(part, "__dataclass_fields__", ()):
-        instances += instances_in(getattr(part, name), kind)
+    for value in named_values(part).values():
+        instances += instances_in(value, kind)
     return instances
 
 
 def field_modules(*parts: object) -> nn.ModuleList | None:
-    """Return the modules in the fields of scores and normalisers, such as a `RelativeBias`; None if there are none.
+    """Return the modules in the attributes of scores and normalisers, such as a `RelativeBias`; None if there are none.
 
     A score or normaliser that is itself an nn.Module is skipped: as an attribute of the layer, it is registered anyway.
     """
@@ -95,7 +108,7 @@ def field_modules(*parts: object) -> nn.ModuleList | None:
 
 
 def field_parameters(*parts: object) -> nn.ParameterList | None:
-    """Return the parameters in the fields of scores and normalisers, such as `Softmax.sinks`; None if there are none.
+    """Return the parameters in the attributes of scores and normalisers, such as `Softmax.sinks`, or None.
 
     The parameters of modules are left out, since they are registered with their module.
     """
@@ -117,7 +130,7 @@ def replace_parameters(part: Any, parameters: Iterator[Tensor]) -> Any:
         return next(parameters)
     if isinstance(part, nn.Module):
         return part
-    return with_new_fields(part, lambda value: replace_parameters(value, parameters))
+    return with_new_values(part, lambda value: replace_parameters(value, parameters))
 
 
 def on_device(part: Part, device: torch.device) -> Part:
@@ -129,15 +142,25 @@ def on_device(part: Part, device: torch.device) -> Part:
         return part if is_on_device else copy.deepcopy(part).to(device)
     if isinstance(part, Tensor):
         return part.to(device)  # type: ignore[return-value]
-    return with_new_fields(part, lambda value: on_device(value, device))
+    return with_new_values(part, lambda value: on_device(value, device))
 
 
-def with_new_fields(part: Part, new_value: Callable[[Any], Any]) -> Part:
-    """Return a copy of a dataclass instance whose fields have the values new_value(old value).
+def with_new_values(part: Part, new_value: Callable[[Any], Any]) -> Part:
+    """Return a copy of a stage, tuple, list or dict, in which new_value(value) replaces each value of `named_values`.
 
-    The instance itself is returned if no value changes, and any other object is returned as it is.
+    The object itself is returned if no value changes, and any other object is returned as it is.
     """
-    values = {name: getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())}
-    new = {name: new_value(value) for name, value in values.items()}
-    changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(part, **changed) if changed else part  # type: ignore[type-var]  # with fields, it is a dataclass
+    old = named_values(part)
+    new = {name: new_value(value) for name, value in old.items()}
+    changed = {name: value for name, value in new.items() if value is not old[name]}
+    if not changed:
+        return part
+    if is_dataclass(part):
+        return replace(part, **changed)  # type: ignore[type-var]
+    if isinstance(part, tuple | list):
+        return getattr(type(part), "_make", type(part))(new.values())
+    if isinstance(part, dict):
+        return new  # type: ignore[return-value]
+    copied = copy.copy(part)
+    vars(copied).update(changed)
+    return copied

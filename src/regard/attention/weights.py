@@ -45,8 +45,10 @@ def scores_of(call: Call, tile: Tile) -> Weights:
     query, key = vectors_of(call, call.query, tile, tile.queries), vectors_of(call, call.key, tile, tile.keys)
     with without_autocast(call.device):
         if call.needs_gradients and not are_finite(key):
-            return scores_of_finite_keys(call, query, key, tile)
-        return call.score(query, key, tile)
+            scores = scores_of_finite_keys(call, query, key, tile)
+        else:
+            scores = call.score(query, key, tile)
+        return numbers_of_tile(scores, tile, call.score, query.dtype)
 
 
 def scores_of_finite_keys(
@@ -66,14 +68,30 @@ def scores_of_finite_keys(
     return torch.where(not_finite[:, :, None], without_gradient, with_gradient)
 
 
+def numbers_of_tile(numbers: Tensor, tile: Tile, source: object, dtype: torch.dtype) -> Weights:
+    """Return the scores or weights that `source` computed for a tile, in the data type `dtype`.
+
+    Raises:
+        ValueError: their shape is not that of the tile; the message names the class of `source`.
+    """
+    if numbers.shape != tile.shape:
+        raise ValueError(
+            f"{type(source).__name__} returned a tensor of shape {list(numbers.shape)} for a tile of shape "
+            f"{list(tile.shape)} (batch, heads, queries, keys); it must have this shape."
+        )
+    return numbers.to(dtype)
+
+
 def weights_and_keep(call: Call, tile: Tile) -> tuple[Weights, BoolMask]:
     """Return the attention weights and the mask (None = True everywhere) of `tile`, a block of queries × all keys."""
     keep = call.keep(tile)
     with without_autocast(call.device):
         if not call.normalise.across_heads:
-            return call.normalise(scores_of(call, tile), keep, tile), keep
+            weights = call.normalise(scores_of(call, tile), keep, tile)
+            return numbers_of_tile(weights, tile, call.normalise, call.weights_dtype), keep
         all_heads = tile.part(heads=range(call.grid.heads))
         weights = call.normalise(scores_of(call, all_heads), call.keep(all_heads), all_heads)
+        weights = numbers_of_tile(weights, all_heads, call.normalise, call.weights_dtype)
         return entries_at(weights, 1, tile.heads), keep
 
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
@@ -171,7 +172,7 @@ def head_mask(head: Head) -> Bool[np.ndarray, "queries keys"] | None:
     """Return the mask of a head, True = may attend; None = every query may attend to every key."""
     if head.pattern.mask is None:
         return None
-    mask = head_part(head, head.pattern.mask.keep(head.pattern.grid.whole(), head.pattern.device)).numpy()
+    mask = head_part(head, keep_of_tile(head.pattern.mask, head.pattern.grid.whole(), head.pattern.device)).numpy()
     return None if mask.all() else mask
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.attention.masks.causal import Causal
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.pattern import Pattern
 from regard.errors import InputError, first_paragraph, import_extra
 from regard.site.check import check_graph, longest_text
@@ -144,7 +145,7 @@ def unsupported_pattern(kind: str, pattern: Pattern) -> str:
         return "changes its scores after their scaling"
     grid, device = pattern.grid.whole(), pattern.device
     expected = Causal().keep(grid, device) if kind == "decoder" else torch.ones(pattern.shape[2:], dtype=torch.bool)
-    kept = torch.ones_like(expected) if pattern.mask is None else pattern.mask.keep(grid, device)
+    kept = torch.ones_like(expected) if pattern.mask is None else keep_of_tile(pattern.mask, grid, device)
     if not bool((kept == expected).all()):
         return "masks other keys than those after a query" if kind == "decoder" else "masks some keys"
     return ""

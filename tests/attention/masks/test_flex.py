@@ -82,3 +82,16 @@ def test_mask_mod_takes_masks_of_the_users_own():
 )
 def test_what_does_not_fit_is_refused(without_type_checks, mask, kind, message):
     assert refusal(kind, lambda: mask_mod(mask, Grid(2, 3, 5, 7))) == message
+
+
+def test_a_mask_of_ones_own_that_is_not_elementwise_has_no_mask_mod():
+    class EveryThird(Mask):
+        def keep(self, tile, device):
+            return (torch.arange(6) % 3 == 0)[None, None, None]
+
+    allows = mask_mod(EveryThird(), Grid(1, 1, 5, 6))
+    assert refusal(ValueError, allows, *torch.zeros(4, dtype=torch.int64)) == (
+        "EveryThird returned a tensor of shape [1, 1, 1, 6] for one query and one key, but FlexAttention needs a "
+        "scalar; compute it from tile.query_positions, tile.key_positions, tile.along and tile.select, by elementwise "
+        "operations."
+    )

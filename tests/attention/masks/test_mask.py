@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from oracle import BATCH, HEADS, SIZES, masks, matrix
 from refusals import refusal
 
-from regard import Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend, use_backend
+from regard import Ask, Causal, Chunked, Dilated, Documents, Global, Keep, Padding, Prefix, Window, attend, use_backend
 from regard.attention.grid.grid import Grid
 from regard.attention.masks import as_mask
 from regard.attention.masks.mask import Mask
 from regard.attention.masks.padding import Side
+from regard.attention.representation import type_name
 
 CPU = torch.device("cpu")
 
@@ -401,16 +402,48 @@ def test_arguments_may_be_whole_numbers_of_numpy_and_torch(without_type_checks):
     Prefix(np.int64(3)).check(grid)
 
 
-@pytest.mark.parametrize("backend", ["fused", "tiled"])
-def test_a_mask_of_ones_own_with_too_many_axes_is_refused(backend):
-    class FiveAxes(Mask):
+CAUSAL_OF_WRONG_SHAPE = {
+    "no axis": lambda keep: keep[0, 0, 0, 0],
+    "keys": lambda keep: keep[0, 0, 0],
+    "queries keys": lambda keep: keep[0, 0],
+    "heads queries keys": lambda keep: keep[0],
+    "five axes": lambda keep: keep[:, None],
+    "too many keys": lambda keep: torch.cat([keep, keep], dim=3),
+}
+
+
+@pytest.mark.parametrize("join", ["{}", "~{}", "({} & Causal())", "(Causal() | {})"])
+@pytest.mark.parametrize("shape", CAUSAL_OF_WRONG_SHAPE)
+@pytest.mark.parametrize("backend", ["fused", "tiled", "reference", "flex"])
+def test_a_mask_of_ones_own_has_four_axes_of_its_tile(backend, shape, join):
+    class Own(Mask):
         def keep(self, tile, device):
-            return (tile.key_positions(device) <= tile.query_positions(device))[:, None]
+            keep = tile.key_positions(device) <= tile.query_positions(device)
+            return CAUSAL_OF_WRONG_SHAPE[shape](keep)
 
     x = torch.ones(1, 2, 5, 3)
+    mask = eval(join.format("Own()"), {"Causal": Causal, "Own": Own})
     with use_backend(backend):
-        message = refusal(ValueError, attend, x, x, x, mask=FiveAxes())
+        message = refusal(ValueError, attend, x, x, x, mask=mask)
+    tile = [1, 1, 5, 5] if backend == "tiled" else [1, 2, 5, 5]
+    returned = list(CAUSAL_OF_WRONG_SHAPE[shape](torch.ones(1, 1, 5, 5)).shape)
     assert message == (
-        "FiveAxes.keep returned a tensor of shape [1, 1, 1, 5, 5]; it must broadcast to [batch heads queries keys]. "
-        "tile.query_positions and tile.key_positions have these four axes already."
+        f"Own returned a tensor of shape {returned} for a tile of shape {tile} (batch, heads, queries, keys); it must "
+        "have these four axes, each of that size or of size 1. tile.query_positions and tile.key_positions have four "
+        "axes, and tile.select(tensor) is the tile's part of a larger tensor."
     )
+
+
+@pytest.mark.parametrize("join", ["{}", "~{}", "({} & Causal())", "(Causal() | {})"])
+@pytest.mark.parametrize("returned", [torch.ones(1, 1, 5, 5), torch.ones(1, 1, 5, 5).int(), True, None])
+def test_a_mask_of_ones_own_is_boolean(returned, join):
+    class Own(Mask):
+        def keep(self, tile, device):
+            return returned
+
+    x = torch.ones(1, 2, 5, 3)
+    mask = eval(join.format("Own()"), {"Causal": Causal, "Own": Own})
+    name = f"a tensor of dtype {returned.dtype}" if isinstance(returned, torch.Tensor) else type_name(returned)
+    expected = f"Own.keep returned {name}; it must return a boolean tensor, True = may attend."
+    assert refusal(TypeError, attend, x, x, x, mask=mask) == expected
+    assert refusal(TypeError, attend, x, x, x, mask=mask, ask=Ask()) == expected

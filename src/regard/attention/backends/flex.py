@@ -21,6 +21,7 @@ from regard.attention.gradients import need_gradients
 from regard.attention.grid.grid import Grid, spans
 from regard.attention.masks import Mask
 from regard.attention.masks.flex import mask_mod
+from regard.attention.masks.mask import keep_of_tile
 
 BLOCK = 128
 """The number of queries, and of keys, in one block; FlexAttention's default."""
@@ -87,7 +88,7 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
 
     partial_blocks, full_blocks = [], []
     for queries in spans(grid.queries, BLOCK):
-        keep = mask.keep(grid.whole().part(queries=queries), device)
+        keep = keep_of_tile(mask, grid.whole().part(queries=queries), device)
         keep = keep.expand(*keep.shape[:2], len(queries), grid.keys)
         padded = torch.nn.functional.pad(keep, (0, -grid.keys % BLOCK))
         by_block = rearrange(

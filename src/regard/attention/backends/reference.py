@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.call import Call
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.scores.biases.bias import numbers_of_bias
 
 
@@ -96,7 +97,7 @@ def reference_context(call: Call, dropout: float) -> Float[Tensor, "batch heads 
     bias = None
     if formula.bias is not None:
         bias = numbers_of_bias(formula.bias, all_weights, device, torch.float64).expand(grid.shape)
-    keep = None if call.mask is None else call.mask.keep(all_weights, device).expand(grid.shape)
+    keep = None if call.mask is None else keep_of_tile(call.mask, all_weights, device).expand(grid.shape)
     query, key, value = (part.expand(grid.batch, -1, -1, -1) for part in (call.query, call.key, call.value))
     context, _ = reference(
         query,

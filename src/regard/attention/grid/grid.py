@@ -116,6 +116,22 @@ class Tile:
                 tensor = entries_at(tensor, axis, indices)
         return tensor
 
+    def check(self, tensor: Tensor, source: object) -> None:
+        """Raise ValueError unless a tensor has four axes, and each has size 1 or the size of this tile.
+
+        Args:
+            tensor: what a mask or bias computed for this tile.
+            source: the mask or bias; the message names its class.
+        """
+        sizes = zip(tensor.shape, self.shape, strict=False)
+        if tensor.ndim != 4 or not all(size == tile_size or size == 1 for size, tile_size in sizes):
+            raise ValueError(
+                f"{type(source).__name__} returned a tensor of shape {list(tensor.shape)} for a tile of shape "
+                f"{list(self.shape)} (batch, heads, queries, keys); it must have these four axes, each of that size or "
+                "of size 1. tile.query_positions and tile.key_positions have four axes, and tile.select(tensor) is the "
+                "tile's part of a larger tensor."
+            )
+
     def at_queries(self, tensor: Float[Tensor, "_ _ keys"]) -> Float[Tensor, "#batch #heads queries 1"]:
         """Return, for each query of this tile, the entry of a [batch heads keys] tensor at the query's own position.
 

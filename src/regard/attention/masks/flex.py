@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.masks.keep import as_mask
-from regard.attention.masks.mask import Mask
+from regard.attention.masks.mask import Mask, keep_of_tile
 from regard.attention.stages import on_device
 
 Index = Int[Tensor, ""]
@@ -45,6 +45,14 @@ class SinglePair(Tile):
         last_indices = self.indices[4 - tensor.ndim :]
         indices = [index for index, size in zip(last_indices, tensor.shape, strict=True) if size != 1]
         return tensor.squeeze()[indices] if indices else tensor.squeeze()
+
+    def check(self, tensor: Tensor, source: object) -> None:
+        if tensor.ndim:
+            raise ValueError(
+                f"{type(source).__name__} returned a tensor of shape {list(tensor.shape)} for one query and one key, "
+                "but FlexAttention needs a scalar; compute it from tile.query_positions, tile.key_positions, "
+                "tile.along and tile.select, by elementwise operations."
+            )
 
 
 def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu") -> MaskMod:
@@ -73,4 +81,6 @@ def mask_mod(mask: Mask | Tensor, grid: Grid, device: torch.device | str = "cpu"
         raise TypeError("mask is None; without a mask, call flex_attention without its argument block_mask.")
     rule.check(grid)
     rule, axes = on_device(rule, device), grid.whole().axes
-    return lambda batch, head, query, key: rule.keep(SinglePair(grid, *axes, (batch, head, query, key)), device)
+    return lambda batch, head, query, key: keep_of_tile(
+        rule, SinglePair(grid, *axes, (batch, head, query, key)), device
+    )

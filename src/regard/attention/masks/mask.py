@@ -84,12 +84,19 @@ class Mask(Described, ABC):
 
 
 def keep_of_tile(mask: Mask, tile: Tile, device: torch.device) -> Kept:
+    """Return `mask.keep(tile, device)`.
+
+    Raises:
+        TypeError: it is not a boolean tensor.
+        ValueError: it does not have four axes that broadcast to the shape of the tile.
+    """
     keep = mask.keep(tile, device)
-    if keep.ndim > 4:
-        raise ValueError(
-            f"{type(mask).__name__}.keep returned a tensor of shape {list(keep.shape)}; it must broadcast to "
-            "[batch heads queries keys]. tile.query_positions and tile.key_positions have these four axes already."
+    if not isinstance(keep, Tensor) or keep.dtype != torch.bool:
+        returned = f"a tensor of dtype {keep.dtype}" if isinstance(keep, Tensor) else type_name(keep)
+        raise TypeError(
+            f"{type(mask).__name__}.keep returned {returned}; it must return a boolean tensor, True = may attend."
         )
+    tile.check(keep, mask)
     return keep
 
 
@@ -122,7 +129,7 @@ class Both(Joined):
     __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        return self.left.keep(tile, device) & self.right.keep(tile, device)
+        return keep_of_tile(self.left, tile, device) & keep_of_tile(self.right, tile, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
         left, right = self.left.reach(grid, queries), self.right.reach(grid, queries)
@@ -145,7 +152,7 @@ class Either(Joined):
     __slots__ = ()
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        return self.left.keep(tile, device) | self.right.keep(tile, device)
+        return keep_of_tile(self.left, tile, device) | keep_of_tile(self.right, tile, device)
 
     def reach(self, grid: Grid, queries: range) -> range:
         reaches = [mask.reach(grid, queries) for mask in (self.left, self.right)]
@@ -172,7 +179,7 @@ class Opposite(Mask):
         return self.mask.per_query
 
     def keep(self, tile: Tile, device: torch.device) -> Kept:
-        return ~self.mask.keep(tile, device)
+        return ~keep_of_tile(self.mask, tile, device)
 
     def ranges(self, grid: Grid, device: torch.device) -> Ranges | None:
         ranges = self.mask.ranges(grid, device)

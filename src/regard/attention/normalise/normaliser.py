@@ -6,7 +6,6 @@ the input, and is never hidden.
 """
 
 import math
-from abc import ABC, abstractmethod
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,8 +17,11 @@ Rows = Float[Tensor, "batch heads queries keys"]
 """One number for each query of a tile (block of the weights) and for every key of the sequence."""
 
 
-class Normaliser(Described, ABC):
-    """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights."""
+class Normaliser(Described):
+    """The base class of normalisers: a rule that turns the scores of a query over all keys into its weights.
+
+    A subclass defines `weights`; an `nn.Module` defines `forward` in place of `__call__`, and then needs no `weights`.
+    """
 
     across_heads = False
     """True if the weights of one head depend on the scores of other heads; all heads are then computed together."""
@@ -41,17 +43,19 @@ class Normaliser(Described, ABC):
             return self.weights(scores, tile)
         has_no_key = ~keep.any(dim=-1, keepdim=True)
         masked_scores = scores.masked_fill(~keep, -math.inf).masked_fill(has_no_key, 0.0)
-        return self.weights(masked_scores, tile).masked_fill(has_no_key, 0.0)
+        return self.weights(masked_scores, tile).masked_fill(~keep, 0.0)
 
-    @abstractmethod
     def weights(self, masked_scores: Rows, tile: Tile) -> Rows:
         """Return the attention weights of the queries in a tile on all keys.
 
         Args:
-            masked_scores: the scores, -∞ for masked keys, whose weight must be 0. Every query has at least one score
-                above -∞.
+            masked_scores: the scores, -∞ for masked keys, whose weights are then set to 0. Every query has at least one
+                score above -∞. A learned factor of `masked_scores` would have gradient NaN, because of -∞.
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method weights(masked_scores, tile), which computes the weights of some queries."
+        )
 
     def check(self, grid: Grid) -> None:
         """Raise ValueError if the normaliser does not fit the batch items, heads, queries and keys of `grid`."""

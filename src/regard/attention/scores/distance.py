@@ -7,7 +7,6 @@ import torch
 from regard.attention.gradients import are_concrete
 from regard.attention.grid.grid import Tile
 from regard.attention.precision import widest_type
-from regard.attention.representation import Described
 from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.scores.tiling import in_tiles
 
@@ -16,7 +15,7 @@ LARGEST_SQUARE = 1e9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Distance(Described, Score):
+class Distance(Score):
     """The negative squared distance between query and key.
 
         scores = -scale · ‖query - key‖²

@@ -9,14 +9,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
-from regard.attention.representation import Described, type_name
+from regard.attention.representation import type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
 from regard.attention.scores.score import Key, Query, Score, Scores
 from regard.attention.stages import EqualFields
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class ScaledDot(Described, EqualFields, Score):
+class ScaledDot(EqualFields, Score):
     """The dot product of query and key, times a scale; optionally bounded by a softcap, and with a bias added.
 
         scores = scale · query · key

@@ -6,18 +6,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.grid.grid import Grid, Tile
+from regard.attention.representation import Described
 
 Query = Float[Tensor, "batch heads queries d_query"]
 Key = Float[Tensor, "batch heads keys d_key"]
 Scores = Float[Tensor, "batch heads queries keys"]
 
 
-class Score(ABC):
+class Score(Described, ABC):
     """The base class of scores: functions that compute how well each query matches each key, before the mask."""
 
     @abstractmethod
     def __call__(self, query: Query, key: Key, tile: Tile) -> Scores:
         """Return the score of every query with every key, before the mask.
+
+        A score depends on its own query and key and on no other key, because a tile may contain a part of the keys.
 
         Args:
             query, key: the queries and keys of the tile only.
@@ -28,7 +31,7 @@ class Score(ABC):
         """Return a boolean mask of a tile: False where the score masks a key, as a bias of -∞ does; None = all True."""
         return None
 
-    def check(self, grid: Grid) -> None:  # noqa: B027 (empty, not abstract: most scores fit every grid)
+    def check(self, grid: Grid) -> None:
         """Raise ValueError if this score cannot be used for the numbers of heads, queries and keys in `grid`."""
 
     def check_widths(self, d_query: int, d_key: int) -> None:

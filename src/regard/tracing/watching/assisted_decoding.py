@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.attention.masks import Causal, Keep
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
@@ -61,6 +62,6 @@ def part_of(pattern: Pattern, queries: slice, keys: slice) -> Pattern | Tensor:
     if isinstance(mask, Causal):
         mask = Causal(grid.first_position(mask.offset) + rows.start, mask.own)
     elif mask is not None:
-        mask = Keep(mask.keep(part, call.device))
+        mask = Keep(keep_of_tile(mask, part, call.device))
     query, key, value = call.query[:, :, queries], call.key[:, :, keys], call.value[:, :, keys]
     return Pattern(Call.of(query, key, value, score, mask, call.normalise))

@@ -17,6 +17,7 @@ from regard.attention.attend import Attended
 from regard.attention.call import Call
 from regard.attention.grid.grid import Grid, with_four_axes
 from regard.attention.masks import Documents, Keep, Mask
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.pattern import Pattern
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.statistics.cpu.results import MapCells
@@ -95,7 +96,7 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     mask: Mask = Documents(item)
     if call.mask is not None:
         assert order is None
-        mask = Keep(on_diagonal(call.mask.keep(grid.whole(), device), grid))
+        mask = Keep(on_diagonal(keep_of_tile(call.mask, grid.whole(), device), grid))
     score = call.score
     if isinstance(score, ScaledDot) and score.bias is not None:
         bias = score.bias if isinstance(score.bias, Tensor) else score.bias(grid.whole(), device)

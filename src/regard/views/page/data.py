@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.masks.mask import keep_of_tile
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
 from regard.tracing.focus import Focus
@@ -215,7 +216,7 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """
     if pattern.mask is None:
         return {"mask": None, "masks": 0}
-    masks = pattern.mask.keep(pattern.grid.whole(), pattern.device)[0].cpu().numpy()
+    masks = keep_of_tile(pattern.mask, pattern.grid.whole(), pattern.device)[0].cpu().numpy()
     masks = np.broadcast_to(masks, (masks.shape[0], *pattern.shape[2:]))
     if masks.all():
         return {"mask": None, "masks": 0}

@@ -47,7 +47,9 @@ class Rounded(EqualFields, Bias):
     def __call__(self, tile: Tile, device: torch.device, dtype: torch.dtype = torch.float32) -> BiasNumbers:
         """Return the numbers in `self.dtype` on `self.device`; the arguments `device` and `dtype` are ignored."""
         wide = torch.promote_types(self.dtype, torch.float32)
-        return self.bias(tile, self.device, wide).to(self.dtype)
+        numbers = self.bias(tile, self.device, wide)
+        tile.check(numbers, self.bias)
+        return numbers.to(self.dtype)
 
     def check(self, grid: Grid) -> None:
         self.bias.check(grid)

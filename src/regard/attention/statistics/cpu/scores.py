@@ -65,7 +65,7 @@ def write_scores(
         size = part.shape.numel()
         part_scores = scores[first_of_part : first_of_part + size].view(len(part.queries), -1)
         torch.div(scores_of(call, part)[0, 0], call.softmax_formula.temperature, out=part_scores)
-        mask_keep = None if call.mask is None or limits is not None else call.mask.keep(part, call.device)
+        mask_keep = None if call.mask is None or limits is not None else keep_of_tile(call.mask, part, call.device)
         for keep in (mask_keep, call.score.keep(part)):
             if keep is not None:
                 part_scores.masked_fill_(~keep[0, 0], -math.inf)
