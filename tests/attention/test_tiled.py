@@ -287,5 +287,5 @@ def test_a_normaliser_without_weights_is_refused():
 
     x = torch.ones(1, 2, 5, 3)
     assert refusal(NotImplementedError, attend, x, x, x, normalise=Own()) == (
-        "Own has no method weights(masked_scores, tile), which computes the weights of some queries."
+        "Own has no method weights(masked_scores, tile), which turns scores into weights."
     )

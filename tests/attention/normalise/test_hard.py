@@ -6,9 +6,12 @@ import pytest
 import torch
 from oracle import near, row
 from refusals import refusal
+from torch import nn
+from torch.testing import assert_close
 
-from regard import Hard, Largest, Sampled, Softmax, Sparsemax, StraightThrough, attend
+from regard import Causal, Hard, Largest, Sampled, Softmax, Sparsemax, StraightThrough, attend
 from regard.attention.grid.grid import Grid
+from regard.attention.normalise.normaliser import Normaliser
 
 WHOLE = Grid(1, 2, 3, 7).whole()
 CHOICES = [Largest(), Sampled(seed=7), StraightThrough()]
@@ -97,3 +100,25 @@ def test_soft_weights_that_do_not_fit_are_refused(normal):
         refusal(ValueError, lambda: attend(x, x, x, normalise=Hard(StraightThrough(Softmax(sinks=torch.zeros(2))))))
         == "sinks of shape [2] with 3 heads; give one number for each head."
     )
+
+
+def test_straight_through_takes_a_normaliser_of_ones_own_that_is_a_module():
+    class Sharp(nn.Module, Normaliser):
+        """Softmax with a learned factor: it needs the scores before the mask, or the factor's gradient is NaN."""
+
+        def __init__(self):
+            super().__init__()
+            self.factor = nn.Parameter(torch.tensor(3.0, dtype=torch.float64))
+
+        def forward(self, scores, keep, tile):
+            return Softmax()(self.factor * scores, keep, tile)
+
+    x, sharp = torch.randn(1, 2, 7, 5, dtype=torch.float64), Sharp()
+    seen = attend(x, x, x, mask=Causal(), normalise=Hard(StraightThrough(sharp)))
+    assert_close(seen.pattern.dense(), attend(x, x, x, mask=Causal(), normalise=Hard()).pattern.dense())
+    seen.context.sum().backward()
+    scores = (x @ x.mT / 5**0.5).masked_fill(~torch.ones(7, 7, dtype=torch.bool).tril(), -torch.inf)
+    weights = torch.softmax(3 * scores, dim=-1)
+    of_values = x.sum(dim=-1)[:, :, None]  # the gradient of the sum of all contexts with respect to each weight
+    centred = of_values - (weights * of_values).sum(dim=-1, keepdim=True)
+    assert_close(sharp.factor.grad, (weights * centred * scores.masked_fill(scores.isinf(), 0)).sum())

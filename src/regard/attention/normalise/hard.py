@@ -110,7 +110,8 @@ class StraightThrough(Choice):
             )
 
     def preference(self, masked_scores: Rows, tile: Tile) -> Rows:
-        return self.soft.weights(masked_scores, tile)
+        keep = masked_scores != -math.inf
+        return self.soft(masked_scores.masked_fill(~keep, 0.0), keep, tile)
 
     def check(self, grid: Grid) -> None:
         self.soft.check(grid)

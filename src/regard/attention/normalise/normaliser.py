@@ -54,7 +54,7 @@ class Normaliser(Described):
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} has no method weights(masked_scores, tile), which computes the weights of some queries."
+            f"{type(self).__name__} has no method weights(masked_scores, tile), which turns scores into weights."
         )
 
     def check(self, grid: Grid) -> None:
