@@ -6,6 +6,7 @@ import "./page.css";
 import { followAddress } from "./pages/address";
 import { CoursePage } from "./pages/course-page";
 import { ExamplePage } from "./pages/example-page";
+import { tabTitle } from "./pages/title";
 import { TracePage } from "./pages/trace-page";
 import { hueOf } from "./parts/colours";
 import { onKeys } from "./parts/keys";
@@ -28,6 +29,7 @@ showTrace("lessons" in data ? firstTrace(data) : data);
 followAddress();
 effect(() => document.documentElement.style.setProperty("--hue", String(hueOf(head.value, layer.value.heads))));
 effect(() => void (document.documentElement.lang = language.value));
+effect(() => void (document.title = tabTitle()));
 render("lessons" in data ? <CoursePage /> : data.worked ? <ExamplePage /> : <TracePage />, document.getElementById("page")!);
 
 const ARROWS: Record<string, () => void> = {

@@ -92,6 +92,10 @@ def test_a_chosen_and_a_drawn_token_are_read_after_the_text(page: Page, loaded: 
     next_rows(page).locator("button").nth(2).click()
     written = page.locator("[data-view=generation] .word")
     expect(written).to_have_count(1)
+    with page.expect_response("**/trace"):
+        page.get_by_role("button", name="look", exact=True).click()  # the chosen token is not read again as text
+    expect(page.get_by_role("button", name="look", exact=True)).to_be_visible()
+    expect(written).to_have_count(1)
     ids.append(int(logits_after(loaded, ids)[-1].argmax()))
     page.get_by_label("Temperature of the next token").fill("-3")
     page.get_by_label("Sampled from the most probable").fill("0.05")

@@ -30,6 +30,7 @@ def test_what_is_typed_is_read_and_the_head_stays(page: Page, minilm: LoadedMode
     page.get_by_label("Head", exact=True).select_option("7")
     page.get_by_label("Text").fill("It rains today.")
     expect(page.locator(".word")).to_have_count(6)
+    expect(page).to_have_title("It rains today. · regard")
     expect(page.locator("[data-view=sentence] h2")).to_contain_text("L4H7")
     page.locator(".word", has_text="rains").click()
     wanted = regard.trace(minilm.model, "It rains today.", tokenizer=minilm.tokenizer)["L4H7"]["rains"].tolist()
@@ -96,6 +97,20 @@ def test_a_refusal_is_shown_and_a_question_can_be_cancelled(page: Page) -> None:
     expect(page.get_by_role("button", name="look")).to_be_visible()
     expect(page.locator("[role=alert]")).to_have_count(0)
     expect(page.locator(".word")).to_have_count(13)
+    page.unroute("**/trace")
+
+
+def test_a_server_that_was_stopped_is_named_in_the_language_of_the_page(page: Page) -> None:
+    page.route("**/trace", lambda route: route.abort("connectionrefused"))
+    for language, look, message in (
+        ("en", "look", "The server does not answer. Check that “regard explore” is still running, and try again."),
+        ("ko", "보기", "서버가 응답하지 않습니다. regard explore가 아직 실행 중인지 확인하고 다시 시도하세요."),
+    ):
+        page.get_by_label("Language" if language == "en" else "언어").select_option(language)
+        page.get_by_label("Text" if language == "en" else "글", exact=True).fill("It rains.")
+        page.get_by_role("button", name=look, exact=True).click()
+        expect(page.locator("[role=alert]")).to_have_text(message)
+        page.get_by_label("Language" if language == "en" else "언어").select_option("ko")
     page.unroute("**/trace")
 
 

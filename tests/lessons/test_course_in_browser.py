@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from regard.lessons.course_page import course_data
 from regard.lessons.lesson import NAMES, lesson
 from regard.tracing.model_loading import LoadedModel
-from regard.views.page import document
+from regard.views.page import document, page_title
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def test_a_reader_goes_through_all_lessons(opened: Callable[..., Page], course: 
     for name in NAMES:
         one = lesson(name)
         expect(page.locator("h1")).to_have_text(one.texts["en"].title)
+        expect(page).to_have_title(page_title(one.texts["en"].title))
         for view in one.views:
             expect(page.locator(f"[data-view={view}]")).to_be_visible()
         expect(page.locator(".lesson-views > *")).to_have_count(len(one.views))

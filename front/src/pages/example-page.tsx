@@ -5,15 +5,16 @@ import { StepByStep } from "../views/steps/steps";
 import { ChangesBand } from "../views/what-if";
 import { language, words } from "../words";
 import { ExampleControls, TopBar } from "./controls";
+import { pageTitle } from "./title";
 
 export function ExamplePage() {
   const say = words();
-  const { title, source, notes } = trace.value.worked!.texts[language.value];
+  const { source, notes } = trace.value.worked!.texts[language.value];
   return (
     <>
       <header class="top">
         <TopBar />
-        <h1 dir="auto">{title}</h1>
+        <h1 dir="auto">{pageTitle()}</h1>
         {[source, ...notes].filter(Boolean).map((line) => <p class="facts" dir="auto" key={line}>{line}</p>)}
       </header>
       {complaint.value && <p class="notice" role="alert">{complaint.value}</p>}

@@ -1,7 +1,7 @@
 // The field for a text, on which a server or a worker runs the model
 
 import { signal } from "@preact/signals";
-import { answerer, busy, cancel, compareWith, loading, nucleus, type Question, readText, samplingTemperature } from "../state/questions";
+import { answerer, busy, cancel, compareWith, loading, nucleus, type Question, readText, samplingTemperature, typedText } from "../state/questions";
 import { complaint, isLongText, LONG_TEXT, second, showSecond, trace } from "../state/state";
 import type { ModelHere } from "../trace/data";
 import { words } from "../words";
@@ -27,10 +27,12 @@ const kindHere = () => answerer.value.here?.find(({ name }) => name === chosenMo
 /** Let the model read the text in the field, then the tokens `continuation`. `truncate`: of a text that is too long, it reads only the beginning. */
 export function ask(continuation?: number[], truncate?: true): void {
   clearTimeout(typingTimer);
-  const text = typed.value ?? trace.value.text;
+  // Tokens that the model generated are not read again as text, which might be cut into other tokens.
+  const isUnchanged = typed.value === null && !model.value;
+  const { text, continuation: shown }: Question = isUnchanged ? typedText() : { text: typed.value ?? trace.value.text };
   const modelToAsk = answerer.value.here ? chosenModel() : model.value || undefined;
   const [link, typedBefore, modelBefore] = [proposed.value, typed.value, model.value];
-  void readText({ text, model: modelToAsk, ...generationSettings(), continuation, truncate }).then((isAnswered) => {
+  void readText({ text, model: modelToAsk, ...generationSettings(), continuation: continuation ?? shown, truncate }).then((isAnswered) => {
     if (isAnswered) {
       if (typed.value === typedBefore) typed.value = null; // else the reader has typed more meanwhile
       if (model.value === modelBefore) model.value = null;

@@ -19,6 +19,7 @@ import type { Layer, ModelHere } from "../trace/data";
 import { words } from "../words";
 import { Controls, TopBar } from "./controls";
 import { ask, TextField } from "./text-field";
+import { pageTitle, shortText } from "./title";
 
 const MAY_SCROLL = 60; // a title with more letters than this may not fit into a narrow window; it can get the keyboard focus, so that keys can scroll it
 
@@ -92,10 +93,8 @@ function AllViews() {
 }
 
 function Header() {
-  const say = words();
-  const { text, target_text: target, model, live, images, spectrogram } = trace.value;
-  const mediumTitle = images.length ? say.picturesRead(images.length) : say.recordingRead;
-  const title = shortText(text) || (images.length || spectrogram ? mediumTitle : "");
+  const { target_text: target, model, live } = trace.value;
+  const title = pageTitle();
   return (
     <header class="top">
       <TopBar />
@@ -109,9 +108,6 @@ function Header() {
     </header>
   );
 }
-
-/** The text for the title; of a long text (see `map` in data.ts), the first 120 letters. */
-const shortText = (text: string) => (isLongText.value ? `${text.slice(0, 120)}…` : text);
 
 /** The numbers of layers, heads and tokens as text: "6 layers × 12 heads · 13 tokens". */
 function sizes(): string {

@@ -1,8 +1,8 @@
 // The field that searches for a token of the text
 
-import { useSignal } from "@preact/signals";
-import { LONG_TEXT, queryItems, visibleQueries } from "../state/state";
-import { lockQuery } from "../state/texts";
+import { batch, useSignal } from "@preact/signals";
+import { LONG_TEXT, locked, queryItems, visibleQueries } from "../state/state";
+import { chooseQuery } from "../state/texts";
 import type { Item } from "../trace/items";
 import { words } from "../words";
 
@@ -18,7 +18,10 @@ export function Find({ shows }: { shows: (item: Item) => void }) {
     matchIndex.value = matches.length ? index % matches.length : 0;
     const item = matches[matchIndex.value];
     if (!item) return;
-    lockQuery(item);
+    batch(() => {
+      chooseQuery(item, 0);
+      locked.value = true;
+    });
     shows(item);
   };
   return (

@@ -108,7 +108,8 @@ export function drawStrongest(context: CanvasRenderingContext2D, view: View, que
     context.strokeStyle = theme("--panel");
     context.lineWidth = 4;
     context.fillStyle = theme("--accent");
-    const place = [ringed ? numberedName(item) : item.label, insideX + 11 * inwardX, insideY + (inwardX ? 0 : 16 * inwardY)] as const;
+    const name = shortened(context, ringed ? numberedName(item) : item.label, view.width - (inwardX ? 24 : 4));
+    const place = [name, insideX + 11 * inwardX, insideY + (inwardX ? 0 : 16 * inwardY)] as const;
     context.strokeText(...place);
     context.fillText(...place);
     context.translate(insideX, insideY);

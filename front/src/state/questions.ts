@@ -83,7 +83,7 @@ export const compareWith = (text: string) =>
 const modelHere = () => (answerer.value.here ? trace.value.model : undefined);
 
 /** The text that was typed, and the ids of its continuation (the tokens that were generated or chosen after it). */
-function typedText(): Pick<Question, "text" | "continuation"> {
+export function typedText(): Pick<Question, "text" | "continuation"> {
   const { text, continuation }: Partial<Going> & { text: string } = trace.value.going ?? trace.value;
   return { text, continuation };
 }
@@ -126,10 +126,12 @@ async function ask<Answer>(question: (stopped: AbortSignal) => Promise<Answer>, 
   }
 }
 
-/** Send JSON to the server and return its response. If the server refuses, an error with its reason is thrown. */
+/** Send JSON to the server and return its response. If the server refuses or does not answer, an error with the reason is thrown. */
 export async function send(address: string, content: unknown, stopped: AbortSignal): Promise<Response> {
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped });
+  const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(content), signal: stopped }).catch(() => {
+    throw stopped.aborted ? stopped.reason : new Error(words().noServer);
+  });
   if (answer.ok) return answer;
   const reason = await answer.text();
   if (!answer.headers.get("Content-Type")?.startsWith("application/json")) throw new Error(reason);

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
-import { weightOrMasked } from "../parts/numbers";
+import { weightOrMasked, weightText } from "../parts/numbers";
 import { Caution, Check, Numbers, Panel } from "../parts/panel";
 import { colourScale, key, keyItems, keyTokens, queryItem, queryItems, runAgainOn, trace, twoTexts } from "../state/state";
 import { linkedFlag } from "../state/linked-signals";
@@ -72,7 +72,7 @@ function Others({ weights }: { weights: Float64Array | null }) {
   const largest = others.sort((a, b) => weights[b.index] - weights[a.index]).slice(0, OTHERS);
   return (
     <p class="legend others">
-      {words().mediumOthers}: {largest.map((item) => `${item.label} ${numberIn([0, 1], weights[item.index])}`).join(" · ")}
+      {words().mediumOthers}: {largest.map((item) => `${item.label} ${weightText(weights[item.index])}`).join(" · ")}
     </p>
   );
 }
@@ -100,7 +100,7 @@ function rangeOf(weights: Float64Array | null): Range {
 
 /** A weight as text. The smaller the range of the weights, the more decimals it has. */
 function numberIn([smallest, largest]: Range, weight: number): string {
-  const decimals = largest > smallest ? Math.max(3, 1 - Math.floor(Math.log10(largest - smallest))) : 3;
+  const decimals = largest > smallest ? Math.max(4, 1 - Math.floor(Math.log10(largest - smallest))) : 4;
   return weight.toFixed(Math.min(12, decimals));
 }
 
@@ -188,6 +188,7 @@ const placeText = (token: Token): string =>
 function draw(canvas: HTMLCanvasElement, scene: Scene, pixels: ImageBitmap, width: number, range: Range, weights: Float64Array | null): void {
   const height = trace.value.images.length ? (width * pixels.height) / pixels.width : SOUND_HEIGHT;
   Object.assign(canvas, { width, height });
+  if (!trace.value.images.length) canvas.style.height = `${height}px`; // also where the window is narrow
   const context = canvas.getContext("2d")!;
   context.drawImage(pixels, 0, 0, width, height);
   if (!weights) return;

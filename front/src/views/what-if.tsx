@@ -1,6 +1,6 @@
 // The view "what if": the reader changes the temperature of the head, cuts edges (query, key) or masks keys, and sees the weights before and after
 
-import { weightText } from "../parts/numbers";
+import { weightOrMasked } from "../parts/numbers";
 import { Check, Numbers, Panel, Slider, Table } from "../parts/panel";
 import { busy, runChanged } from "../state/questions";
 import { cut, changeEffect, head, headName, isChanged, isCut, key, keyItem, kindName, layer, queryItem, silenced, temperature, toggleCut, trace, undoChanges, visibleKeys, weightsChanged } from "../state/state";
@@ -67,12 +67,11 @@ export function WhatIf() {
                 const [isEdgeCut, isKeyMasked] = [isCut(from, to), isCut(null, to)];
                 const cutTitle = isEdgeCut ? say.restoreEdge(from.label, to.label) : say.cutEdge(from.label, to.label);
                 const maskTitle = isKeyMasked ? say.unmaskKey(to.label) : say.maskKey(to.label);
-                const hasNoWeight = after.masked[to.index] || isEdgeCut || isKeyMasked;
                 return (
                   <tr key={to.index} class={keyItem.value === to ? "near" : ""} onPointerEnter={() => (key.value = to.positions[0])}>
                     <th scope="row" dir="auto">{to.label}</th>
-                    <td>{weightText(before.weights[to.index])}</td>
-                    <td>{hasNoWeight ? say.masked : weightText(after.weights[to.index])}</td>
+                    <td>{weightOrMasked(before, to.index)}</td>
+                    <td>{isEdgeCut || isKeyMasked ? say.masked : weightOrMasked(after, to.index)}</td>
                     <td>
                       <button type="button" aria-pressed={isEdgeCut} aria-label={cutTitle} title={cutTitle} onClick={() => toggleCut(from, to)}>✂</button>
                       <button type="button" aria-pressed={isKeyMasked} aria-label={maskTitle} title={maskTitle} onClick={() => toggleCut(null, to)}>⊘</button>
@@ -84,7 +83,7 @@ export function WhatIf() {
           </table>
           <Numbers
             head={[say.key, say.before, say.after]}
-            rows={() => visibleKeys.value.map((to) => [to.label, before.weights[to.index].toFixed(5), after.weights[to.index].toFixed(5)])}
+            rows={() => visibleKeys.value.map((to) => [to.label, weightOrMasked(before, to.index, 5), weightOrMasked(after, to.index, 5)])}
           />
         </>
       )}

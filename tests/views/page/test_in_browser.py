@@ -369,8 +369,24 @@ def test_the_pattern_is_zoomed_moved_and_fitted(shown: Callable[..., Page], hand
         expect(readout).not_to_have_class("readout quiet")
     page.get_by_label("find a token").fill("word149")
     expect(title(page)).to_have_text("L0H1 · word149")
+    page.get_by_label("find a token").fill("")
+    page.get_by_label("find a token").press_sequentially("word")  # each letter finds the same token again
+    expect(view(page, "sentence").locator(".lock")).to_have_text("word0 ✕")
     page.get_by_label("find a token").fill("snake")
     expect(view(page, "pattern").locator(".find")).to_contain_text("not in this text")
+
+
+def test_a_found_token_is_in_the_middle_also_where_special_tokens_are_hidden(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    trace = handmade(" ".join(f"word{n}" for n in range(401)), n_layers=1)
+    special = tuple(replace(token, special=n < 3) for n, token in enumerate(trace.source))
+    page = shown(replace(trace, source=special), token="word7", head="L0H1")
+    page.get_by_label("hide special tokens").check()
+    for _ in range(3):
+        page.get_by_role("button", name="larger cells").click()
+    page.get_by_label("find a token").fill("word149")
+    expect(page).to_have_url(re.compile(r"pattern-at=[\d.]+\+146\.5\+"))  # row 146 of those in view
 
 
 def test_a_decoder_masks_later_keys_and_its_steps_are_the_pattern_s_own(
@@ -412,6 +428,8 @@ def test_a_decoder_masks_later_keys_and_its_steps_are_the_pattern_s_own(
     expect(likely.locator("p")).to_have_text("Likely tokens at the place of “c” (0.7500):")
     assert likely.locator("li").all_inner_texts() == ["c\n0.7500", "x\n0.1250"]
     assert [row[1] for row in table(page, "sentence")][2:] == ["masked"] * 5
+    assert [row[1:3] for row in cells(view(page, "what-if").locator(".changes tbody tr"))][2:] == [["masked"] * 2] * 4
+    assert [row[1:] for row in table(page, "what-if")][2:] == [["masked"] * 2] * 5
     expect(page.locator(".masked-legend")).to_be_visible()
     point_at_cell(page, 7 - 1 - 1, 7 - 1 - 3)
     expect(view(page, "pattern").locator(".readout")).to_have_text("b → d masked")
@@ -453,6 +471,10 @@ def test_pictures_and_a_recording_lie_under_the_weights(
     page = shown(replace(trace, source=frames, spectrogram=torch.rand(5, 40)), token="f0", head="L0H0")
     assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
     expect(view(page, "medium").locator(".times span")).to_have_text(["0.00 s", "0.50 s", "1.00 s", "1.50 s", "2.00 s"])
+    page.set_viewport_size({"width": 360, "height": 900})
+    box = view(page, "medium").locator("canvas").bounding_box()
+    assert box
+    assert (box["width"] < 360, box["height"]) == (True, 140)  # a spectrogram stays as high in a narrow window
 
 
 def test_the_colours_of_a_picture_are_scaled_to_its_weights(
@@ -468,7 +490,7 @@ def test_the_colours_of_a_picture_are_scaled_to_its_weights(
     picture = replace(trace, source=tokens, images=(grey,), attended={"encoder": {0: seen}})
     page = shown(picture, token="p1", head="L0H0")
     legends = view(page, "medium").locator(".legend")
-    expect(legends).to_have_text(["0.1980 0.2010", "largest weights on other tokens: p0 0.202"])
+    expect(legends).to_have_text(["0.1980 0.2010", "largest weights on other tokens: p0 0.2020"])
     colour = """(canvas, [x, y]) => {
       const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
       copy.drawImage(canvas, 0, 0);
@@ -490,7 +512,7 @@ def test_the_border_of_a_picture_can_be_left_out_of_the_colours(
     page = shown(replace(trace, source=tokens, images=(torch.full((3, 24, 24), 0.5),)), token="p0", head="L0H0")
     medium = view(page, "medium")
     row = trace.encoder[0][0, 0, 0]
-    expect(medium.locator(".legend").first).to_have_text(f"{row.min():.3f} {row.max():.3f}")
+    expect(medium.locator(".legend").first).to_have_text(f"{row.min():.4f} {row.max():.4f}")
     chroma = """(canvas) => {
       const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
       copy.drawImage(canvas, 0, 0);
@@ -498,7 +520,7 @@ def test_the_border_of_a_picture_can_be_left_out_of_the_colours(
       return [0, 1, 2].flatMap((y) => [0, 1, 2].map((x) => Math.max(...of(x, y)) - Math.min(...of(x, y).slice(0, 3))));
     }"""
     medium.get_by_label("leave out the border").check()
-    expect(medium.locator(".legend").first).to_have_text(f"{row[4]:.3f} {row[4]:.3f}")
+    expect(medium.locator(".legend").first).to_have_text(f"{row[4]:.4f} {row[4]:.4f}")
     coloured = medium.locator("canvas").evaluate(chroma.replace("of(x, y)) -", "of(x, y).slice(0, 3)) -"))
     assert [place for place, one in enumerate(coloured) if one > 60] == [4]
     assert weights(page, "medium") == pytest.approx(row.tolist(), abs=CLOSE)  # the numbers stay

@@ -11,7 +11,7 @@ from page_views import boxes, number, overlaps, table, view
 from playwright.sync_api import Locator, Page, expect
 
 import regard
-from regard import Trace
+from regard import Trace, attend
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token
@@ -71,6 +71,11 @@ def test_cards_in_a_row_end_at_one_height_and_the_heads_fill_theirs(
     expect(bar).to_have_attribute("style", "width: 100%;")
 
 
+IS_ON_TOP = """(one) => {
+    const { left, top, height } = one.getBoundingClientRect();
+    return document.elementFromPoint(left + 5, top + height / 2) === one;
+}"""
+
 NOTE_TEXTS = """() => {
     window.written = [];
     const draw = CanvasRenderingContext2D.prototype.fillText;
@@ -103,6 +108,33 @@ def test_an_arrow_names_the_strongest_key_that_is_out_of_view(opened: Callable[.
     assert (written.count("snake"), written[-1]) == (1, "snake")
 
 
+def test_the_arrow_to_a_key_with_a_long_name_has_room_for_the_beginning_of_the_name(
+    opened: Callable[..., Page], handmade: Callable[..., Trace], tmp_path: Path
+) -> None:
+    trace = handmade(
+        " ".join([*(f"w{n}" for n in range(40)), "a-name-that-is-wider-than-the-weights-of-a-narrow-page"])
+    )
+    key = torch.zeros(1, 1, 41, 1)
+    key[..., -1, :] = 9
+    step = attend(torch.ones(1, 1, 41, 1), key, key)
+    page = opened(replace(trace, attended={"encoder": {0: step}}).html(tmp_path / "page.html", token="w0"), width=360)
+    page.evaluate(NOTE_TEXTS)
+    view(page, "pattern").get_by_role("button", name="larger").click()
+    page.wait_for_function("() => window.written.some((text) => /^a-name-that-.*…$/.test(text))")
+    page.evaluate("window.written = []")
+    view(page, "pattern").get_by_role("button", name="larger").click()
+    page.wait_for_function("() => window.written.length > 0")
+    assert not [text for text in page.evaluate("window.written") if text.endswith("page")]
+
+
+def test_both_scissors_of_a_key_with_a_long_name_are_in_one_line(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    page = shown(handmade(" ".join(["extraordinarily"] * 14)), "extraordinarily:3", "L1H1")
+    cut, mask = boxes(view(page, "what-if").locator(".changes tbody tr:first-child button"))
+    assert cut[1] == mask[1]
+
+
 def test_weights_under_neighbours_do_not_overlap(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
     page = shown(handmade("a b c d e f g h i"), "e", "L1H1")
     labels = boxes(view(page, "sentence").locator(".word small"))
@@ -130,6 +162,18 @@ def test_the_step_that_is_shown_is_in_view_and_whole_in_a_narrow_window(
         key, *others = boxes(steps.locator("table.steps thead th"))
         assert key[0] == pytest.approx(box(table)[0], abs=0.1)  # no digit beside the column of keys
         assert all(left > key[2] - 1.5 or right < key[2] + 1.5 for left, _, right, _ in others)
+
+
+def test_numbers_that_scroll_do_not_cover_the_name_of_their_sum(
+    shown: Callable[..., Page], handmade: Callable[..., Trace]
+) -> None:
+    page = shown(handmade(" ".join(f"w{n}" for n in range(24))), "w0", "L1H1")
+    page.set_viewport_size({"width": 360, "height": 500})
+    rows = view(page, "steps").locator(".scroll").first
+    view(page, "steps").get_by_role("button", name="5 · divide").click()
+    rows.evaluate("(rows) => rows.scrollIntoView({ block: 'end', inline: 'nearest' })")
+    assert rows.evaluate("(rows) => rows.scrollLeft > 30 && rows.scrollHeight > rows.clientHeight")
+    assert rows.locator("tfoot th").evaluate(IS_ON_TOP)
 
 
 def test_views_name_which_of_several_equal_tokens(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
@@ -243,6 +287,9 @@ def test_a_compared_head_keeps_the_weights_of_the_model(
 def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Page], picture: Trace) -> None:
     page = shown(picture, "0,0", "L0H1")
     expect(page.locator("h1:not(.brand)")).to_have_text("A picture")
+    expect(page).to_have_title("A picture · regard")
+    queries = view(page, "sentence").locator(".columns ul:first-child li span")
+    assert queries.evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)")  # no name is cut
     said = "Attention shows where a head reads; by itself it does not explain the answer."
     for name in ("medium", "sentence"):
         expect(view(page, name).locator(".caution")).to_contain_text(said)
@@ -260,6 +307,7 @@ def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Pag
     assert box(view(page, "medium"))[1] == box(view(page, "sentence"))[1]  # side by side
     page.get_by_label("Language").select_option("ko")
     expect(page.locator("h1:not(.brand)")).to_have_text("그림 1장")
+    expect(page).to_have_title("그림 1장 · regard")
 
 
 @pytest.mark.parametrize("n_pictures", [2, 6])

@@ -377,3 +377,5 @@ def test_control_characters_are_seen(handmade: Callable[..., Trace]) -> None:
     assert [token["text"] for token in described(html)["source"]] == ["a", "‹1B›[31mred"]
     assert "<title>a ‹1B›[31mred · regard</title>" in html
     assert "\x1b" not in html
+    untitled = replace(trace, text="")  # of a picture or a recording alone
+    assert "<title>regard</title>" in page(untitled, focus_on(untitled))

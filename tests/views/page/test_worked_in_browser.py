@@ -141,8 +141,26 @@ def test_a_mask_a_bias_a_softcap_a_temperature_and_a_sink(shown: Callable[..., P
     np.testing.assert_allclose(seen[4][:3], worked["masked"].matrix[1] / 2, atol=6e-5)
     assert np.isneginf(seen[4][1])
     expect(view(page, "steps").locator("tr.others")).to_contain_text("sink")
+    step(page, "6 · divide")
+    expect(view(page, "steps").locator(".say")).to_have_text(
+        "Each exponential divided by the sum is the weight; the weights and the sink’s share add up to 1."
+    )
     page.locator(".queries .word").first.click()
     np.testing.assert_allclose(columns(page, "steps")[-1][:3], worked["weights"].matrix[0], atol=6e-5)
+
+
+def test_a_query_that_may_attend_to_no_key_has_no_highest_score(shown: Callable[..., Page]) -> None:
+    numbers = replace(built_in_inputs("self-attention"), mask=np.array([[True] * 3, [False] * 3, [True] * 3]))
+    page = shown(work_out(numbers, 1))
+    expected = {
+        "4 · exp": "All keys are masked, so there is no highest score: each exponential is 0.",
+        "6 · divide": "The sum is 0, so there is nothing to divide by: each weight is 0.",
+    }
+    for name, sentence in expected.items():
+        step(page, name)
+        expect(view(page, "steps").locator(".say")).to_have_text(sentence)
+        view(page, "steps").locator("table.steps td.now").first.click()
+        expect(view(page, "steps").locator(".cell-sum")).to_have_text(f"0.0000 = {sentence}")
 
 
 def test_numbers_that_start_from_q_k_and_v(shown: Callable[..., Page]) -> None:
@@ -193,6 +211,7 @@ def test_title_and_source_of_every_example_are_in_korean_too(shown: Callable[...
     page = shown(work_out(built_in_inputs(name)), address="#language=ko")
     for text in page.locator("h1, .facts").all_inner_texts():
         assert re.search("[가-힣]", text), text
+    expect(page).to_have_title(re.compile("[가-힣].* · regard$"))
 
 
 @pytest.mark.parametrize(

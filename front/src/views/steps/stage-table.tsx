@@ -37,6 +37,9 @@ function columnsOf(shown: ShownStages): StageColumn[] {
     if (masked[k] > -Infinity) return text(scores[k]);
     return isCutAt(shown, k) ? say.cutByYou : say.masked;
   };
+  const isBlind = highest === -Infinity; // the query may attend to no key
+  const exponentialTitle = (k: number) => (isBlind ? say.sayBlind : `exp(${text(masked[k])} − ${text(highest)})`);
+  const weightTitle = (k: number) => (isBlind ? say.sayBlindWeight : `${text(exponentials[k])} / ${text(sum)}`);
   const columns: StageColumn[] = [
     { name: say.columnProduct, stage: PRODUCT, number: (k) => products[k], title: (k) => productText(layer, head, query, k) },
   ];
@@ -48,8 +51,8 @@ function columnsOf(shown: ShownStages): StageColumn[] {
   }
   if (isMasked(shown)) columns.push({ name: say.masked, stage: MASK, number: (k) => masked[k], title: maskedTitle });
   columns.push(
-    { name: say.stepExponential, stage: EXPONENTIAL, number: (k) => exponentials[k], title: (k) => `exp(${text(masked[k])} − ${text(highest)})`, summed: true },
-    { name: say.weight, stage: WEIGHT, number: (k) => weights[k], title: (k) => `${text(exponentials[k])} / ${text(sum)}`, summed: true },
+    { name: say.stepExponential, stage: EXPONENTIAL, number: (k) => exponentials[k], title: exponentialTitle, summed: true },
+    { name: say.weight, stage: WEIGHT, number: (k) => weights[k], title: weightTitle, summed: true },
   );
   if (layer.output) {
     const lengthAt = (k: number) => valueLength(layer, head, k);

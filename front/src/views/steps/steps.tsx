@@ -96,6 +96,7 @@ function sentenceOf(shown: ShownStages, stageIndex: number): string {
   const { layer: attention, head: headIndex, query: position, stages } = shown;
   const [from, to] = [queryLabels.value[position], keyLabels.value[shownKey(shown)]];
   const temperature = temperatureOf(shown);
+  const isBlind = stages.highest === -Infinity; // the query may attend to no key
   const sentences = [ // in the order of STAGE_NAMES
     () => say.sayProject(from, to, Object.keys(given.value).filter((name) => name.startsWith("b_"))),
     () => say.sayProduct(from, to, attention.query!.width),
@@ -112,9 +113,9 @@ function sentenceOf(shown: ShownStages, stageIndex: number): string {
       const nMaskedByModel = masked.length - nCut;
       return [(nMaskedByModel || !nCut) && say.sayMask(nMaskedByModel), nCut && say.sayCut(nCut)].filter(Boolean).join(" ");
     },
-    () => say.sayExponential(numberText(stages.highest)),
+    () => (isBlind ? say.sayBlind : say.sayExponential(numberText(stages.highest))),
     () => say.saySum(numberText(stages.sum)) + (stages.sink === null ? "" : say.saySink(numberText(stages.sink))),
-    () => say.sayWeight,
+    () => (isBlind ? say.sayBlindWeight : say.sayWeight(stages.sink !== null)),
     () => say.sayContext(vectorOf(attention, "value", headIndex, 0).length),
     () => {
       if (!trace.value.worked) return sayHeadOutput(attention, headIndex, position);

@@ -108,8 +108,10 @@ def digest(text: str) -> str:
 
 
 def page_title(text: str) -> str:
+    """Return the title of a page until its script has run, which then sets the title in the reader's language."""
     text = single_line(text)
-    return f"{text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + '…'} · regard"
+    short = text if len(text) <= TITLE_LENGTH else text[: TITLE_LENGTH - 1] + "…"
+    return f"{short} · regard" if short else "regard"
 
 
 def safe_json(value: Any) -> str:
