@@ -40,15 +40,15 @@ def test_pictures_of_different_sizes_have_their_own_grids():
     layout = whole_pictures(SimpleNamespace(), encoded, (8, 8), 10)
     assert [tuple(image.shape) for image in layout.images] == [(3, 24, 16), (3, 8, 32)]
     assert layout.encoder[1] == tuple(Patch(1, 0, column, 8.0, 8.0) for column in range(4))
-    assert layout.text == layout.encoder[0] + layout.encoder[1]
+    assert layout.text_patches == layout.encoder[0] + layout.encoder[1]
 
 
 def test_the_end_of_a_repeated_last_frame_is_that_of_the_video_and_left_out_frames_are_refused():
     layout = PictureLayout((torch.zeros(3, 8, 8),) * 4, ((Patch(0, 0, 0, 8.0, 8.0, n_images=2), "[CLS]"),), ())
-    last = replace(layout, text=(Patch(2, 0, 0, 8.0, 8.0, n_images=2), "[NEWLINE]"))
+    last = replace(layout, text_patches=(Patch(2, 0, 0, 8.0, 8.0, n_images=2), "[NEWLINE]"))
     timed = with_seconds(last, 2.0, 3)
     assert timed.encoder == ((Patch(0, 0, 0, 8.0, 8.0, n_images=2, start_seconds=0.0, end_seconds=1.0), "[CLS]"),)
-    assert timed.text == (Patch(2, 0, 0, 8.0, 8.0, n_images=2, start_seconds=1.0, end_seconds=1.5), "[NEWLINE]")
+    assert timed.text_patches == (Patch(2, 0, 0, 8.0, 8.0, n_images=2, start_seconds=1.0, end_seconds=1.5), "[NEWLINE]")
     assert refusal(InputError, with_seconds, layout, 2.0, 5) == (
         "the processor reads 4 of the 5 frames, so their times are not known; leave fps=… out, or give these frames "
         "alone."
@@ -64,6 +64,8 @@ def test_tokens_that_form_no_grid_are_refused():
         (SimpleNamespace(), [(4, 6)], 12, "4 × 6"),
         (SimpleNamespace(), [(3, 3), (5, 5)], 10, "3 × 3 and 5 × 5"),
         (SimpleNamespace(qformer_config=None), [(8, 8)], 16, "8 × 8"),
+        (SimpleNamespace(), [(4, 6)], 30, "4 × 6"),
+        (SimpleNamespace(), [(4, 4)], 25, "4 × 4"),
     ):
         grids = [grid(*shape) for shape in shapes]
         assert refusal(InputError, text_grids, config, grids, n_tokens) == message.format(n_tokens, patches)

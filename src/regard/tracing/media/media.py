@@ -63,7 +63,8 @@ def read_pictures(
     """
     name = "image" if video is None else "video"
     is_tokenizer = hasattr(processor, "convert_ids_to_tokens")
-    if is_tokenizer or (hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")):
+    is_for_recordings = hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")
+    if is_tokenizer or is_for_recordings:
         raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
     n_channels = channels(model)
     images, video = as_model_reads(images, n_channels), as_model_reads(video, n_channels)
@@ -84,24 +85,27 @@ def read_pictures(
     layout = layout_of(model, processor, encoded, pictures, len(positions))
     if fps is not None:
         layout = with_seconds(layout, fps, len(video))
-    if positions and len(positions) != len(layout.text):
+    if positions and len(positions) != len(layout.text_patches):
         raise InputError(
-            f"the text has {len(positions)} {name} tokens and {type(processor).__name__} makes {len(layout.text)} "
-            "patches or squares of patches, so no token has a known place; regard.watching(model) records the "
-            "attention without tokens."
+            f"the text has {len(positions)} {name} tokens and {type(processor).__name__} makes "
+            f"{len(layout.text_patches)} patches or squares of patches, so no token has a known place; "
+            "regard.watching(model) records the attention without tokens."
         )
     target = list[Token]()
     if "input_ids" in encoded:
         tokenizer = getattr(processor, "tokenizer", processor)
-        target += readable_tokens(tokenizer, {"input_ids": encoded["input_ids"]}, "")
-    for position, patch in zip(positions, layout.text, strict=False):
-        target[position] = patch_token(patch, names_picture=len(layout.images) > 1)
+        target += readable_tokens(tokenizer, {"input_ids": encoded["input_ids"]}, text="")
+    if positions:
+        for position, patch in zip(positions, layout.text_patches, strict=True):
+            target[position] = patch_token(patch, names_picture=len(layout.images) > 1)
+    sides = patch_sides(model)
+    assert sides is not None  # `layout_of` refuses a model whose patch sizes are not known
     return Media(
-        on_device(encoded, model),
-        tuple(shades_of(image) for image in layout.images),
-        None,
-        partial(encoder_tokens, type(model).__name__, layout, (patch_sides(model) or (1, 1))[0]),
-        tuple(target),
+        inputs=on_device(encoded, model),
+        images=tuple(shades_of(image) for image in layout.images),
+        spectrogram=None,
+        source_of=partial(encoder_tokens, type(model).__name__, layout, sides[0]),
+        target=tuple(target),
     )
 
 
@@ -138,8 +142,13 @@ def layout_of(
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
     if not pictures:
-        cuts_pictures = hasattr(image_processor, "crop_to_patches") or hasattr(image_processor, "return_row_col_info")
-        if not cuts_pictures and "pixel_values_videos" not in encoded:
+        # In other models, such as VideoMAE, a patch may cover several frames.
+        reads_each_frame_as_picture = (
+            "pixel_values_videos" in encoded  # LLaVA-OneVision and LLaVA-NeXT-Video
+            or hasattr(image_processor, "crop_to_patches")  # InternVL
+            or hasattr(image_processor, "return_row_col_info")  # SmolVLM
+        )
+        if not reads_each_frame_as_picture:
             raise unknown_division
         return video_layout(config, pixels, sides, n_image_tokens)
     if pixels.ndim == 6:  # MLlama: [batch pictures tiles 3 height width]
@@ -148,8 +157,9 @@ def layout_of(
         return anyres_layout(config, encoded, patch)
     shapes = tile_shapes(processor, pictures, pixels)
     if shapes is not None:  # SmolVLM, InternVL, Gemma 3 and models like them
-        tiles, thumbnail_first = pixels.flatten(0, -4), hasattr(image_processor, "do_pan_and_scan")  # Gemma 3
-        return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first)
+        tiles = pixels.flatten(0, -4)  # [tiles 3 height width]
+        is_gemma3 = hasattr(image_processor, "do_pan_and_scan")
+        return tiles_in_turn(tiles, shapes, patch, n_image_tokens, thumbnail_first=is_gemma3)
     if is_one_tensor_a_picture:  # ViT, CLIP, LLaVA and most other models
         return whole_pictures(config, encoded, sides, n_image_tokens)
     raise unknown_division
@@ -158,23 +168,24 @@ def layout_of(
 def video_layout(config: Any, pixels: Tensor, sides: tuple[int, int], n_image_tokens: int) -> PictureLayout:
     """Return the layout of a video: the model reads each frame as one picture, and cuts no frame into tiles."""
     newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
-    frames = {"pixel_values": pixels.flatten(0, -4)}
+    frames = {"pixel_values": pixels.flatten(0, -4)}  # [frames 3 height width]
     layout = whole_pictures(config, frames, sides, n_image_tokens - len(newlines))
-    return replace(layout, text=(*layout.text, *newlines))
+    return replace(layout, text_patches=(*layout.text_patches, *newlines))
 
 
 def encoder_tokens(
     model: str, layout: PictureLayout, patch_size: int, n_sequences: int, n_tokens: int, grids: Grids | None
 ) -> Tokens:
-    """Return the tokens of the vision model: in each sequence that it reads, extra tokens, then a token for each patch.
+    """Return the tokens of the vision model: for each part of the layout, extra tokens, then a token for each patch.
 
     A token attends only to tokens of its own sequence. `grids` is the grid of patches of one layer, in a model whose
     layers have different grids; None = the grids of `layout`.
     """
     if grids is not None:
         layout = with_grid(layout, *grids, patch_size)
-    n_patches, n_parts = sum(map(len, layout.encoder)), len(layout.encoder)
-    n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_parts)
+    n_parts = len(layout.encoder)  # the model reads each part as a sequence, or all parts as one sequence
+    n_patches = sum(map(len, layout.encoder))
+    n_extra, remainder = divmod(n_sequences * n_tokens - n_patches, n_parts)  # extra tokens at the start of each part
     if n_sequences not in (1, n_parts) or remainder or not 0 <= n_extra <= MOST_EXTRA_TOKENS:
         sizes = f"{n_sequences} sequences of {n_tokens} tokens" if n_sequences > 1 else f"{n_tokens} tokens"
         raise InputError(
@@ -190,7 +201,7 @@ def encoder_tokens(
     return tuple(tokens)
 
 
-def patch_token(patch: Patch | str, names_picture: bool) -> Token:
+def patch_token(patch: Patch | str, names_picture: bool = False) -> Token:
     """Return the token of a patch: "2,3" (row 2, column 3) or "thumbnail 2,3".
 
     If `names_picture`, the number of the picture comes first: "1:2,3". A str in place of a patch is the text of a

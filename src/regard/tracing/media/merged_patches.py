@@ -28,21 +28,23 @@ def merged_squares(vision: Any, encoded: Mapping[str, Tensor], patch_size: int) 
     window_side = None if window is None else window // merge // patch_size  # counts squares
     images: list[Tensor] = []
     encoder: list[Patch] = []
-    text: list[Patch] = []
+    text_patches: list[Patch] = []
     n_patches = [n_times * rows * columns for n_times, rows, columns in shapes]
     for patches, (n_times, rows, columns) in zip(torch.split(pixels, n_patches), shapes, strict=True):
         frames = frames_of(patches, rows // merge, merge, patch_size, n_times)
-        n_frames = len(frames) // n_times if is_video else 1  # all frames in a picture's patch are the same
+        # the frames in a patch of a picture are copies of it; each frame of a video becomes an image of the layout
+        frames_per_patch = len(frames) // n_times if is_video else 1
         for time in range(n_times):
             grid = PatchGrid(
                 image=len(images), rows=rows, columns=columns, height=rows * patch_size, width=columns * patch_size,
-                n_images=n_frames,
+                n_images=frames_per_patch,
             )  # fmt: skip
             order = patch_order(rows // merge, columns // merge, merge, window_side)
             encoder += [grid.patch(row, column) for row, column in order]
-            text += replace(grid, rows=rows // merge, columns=columns // merge).patches()
-            images += frames[time * n_frames : (time + 1) * n_frames] if is_video else frames[:1]
-    return PictureLayout(tuple(images), (tuple(encoder),), tuple(text))
+            text_patches += replace(grid, rows=rows // merge, columns=columns // merge).patches()
+            images += frames[time * frames_per_patch :][:frames_per_patch] if is_video else frames[:1]
+    all_as_one_sequence = (tuple(encoder),)
+    return PictureLayout(images=tuple(images), encoder=all_as_one_sequence, text_patches=tuple(text_patches))
 
 
 def frames_of(

@@ -19,10 +19,10 @@ def overlapping_patches(
 ) -> PictureLayout:
     """Return the patches in the order of AST's tokens: row by row, the lowest bands first.
 
-    `picture` shows the spectrogram of `n_bands` bands, each band as one or more rows of pixels.
+    `picture` shows the spectrogram: each frame is one column of pixels, each of the `n_bands` bands one or more rows.
     """
     _, height, width = picture.shape
-    band_height, side = height / n_bands, config.patch_size
+    band_height, side = height / n_bands, config.patch_size  # `side` counts bands and frames
     n_rows = (n_bands - side) // config.frequency_stride + 1
     n_columns = (width - side) // config.time_stride + 1
     n_covered = (n_rows - 1) * config.frequency_stride + side  # no patch has the highest bands above these
@@ -42,4 +42,4 @@ def overlapping_patches(
         for row in reversed(range(n_rows))
         for column in range(n_columns)
     )
-    return PictureLayout(images=(picture,), encoder=(patches,), text=())
+    return PictureLayout(images=(picture,), encoder=(patches,), text_patches=())  # the encoder reads one sequence

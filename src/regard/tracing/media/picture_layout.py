@@ -3,9 +3,9 @@
 `merged_patches.py` is for models that merge squares of patches, and `tiles.py` for models that cut pictures into tiles.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Any
 
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.tracing.tokens.places import Patch, PatchGrid
 
 PADDING = "[PADDING]"
-"""The text of a token that a vision model adds to fill a window or a sequence; cross-attention does not see it."""
+"""The text of a token that a vision model adds to fill a window or a sequence; the text does not attend to it."""
 
 LATENT_CONFIGS = ("qformer_config", "perceiver_config")
 """The names of the configurations of a Q-Former or Perceiver: its output vectors stand for no part of a picture."""
@@ -29,12 +29,12 @@ class PictureLayout:
         images: the pictures; the number of channels, and the range of the numbers, depend on the processor.
         encoder: for each sequence that the vision model reads (a picture, a part of one, or all pictures), the patch of
             each token; for a token without a patch, the token's text, such as "[PADDING]".
-        text: for each image token of the text, its patch; "[NEWLINE]" for a token that ends a row of patches.
+        text_patches: for each image token of the text, its patch; "[NEWLINE]" for one that ends a row of patches.
     """
 
     images: tuple[Float[Tensor, "_ _ _"], ...]
     encoder: tuple[tuple[Patch | str, ...], ...]
-    text: tuple[Patch | str, ...]
+    text_patches: tuple[Patch | str, ...]
 
 
 def whole_pictures(
@@ -57,9 +57,9 @@ def whole_pictures(
     ]  # fmt: skip
     detections = [f"[DETECTION {number}]" for number in range(getattr(config, "num_detection_tokens", 0))]
     return PictureLayout(
-        tuple(image[:, :height, :width] for image, (height, width) in zip(pixels, sizes, strict=True)),
-        tuple((*grid.patches(), *detections) for grid in grids),
-        tuple(patch for grid in text_grids(config, grids, n_image_tokens) for patch in grid.patches()),
+        images=tuple(image[:, :height, :width] for image, (height, width) in zip(pixels, sizes, strict=True)),
+        encoder=tuple((*grid.patches(), *detections) for grid in grids),
+        text_patches=tuple(patch for grid in text_grids(config, grids, n_image_tokens) for patch in grid.patches()),
     )
 
 
@@ -70,11 +70,14 @@ def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, i
     `padded` also counts the padding at the right and the bottom. `patch_size` is the side length of a patch in the
     first layer, in pixels. A patch may extend beyond the picture, at the right or the bottom.
     """
-    side, (rows, columns) = patch_size, grid
+    (rows, columns), (padded_rows, padded_columns) = grid, padded
     height, width = layout.images[0].shape[1:]
-    while (-(-height // side), -(-width // side)) != grid and side <= max(height, width):
-        side *= 2  # patches of this side do not give the grid
-    places = [(row, column) for row in range(padded[0]) for column in range(padded[1])]
+    side = patch_size
+    while side <= max(height, width):  # a side above both lengths is kept if no side gives the grid
+        if (math.ceil(height / side), math.ceil(width / side)) == grid:
+            break
+        side *= 2
+    places = [(row, column) for row in range(padded_rows) for column in range(padded_columns)]
     encoder = []
     for number in range(len(layout.images)):
         picture = PatchGrid(image=number, rows=rows, columns=columns, height=rows * side, width=columns * side)
@@ -101,7 +104,7 @@ def with_seconds(layout: PictureLayout, fps: float, n_frames: int) -> PictureLay
         return replace(patch, start_seconds=patch.image / fps, end_seconds=end)
 
     encoder = tuple(tuple(with_time(patch) for patch in patches) for patches in layout.encoder)
-    return replace(layout, encoder=encoder, text=tuple(with_time(patch) for patch in layout.text))
+    return replace(layout, encoder=encoder, text_patches=tuple(with_time(patch) for patch in layout.text_patches))
 
 
 def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> list[PatchGrid]:
@@ -112,12 +115,14 @@ def text_grids(config: Any, grids: Sequence[PatchGrid], n_image_tokens: int) -> 
     if n_image_tokens == 0:
         return []
     n_patches = sum(grid.rows * grid.columns for grid in grids)
-    # two ways of merging are tried: factor × factor patches into one token, or all patches into side × side tokens
-    factor, side = isqrt(n_patches // n_image_tokens), isqrt(n_image_tokens // len(grids))
-    if not any(hasattr(config, name) for name in LATENT_CONFIGS):
+    if n_image_tokens <= n_patches and not any(hasattr(config, name) for name in LATENT_CONFIGS):
+        # one way of merging: factor × factor patches into one token
+        factor = math.isqrt(n_patches // n_image_tokens)
         has_whole_squares = all(grid.rows % factor == grid.columns % factor == 0 for grid in grids)
         if n_image_tokens * factor**2 == n_patches and has_whole_squares:
             return [replace(grid, rows=grid.rows // factor, columns=grid.columns // factor) for grid in grids]
+        # the other: all patches of a square picture into side × side tokens (one factor for rows and columns)
+        side = math.isqrt(n_image_tokens // len(grids))
         if len(grids) * side**2 == n_image_tokens and all(grid.rows == grid.columns for grid in grids):
             return [replace(grid, rows=side, columns=side) for grid in grids]
     patches = " and ".join(f"{grid.rows} × {grid.columns}" for grid in grids)

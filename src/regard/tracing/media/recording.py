@@ -49,24 +49,25 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         )
     encoded, config = processed(processor, audio, sampling_rate=sampling_rate), model.config
     recorded_seconds = len(audio) / sampling_rate
-    features, waves = encoded.get("input_features"), encoded.get("input_values")
+    features, values = encoded.get("input_features"), encoded.get("input_values")
     images: tuple[Tensor, ...] = ()
     spectrogram = None
     source_of: Callable[[int, int, Grids | None], Tokens]
     if features is not None and features.ndim == 4 and hasattr(config, "spec_size"):  # CLAP: [1 1 frames bands]
         seconds = features.shape[2] * extractor.hop_length / rate
         images = (spectrogram_picture(features[0, 0].T),)
-        source_of = partial(folded_tokens, images[0], config.spec_size // config.num_mel_bins, seconds)
-    elif waves is not None and waves.ndim == 3 and hasattr(config, "frequency_stride"):  # AST: [1 frames bands]
-        seconds = waves.shape[1] * KALDI_HOP
-        images = (spectrogram_picture(waves[0].T),)
-        layout = overlapping_patches(images[0], waves.shape[2], config, KALDI_HOP)
+        n_parts = config.spec_size // config.num_mel_bins  # one below the other, in a square of this size
+        source_of = partial(folded_tokens, images[0], n_parts, seconds)
+    elif values is not None and values.ndim == 3 and hasattr(config, "frequency_stride"):  # AST: [1 frames bands]
+        seconds = values.shape[1] * KALDI_HOP
+        images = (spectrogram_picture(values[0].T),)
+        layout = overlapping_patches(images[0], values.shape[2], config, KALDI_HOP)
         source_of = partial(encoder_tokens, name, layout, config.patch_size)
     else:
         seconds, spectrogram = time_and_spectrogram(model, extractor, encoded)
-        hop = None if waves is None else samples_per_token(model)
+        hop = None if values is None else samples_per_token(model)
         source_of = partial(frame_tokens, seconds, recorded_seconds, None if hop is None else hop / rate)
-    if recorded_seconds > seconds + 0.1:
+    if recorded_seconds > seconds + 0.1:  # a spectrogram may leave out the last milliseconds, too few for a frame
         raise InputError(
             f"the recording has {recorded_seconds:.2f} seconds and {name} reads {seconds:.2f}; give a part of it, "
             f"made for instance with: ffmpeg -i FILE -t {seconds:.2f} part.wav"
@@ -100,9 +101,9 @@ def time_and_spectrogram(
     wave, features = encoded.get("input_values"), encoded.get("input_features")
     if wave is not None and wave.ndim == 2:
         return wave.shape[-1] / extractor.sampling_rate, None
-    if features is not None and features.ndim == 3 and features.shape[1] == extractor.feature_size:
+    if features is not None and features.ndim == 3 and features.shape[1] == extractor.feature_size:  # [1 bands frames]
         return features.shape[-1] * extractor.hop_length / extractor.sampling_rate, features[0].float()
-    if features is not None and model.config.model_type == "speech_to_text":  # [1, frames, bands]
+    if features is not None and model.config.model_type == "speech_to_text":  # [1 frames bands]
         token_frames = 2**model.config.num_conv_layers  # the last token may stand for fewer
         return math.ceil(features.shape[1] / token_frames) * token_frames * KALDI_HOP, features[0].T.float()
     raise InputError(
@@ -121,7 +122,8 @@ def frame_tokens(
 ) -> Tokens:
     """Return a token for each of `n_tokens` equal time spans.
 
-    `seconds_per_token` None = together, the time spans are the `seconds` that the model reads.
+    `seconds_per_token` None = together, the time spans are the `seconds` that the model reads. `n_sequences` and
+    `grids` are not used, but every `Media.source_of` gets them.
     """
     length = seconds / n_tokens if seconds_per_token is None else seconds_per_token
     frames = [Frame(n * length, (n + 1) * length, recorded=n * length < recorded_seconds) for n in range(n_tokens)]
@@ -144,7 +146,10 @@ def samples_per_token(model: "PreTrainedModel") -> int | None:
 
 
 def silence_as_one(tokens: Sequence[Token]) -> tuple[tuple[Token, ...], list[range]]:
-    """Join the frames after the end of a recording into one token; return new tokens and the old positions of each."""
+    """Join the frames after the end of a recording into one token; return new tokens and the old positions of each.
+
+    These frames are the last tokens.
+    """
     recorded = [i for i, token in enumerate(tokens) if not isinstance(token.place, Frame) or token.place.recorded]
     groups = [range(i, i + 1) for i in recorded]
     joined_tokens = [tokens[i] for i in recorded]

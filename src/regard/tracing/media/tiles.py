@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from math import isqrt
 from typing import Any
 
 from einops import rearrange
@@ -55,8 +54,8 @@ class TiledPicture:
     def thumbnail(self, merge: int = 1, margin: tuple[int, int] = (0, 0)) -> tuple[Patch, ...]:
         """Return the patches, or squares of merge × merge patches, of the thumbnail: a copy of the picture in one tile.
 
-        `margin` is the height of the margins above and below the picture, and the width of the margins beside it, in
-        pixels.
+        The rows and columns of tiles may include margins around the picture, which the thumbnail leaves out. `margin`
+        is the height of the margin above (and below) the picture, and the width of the margin beside it, in pixels.
         """
         cells, (top, left) = self.side // self.patch_size // merge, margin
         grid = PatchGrid(
@@ -88,16 +87,20 @@ def tiles_in_turn(
     of the text stands for a square of patches.
     """
     side = pixels.shape[-1]
-    merge = isqrt(len(pixels) * (side // patch_size) ** 2 // max(1, n_image_tokens)) or 1
-    images, patches, squares = list[Tensor](), list[tuple[Patch, ...]](), list[tuple[Patch, ...]]()
+    n_patches, merge = len(pixels) * (side // patch_size) ** 2, 1
+    if 0 < n_image_tokens < n_patches:  # `read_pictures` refuses more image tokens than patches
+        merge = math.isqrt(n_patches // n_image_tokens)
+    images, patches_of_tiles, squares_of_tiles = list[Tensor](), list[tuple[Patch, ...]](), list[tuple[Patch, ...]]()
     for number, (rows, columns) in enumerate(shapes):
         picture, n_tiles = TiledPicture(number, rows, columns, side, patch_size), rows * columns
-        first_tile = len(patches) + 1 if thumbnail_first and n_tiles > 1 else len(patches)
+        first_tile = len(patches_of_tiles)
+        if thumbnail_first and n_tiles > 1:
+            first_tile += 1
         images.append(picture.joined(pixels[first_tile : first_tile + n_tiles]))
-        patches += picture.tiles_and_thumbnail(1, thumbnail_first)
-        squares += picture.tiles_and_thumbnail(merge, thumbnail_first)
-    text = tuple(square for tile_squares in squares for square in tile_squares) if n_image_tokens else ()
-    return PictureLayout(tuple(images), tuple(patches), text)
+        patches_of_tiles += picture.tiles_and_thumbnail(1, thumbnail_first)
+        squares_of_tiles += picture.tiles_and_thumbnail(merge, thumbnail_first)
+    text_patches = tuple(square for squares in squares_of_tiles for square in squares) if n_image_tokens else ()
+    return PictureLayout(tuple(images), tuple(patches_of_tiles), text_patches)
 
 
 def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list[tuple[int, int]] | None:
@@ -108,13 +111,17 @@ def tile_shapes(processor: Any, pictures: Sequence[Any], pixels: Tensor) -> list
     image_processor = getattr(processor, "image_processor", processor)
     if pixels.ndim == 5 and hasattr(image_processor, "return_row_col_info"):
         info = image_processor(images=list(pictures), return_row_col_info=True)
-        return [(rows or 1, columns or 1) for rows, columns in zip(info["rows"][0], info["cols"][0], strict=True)]
+        all_rows, all_columns = info["rows"][0], info["cols"][0]  # [0]: of the first and only item of the batch
+        # 0 rows = the picture is not cut
+        return [(rows or 1, columns or 1) for rows, columns in zip(all_rows, all_columns, strict=True)]
     shapes = None
     if pixels.ndim == 4 and getattr(image_processor, "crop_to_patches", None) is not None:
         shapes = canvas_shapes(image_processor, pictures, pixels.shape[-1])
     elif pixels.ndim == 4 and len(pixels) > len(pictures) and hasattr(image_processor, "do_pan_and_scan"):
+        # with as many tiles as pictures, Gemma 3 has cut no picture, and `whole_pictures` gives the layout
         shapes = crop_shapes(processor, pictures)
-    n_expected = sum(rows * columns + (rows * columns > 1) for rows, columns in shapes or ())
+    n_tiles = [rows * columns for rows, columns in shapes or ()]
+    n_expected = sum(n if n == 1 else n + 1 for n in n_tiles)  # a picture that is cut also has a thumbnail
     return shapes if n_expected == len(pixels) else None
 
 
@@ -129,7 +136,8 @@ def canvas_shapes(image_processor: Any, pictures: Sequence[Any], side: int) -> l
     choose = import_module(type(image_processor).__module__).get_optimal_tiled_canvas
     limits = image_processor.min_patches, image_processor.max_patches
     sizes = [get_image_size(to_numpy_array(picture)) for picture in pictures]
-    return [choose(size, (side, side), *limits)[::-1] for size in sizes]
+    canvases = [choose(size, (side, side), *limits) for size in sizes]
+    return [(rows, columns) for columns, rows in canvases]
 
 
 def crop_shapes(processor: Any, pictures: Sequence[Any]) -> list[tuple[int, int]]:
@@ -166,15 +174,18 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
         side = tiles.shape[-1]
         height, width = select_best_resolution(size, config.image_grid_pinpoints)
         picture = TiledPicture(number, height // side, width // side, side, patch_size)
-        thumbnail = picture.thumbnail(margin=margins(size, (height, width), math.ceil))
+        margin = margins(size, (height, width), math.ceil)  # rounded as the processor does
+        thumbnail = picture.thumbnail(margin=margin)
         images.append(picture.joined(tiles[1 : 1 + picture.rows * picture.columns]))
         encoder += [thumbnail, *picture.tiles()]
         text += thumbnail
         grid = picture.grid()
+        # the model drops the patches of the margins, and rounds as its function `unpad_image` does
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
         n_patches = len(rows) * len(columns)
-        shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * len(thumbnail)))
+        patches_per_tile = len(thumbnail)
+        shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * patches_per_tile))
         # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
         if shrinkage > 1.1:
             grid = replace(
@@ -197,14 +208,16 @@ def tiles_with_empty_ones(vision_config: Any, encoded: Mapping[str, Tensor], pat
     for number, (tiles, ratio_id) in enumerate(
         zip(encoded["pixel_values"][0], encoded["aspect_ratio_ids"][0].tolist(), strict=True)
     ):
-        rows, columns = vision_config.supported_aspect_ratios[ratio_id - 1]  # 0 = no picture
+        # ratio_id is at least 1: 0 (no picture) fills up a batch of several texts, and there is only one text here
+        rows, columns = vision_config.supported_aspect_ratios[ratio_id - 1]
         picture = TiledPicture(number, rows, columns, tiles.shape[-1], patch_size)
         images.append(picture.joined(tiles[: rows * columns]))
         parts: list[tuple[Patch | str, ...]] = [*picture.tiles()]
         parts += [("[EMPTY]",) * len(parts[0])] * (len(tiles) - len(parts))
         sequence = list[Patch | str]()
         for part in parts:
-            sequence += ["[CLS]", *part, *[PADDING] * (-(1 + len(part)) % 8)]
+            n_missing = -(1 + len(part)) % 8  # from the tokens of the tile up to a multiple of 8
+            sequence += ["[CLS]", *part, *[PADDING] * n_missing]
         encoder.append(tuple(sequence))
     return PictureLayout(tuple(images), tuple(encoder), ())
 

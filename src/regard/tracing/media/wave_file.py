@@ -32,7 +32,7 @@ def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
                 f"{path} has samples of {bits} bits in format {kind}, which regard does not read; {advice}."
             )
         sample_bytes = np.frombuffer(data, dtype=np.uint8).reshape(-1, n_channels, bits // 8)
-    except InputError:
+    except InputError:  # also a ValueError, which the last `except` would replace
         raise
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
