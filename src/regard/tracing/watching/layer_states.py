@@ -3,7 +3,8 @@
 The parts of a layer are found while the model runs, without a list of architectures:
 
     layer               the module whose path ends with the first number in it, such as "encoder.layer.3"; or a layer
-                        with windows, such as "encoder.layers.0.blocks.1" of Swin
+                        with windows, such as "encoder.layers.0.blocks.1" of Swin; without a number in the path, any
+                        module, since the only layer of a model may have no number
     output projection   the linear layer whose input is the concatenated contexts of all heads
     feed-forward        the last linear layer or mixture of experts in the layer, outside of its attention, whose output
                         has a vector of width d_model for each token
@@ -87,7 +88,7 @@ class StateRecorder:
     def enter_layer(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.running.append(LayerCall(before=layer_input(args, kwargs)))
 
-    def leave_layer(self, layer: nn.Module, args: Any, output: Any) -> None:
+    def leave_layer(self, layer: nn.Module, args: Any, output: Any) -> None:  # also called after an error
         self.running.pop().after = layer_output(output)
 
     def record_part(self, path: str, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -102,10 +103,12 @@ class StateRecorder:
         layer = self.running[-1] if self.running else LayerCall()
         latest = self.watched.steps[-1] if self.watched.steps else None
         if latest is not None and args and not is_mixture(module) and is_context(args[0], latest.attended):
-            if is_adapted(module):  # its output replaces that of the linear layer in it; `states_of` compares both
-                self.projections.pop((latest.path, latest.call), None)
-            linear = getattr(module, "base_layer", module)
-            self.projections.setdefault((latest.path, latest.call), ProjectionCall(path, linear, vectors, layer))
+            attention_call = (latest.path, latest.call)
+            # An adapted layer first calls the linear layer in it (`base_layer`), then linear layers of the adapter, and
+            # returns last: its output replaces that of `base_layer`, and `states_of` checks that the two are equal.
+            if is_adapted(module) or attention_call not in self.projections:
+                linear = getattr(module, "base_layer", module)
+                self.projections[attention_call] = ProjectionCall(path, linear, vectors, layer)
         elif layer.before is not None and vectors.shape in (layer.before.shape, layer.before.flatten(0, -2).shape):
             layer.outputs.pop(path, None)  # so that the latest call is the last entry of the dict
             layer.outputs[path] = vectors
@@ -122,15 +125,15 @@ class StateRecorder:
         projection = output_projection(call.module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
         error = (projection(context) - attention.flatten(0, -2)).abs().max()
-        if not error <= 1e-3 * (1 + attention.abs().max()):
+        is_linear_layer_alone = error <= 1e-3 * (1 + attention.abs().max())  # up to rounding; False if there is a NaN
+        if not is_linear_layer_alone:
             raise not_found_error(
                 step, "its output projection is more than a linear layer (merge an adapter such as LoRA first)"
             )
         before, after = layer.before, layer.after
         feed_forward_path = self.feed_forward_path(step)
-        if any(
-            mixture != feed_forward_path and layer_path(mixture) == layer_path(step.path) for mixture in self.mixtures
-        ):
+        mixtures_of_layer = [path for path in self.mixtures if layer_path(path) == layer_path(step.path)]
+        if any(path != feed_forward_path for path in mixtures_of_layer):  # a later module adds to the mixture's output
             raise not_found_error(step, "its feed-forward part is more than a mixture of experts")
         feed_forward = layer.outputs.get(feed_forward_path)
         if before is None or after is None or feed_forward is None or before.shape != after.shape:
@@ -143,7 +146,8 @@ class StateRecorder:
         if windows is not None:
             if windows.padded_grid != (windows.rows, windows.columns):
                 raise not_found_error(step, "its windows have padding, which has no vectors before and after the layer")
-            attention = attention[windows.order(step.attended.pattern.shape[0])]
+            n_windows = step.attended.pattern.shape[0]
+            attention = attention[windows.order(n_windows)]  # from window by window to row by row
         return LayerStates(before, attention, feed_forward, after, projection)
 
     def feed_forward_path(self, step: WatchedStep) -> str:

@@ -34,8 +34,8 @@ class Chain(Enum):
 class MatrixChains:
     """Stores the tensors that may be attention weights: products of two tensors, and tensors computed from them.
 
-    `from_products` maps each of them to: was it computed by a softmax? `multiplied` maps each result of left * right,
-    of which `sum` makes a product, to the entries of its factors in `from_products`.
+    `from_products` maps each of them to: was it computed by a softmax? `multiplied` has each result of left * right,
+    since (left * right).sum(…) is a product, too; it maps the result to `softmaxes_before([left, right])`.
     """
 
     def __init__(self) -> None:
@@ -50,25 +50,27 @@ class MatrixChains:
         """
         name = getattr(func, "__name__", "").strip("_")
         is_product, is_multiplication = name in PRODUCTS, name in MULTIPLICATIONS
-        if not isinstance(result, Tensor) or not (is_product or is_multiplication or self.from_products):
+        is_before_any_product = not self.from_products and not is_product and not is_multiplication
+        if is_before_any_product or not isinstance(result, Tensor):
             return None
         operands = tensors_in([*args, *kwargs.values()])
-        entries = self.entries(operands)
+        softmaxes = self.softmaxes_before(operands)
         has_parameter_or_number = any(operand.ndim == 0 or is_parameter(operand) for operand in operands)
-        if name == "sum":
+        if name == "sum":  # a product only after a multiplication, whose factors are the operands of the product
             is_product = result.ndim > 0 and operands[0] in self.multiplied
-            entries = self.multiplied.get(operands[0]) or []
+            softmaxes = self.multiplied.get(operands[0]) or []
         elif is_product and has_parameter_or_number:
             return None
         elif is_multiplication and len(operands) == 2 and not has_parameter_or_number:
-            self.multiplied[result] = entries
-        if is_product and entries:
-            return Chain.WITH_SOFTMAX if any(entries) else Chain.WITHOUT_SOFTMAX
-        entries = self.entries([operand for operand in operands if operand.numel() == result.numel()])
-        if is_product or entries:
-            self.from_products[result] = name in SOFTMAXES or any(entries)
+            self.multiplied[result] = softmaxes
+        if is_product and softmaxes:  # an operand was computed from an earlier product
+            return Chain.WITH_SOFTMAX if any(softmaxes) else Chain.WITHOUT_SOFTMAX
+        # operations inside a chain keep the number of elements
+        softmaxes = self.softmaxes_before([operand for operand in operands if operand.numel() == result.numel()])
+        if is_product or softmaxes:
+            self.from_products[result] = name in SOFTMAXES or any(softmaxes)
         return None
 
-    def entries(self, operands: list[Tensor]) -> list[bool]:
+    def softmaxes_before(self, operands: list[Tensor]) -> list[bool]:
         """Return the entries of the operands in `from_products`; an operand without an entry is left out."""
         return [entry for operand in operands if (entry := self.from_products.get(operand)) is not None]

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 multi_head_attention_forward = FunctionType(
     F.multi_head_attention_forward.__code__,
-    {**vars(F), "has_torch_function": lambda tensors: False},
+    {**vars(F), "has_torch_function": lambda tensors: False},  # asked whether to pass the function itself to the mode
     argdefs=F.multi_head_attention_forward.__defaults__,
 )
 """A copy of F.multi_head_attention_forward that passes each of its operations to the active TorchFunctionMode.

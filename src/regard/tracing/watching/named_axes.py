@@ -1,7 +1,7 @@
 """Tensors whose axes have names, so that an axis can be followed through views, transpositions and products.
 
-A name is a number that no other axis has. Every operation here is on a whole tensor and copies no numbers, except that
-joining axes may copy.
+Most names are numbers; `new_axis` returns each number once. Every operation here is on a whole tensor and copies no
+numbers, except that joining axes may copy.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Named:
             tensor = tensor.squeeze(axes.index(axis))
             axes.remove(axis)
         tensor = tensor.permute([axes.index(axis) for axis in wanted if axis in axes])
-        return tensor[tuple([slice(None) if axis in axes else None for axis in wanted])]
+        return tensor[tuple([slice(None) if axis in axes else None for axis in wanted])]  # None adds an axis of size 1
 
     def regrouped(self, regrouping: "Regrouping", limit: int) -> "Named | None":
         """Return the tensor after its axes `regrouping.old` are joined or split to the axes `regrouping.new`.
@@ -53,7 +53,7 @@ class Named:
             return self
         rest = [axis for axis in self.axes if axis not in old]
         tensor = self.arranged([*old, *rest])
-        assert tensor is not None
+        assert tensor is not None  # every axis is wanted, and an axis with the name None has size 1
         expanded = tensor.expand(*regrouping.old_sizes, *tensor.shape[len(old) :])
         if expanded.shape != tensor.shape and expanded.numel() > limit:
             return None
@@ -90,18 +90,18 @@ def view(axes: Axes, old: torch.Size, new: torch.Size) -> AxesChange:
     while i_old < len(old) or i_new < len(new):
         old_size = old[i_old] if i_old < len(old) else 1
         new_size = new[i_new] if i_new < len(new) else 1
-        if i_old < len(old) and i_new < len(new) and old_size == new_size:
+        if i_old < len(old) and i_new < len(new) and old_size == new_size:  # the axis is kept
             new_axes.append(axes[i_old])
             i_old, i_new = i_old + 1, i_new + 1
-        elif old_size == 1 and i_old < len(old):
+        elif old_size == 1 and i_old < len(old):  # an axis of size 1 is dropped
             i_old += 1
-        elif new_size == 1 and i_new < len(new):
+        elif new_size == 1 and i_new < len(new):  # an axis of size 1 is added
             new_axes.append(new_axis())
             i_new += 1
         else:  # axes are joined or split: find the fewest whose products of sizes are equal
             first_old, first_new, old_product, new_product = i_old, i_new, old_size, new_size
             i_old, i_new = i_old + 1, i_new + 1
-            while old_product != new_product:
+            while old_product != new_product:  # the products of all sizes are equal, so this ends
                 if old_product < new_product:
                     old_product, i_old = old_product * old[i_old], i_old + 1
                 else:
@@ -118,8 +118,9 @@ def permutation(axes: Axes, func: Any, args: Sequence[Any], kwargs: dict[str, An
 
     The function is called on a tensor whose axes have different sizes; the sizes of the result tell its axes.
     """
-    axis_of_size = dict(enumerate(axes, start=2))  # no axis has size 1, the size of added axes
-    result = func(torch.empty(*axis_of_size, device="meta"), *args, **kwargs)
+    sizes = range(2, 2 + len(axes))  # no axis has size 1, the size of added axes
+    axis_of_size = dict(zip(sizes, axes, strict=True))
+    result = func(torch.empty(*sizes, device="meta"), *args, **kwargs)
     return AxesChange(tuple([new_axis() if size == 1 else axis_of_size[size] for size in result.shape]))
 
 

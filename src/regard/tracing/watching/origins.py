@@ -20,7 +20,7 @@ class ScoreOrigin:
         sinks: for each head, an extra score in the softmax's denominator, stored as one more column of the scores; None
             = the scores have no such column.
         sinks_first: whether the sinks are the first column of the scores, not the last.
-        heads_first: see `FeatureOrigin`.
+        heads_first: the number of heads of each axis that joins heads and batch, heads first (see `FeatureOrigin`).
     """
 
     axes: Axes
@@ -37,12 +37,15 @@ class ScoreOrigin:
 
     @property
     def features(self) -> frozenset[Axis]:
-        """The axes of `left`, if it is a parameter of the model, and the axes of `right`, if it is a parameter."""
+        """The axes of features, not of tokens: all axes of a factor that is a parameter, such as learned keys."""
         parameters = [factor for factor in (self.left, self.right) if is_parameter(factor.tensor)]
         return frozenset(axis for parameter in parameters for axis in parameter.axes)
 
     def after(self, change: AxesChange, limit: int) -> "ScoreOrigin | None":
-        """Return the `ScoreOrigin` after a change of axes; None if a tensor would have more than `limit` numbers."""
+        """Return the `ScoreOrigin` after a change of axes.
+
+        To save memory, return None if a tensor would have to be expanded to more than `limit` numbers.
+        """
         tensors = {name: getattr(self, name) for name in ("left", "right", "bias", "keep")}
         tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         for regrouping in change.regroupings:
@@ -61,8 +64,11 @@ class ScoreOrigin:
         )
 
     def combined(self, earlier: Named | None, new: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Named:
-        arranged = None if earlier is None else earlier.arranged(self.axes)
-        tensor = new if arranged is None else combine(arranged, new)
+        tensor = new
+        if earlier is not None:
+            arranged = earlier.arranged(self.axes)
+            assert arranged is not None  # the scores have all axes of a bias or mask whose size is not 1
+            tensor = combine(arranged, new)
         return Named(tensor, self.axes[len(self.axes) - tensor.ndim :])
 
 
@@ -73,8 +79,8 @@ class FeatureOrigin:
     Attributes:
         features: the axes of features, not of tokens, such as the last axis of the output of an nn.Linear: a softmax
             over such an axis gives no attention weights.
-        heads_first: the number of heads of each axis that joins heads and batch with the heads first: all batch items
-            of head 0, then those of head 1, and so on. The heads are the features, and the batch is not.
+        heads_first: maps each axis that a view made by joining heads and batch, heads first (all batch items of head 0,
+            then those of head 1, and so on), to the number of heads.
     """
 
     axes: Axes
@@ -84,11 +90,11 @@ class FeatureOrigin:
     def after(self, change: AxesChange, limit: int) -> "FeatureOrigin":
         with_features = [regrouping for regrouping in change.regroupings if self.features & {*regrouping.old}]
         new_features = {axis for regrouping in with_features for axis in regrouping.new}
-        heads_first = {
-            regrouping.new[0]: regrouping.old_sizes[0]
-            for regrouping in with_features
-            if len(regrouping.new) == 1 and self.features & {*regrouping.old} == {regrouping.old[0]}
-        }
+        heads_first = {}
+        for regrouping in with_features:
+            first, *others = regrouping.old  # heads and batch are joined if only the first axis has features
+            if len(regrouping.new) == 1 and first in self.features and self.features.isdisjoint(others):
+                heads_first[regrouping.new[0]] = regrouping.old_sizes[0]
         return FeatureOrigin(change.axes, self.features | new_features, {**self.heads_first, **heads_first})
 
 
@@ -96,14 +102,16 @@ class FeatureOrigin:
 class WeightOrigin:
     """How attention weights were computed: as the softmax of `scores` over the axis `keys`.
 
+    Of `score_origin` and `with_sinks`, one at most is not None; if both are, it is unknown how scores were computed.
+
     Attributes:
         scores: the input of the softmax. Sinks (extra scores in the softmax's denominator) are its last column, or its
             first if `with_sinks.sinks_first`.
-        score_origin: how the scores were computed. None = this is unknown, or `with_sinks` tells it.
-        with_sinks: how the scores were computed, if the weights still have a column for sinks; else None.
+        score_origin: how the scores were computed, if the weights have no column for sinks (any more).
+        with_sinks: how the scores were computed, if the weights still have a column for sinks.
         is_over_features: whether the softmax is over outputs of a layer, not over tokens. Examples: the gate of a
             mixture of experts, a classifier, attention whose scores do not depend on the keys.
-        heads_first: see `FeatureOrigin`.
+        heads_first: the number of heads of each axis that joins heads and batch, heads first (see `FeatureOrigin`).
     """
 
     axes: Axes
@@ -142,7 +150,7 @@ class WeightedValues:
     value: Named
 
     def after(self, change: AxesChange, limit: int) -> None:
-        return None
+        """Return None: the product is recognised only if the sum over the keys follows at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

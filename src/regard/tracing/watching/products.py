@@ -48,6 +48,10 @@ ProductOrigin = ScoreOrigin | WeightedSum | None
 
 
 def matmul_origin(op: Operation, left: Tensor, right: Tensor) -> ProductOrigin:
+    """Return how left @ right was computed; the axes are named as in (-4, -3, "row", "summed") @ ("summed", "column").
+
+    A leading axis, such as batch or heads, is named by its index from the end.
+    """
     lead: Axes = (*range(-max(left.ndim, right.ndim), -2),)
     left_axes = (*lead, "row", "summed")[-left.ndim :] if left.ndim > 1 else ("summed",)
     right_axes = (*lead, "summed", "column")[-right.ndim :] if right.ndim > 1 else ("summed",)
@@ -72,9 +76,10 @@ def einsum_origin(op: Operation, equation: Any, *operands: Any) -> ProductOrigin
     if len(operands) != 2 or not isinstance(equation, str) or "->" not in equation:
         return None
     inputs, output = equation.replace(" ", "").split("->")
-    tensors = zip((*inputs.split(","), output), (*operands, op.result), strict=True)
-    left_axes, right_axes, axes = (tuple(spell_out(letters, tensor.ndim)) for letters, tensor in tensors)
-    return origin_of_product(op, Named(operands[0], left_axes), Named(operands[1], right_axes), axes)
+    (left_letters, right_letters), (left, right) = inputs.split(","), operands
+    named_left = Named(left, tuple(spell_out(left_letters, left.ndim)))
+    named_right = Named(right, tuple(spell_out(right_letters, right.ndim)))
+    return origin_of_product(op, named_left, named_right, tuple(spell_out(output, op.result.ndim)))
 
 
 def spell_out(letters: str, n_axes: int) -> str:
@@ -85,13 +90,16 @@ def spell_out(letters: str, n_axes: int) -> str:
 
 def weighted_values_origin(op: Operation, left: Any, right: Any) -> WeightedValues | None:
     """Return a `WeightedValues` if one factor is attention weights and the other is a tensor of values; else None."""
-    weights, value = (left, right) if isinstance(op.origin_of(left), WeightOrigin) else (right, left)
+    weights, value = left, right
+    if not isinstance(op.origin_of(left), WeightOrigin):
+        weights, value = right, left  # unless neither is attention weights
     origin = op.origin_of(weights)
     if not isinstance(origin, WeightOrigin) or not isinstance(value, Tensor) or value.numel() == 1:
         return None
     axes = tuple([new_axis() for _ in op.result.shape])
     weight_axes, value_axes = (factor_axes(factor.shape, axes, op.result.shape) for factor in (weights, value))
-    # along an axis that was added after the softmax, the weights are only broadcast: if `value` has the axis, use None
+    # an axis added to the weights after the softmax, as by weights[..., None].expand_as(value), only repeats them:
+    # if `value` has the axis, too, it belongs to `value` alone (such as its features), and is None for the weights
     is_added = [name not in origin.scores.axes for name in origin.axes]
     named = zip(weight_axes, is_added, strict=True)
     weight_axes = tuple([None if added and axis in value_axes else axis for axis, added in named])
@@ -129,7 +137,8 @@ def origin_of_product(op: Operation, left: Named, right: Named, axes: Axes) -> P
             if context_origin is not None:
                 return context_origin
     summed = {*left.axes, *right.axes} - {*axes}
-    if len(summed) != 1 or not summed <= {*left.axes} & {*right.axes}:
+    in_both_factors = {*left.axes} & {*right.axes}
+    if len(summed) != 1 or not summed.issubset(in_both_factors):
         return None
     new_name = {axis: new_axis() for axis in (*axes, *summed)}
     heads_first: dict[Axis, int] = {
@@ -158,22 +167,24 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
     name_in_scores = {axis: name for axis, name in zip(weights.axes, origin.axes, strict=True) if axis is not None}
     size_of = {axis: size for axis, size in zip(axes, op.result.shape, strict=True) if axis is not None}
     summed = [axis for axis in name_in_scores if axis not in size_of]
-    width_axes = [axis for axis in value.axes if axis is not None and axis not in name_in_scores]
+    width_axes = [axis for axis in value.axes if axis is not None and axis not in name_in_scores]  # of features
     if len(summed) != 1 or summed[0] not in value.axes:
         return None
-    if not width_axes or any(axis not in size_of for axis in width_axes):
+    if not width_axes or any(axis not in size_of for axis in width_axes):  # no features, or a sum over features
         return None
     keys = summed[0]
     n_keys_of_weights = weights.tensor.shape[weights.axes.index(keys)]
+    # Names of axes of size 1 may be exchanged: weights [batch queries keys] of the sizes [3 1 1], viewed as [3 1], have
+    # the axes batch and queries, even if the model dropped the queries. So the axis of one key may have another name,
     if name_in_scores[keys] != origin.keys and n_keys_of_weights != 1:
         return None
     of_weights_only = [axis for axis in name_in_scores if axis in size_of and axis not in value.axes]
-    queries = of_weights_only[-1] if of_weights_only else None
+    queries = of_weights_only[-1] if of_weights_only else None  # the others are heads that share one value
     lead = [axis for axis in name_in_scores if axis not in (queries, keys)]
     lead_sizes, n_queries = [size_of[axis] for axis in lead], 1 if queries is None else size_of[queries]
     values = value.arranged([*lead, keys, *width_axes])
     contexts = Named(op.result, axes).arranged([*lead, queries, *width_axes])
-    # with one key, an axis of size 1 that is not summed may have the name of the axis of the keys: rename it
+    # and an axis of size 1 that is not summed may have the name of the axis of the keys: rename it
     name_in_scores = {axis: new_axis() if name == origin.keys else name for axis, name in name_in_scores.items()}
     score_lead = [name_in_scores[axis] for axis in lead]
     score_queries = new_axis() if queries is None else name_in_scores[queries]
@@ -184,7 +195,7 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
     if origin.score_origin is not None:
         inputs = score_inputs(origin.score_origin, score_lead, score_queries, origin.keys, lead_sizes)
     return WeightedSum(
-        scores=scores.expand(*lead_sizes, n_queries, -1),
+        scores=scores.expand(*lead_sizes, n_queries, -1),  # an axis that the scores lack has size 1 so far
         value=values.flatten(len(lead) + 1),
         context=contexts.flatten(len(lead) + 1),
         score_inputs=inputs,

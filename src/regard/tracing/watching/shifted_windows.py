@@ -7,6 +7,7 @@ picture. If the windows do not fill the picture, padding is added at its right a
 Source: Liu et al. 2021, "Swin Transformer: hierarchical vision transformer using shifted windows", section 3.2.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,8 +39,7 @@ class ShiftedWindows:
     @property
     def padded_grid(self) -> tuple[int, int]:
         """The numbers of rows and columns of patches, rounded up to whole windows."""
-        rows, columns = (-(-length // self.side) * self.side for length in (self.rows, self.columns))
-        return rows, columns
+        return math.ceil(self.rows / self.side) * self.side, math.ceil(self.columns / self.side) * self.side
 
     def in_rows(self, attended: Attended) -> Attended:
         """Join the windows of an attention call into one sequence, in which the patches follow one another row by row.
@@ -58,7 +58,8 @@ class ShiftedWindows:
         rows, columns = self.padded_grid
         grid = torch.arange(n_windows * self.side**2).view(-1, rows, columns)
         shifted = grid.roll((-self.shift, -self.shift), dims=(1, 2))
-        return rearrange(shifted, "b (r m) (c n) -> (b r c m n)", m=self.side, n=self.side).argsort()
+        by_window = rearrange(shifted, "b (r m) (c n) -> (b r c m n)", m=self.side, n=self.side)
+        return by_window.argsort()  # of a permutation, argsort is the inverse
 
 
 @contextmanager
@@ -71,7 +72,7 @@ def recording_windows(model: nn.Module) -> Iterator[Mapping[str, ShiftedWindows]
     grids: dict[str, tuple[int, int]] = {}
 
     def record_grid(path: str, layer: Any, args: tuple[Any, ...]) -> None:
-        grids[path] = args[1]
+        _, grids[path], *_ = args  # a layer of Swin is called with the vectors and the grid (rows, columns)
 
     def record_windows(path: str, layer: Any, attention: Any, args: Any) -> None:
         windows[path] = ShiftedWindows(*grids[path], int(layer.window_size), int(layer.shift_size))

@@ -17,7 +17,7 @@ class TensorTable(Generic[Value]):
 
     def __init__(self) -> None:
         self.entries: dict[int, tuple[Any, Value]] = {}
-        """Maps id(tensor) to a weak reference to the tensor and its value."""
+        """Maps id(tensor) to the pair (weak reference to the tensor, value)."""
 
     def __setitem__(self, tensor: Tensor, value: Value) -> None:
         key = id(tensor)

@@ -83,22 +83,22 @@ class Watched:
         return f"Watched(steps={len(self.steps)}, modules={len(modules)}, unseen={list(self.unseen)})"
 
 
-def check_contexts(steps: Sequence[Attended]) -> Check:
+def check_contexts(calls: Sequence[Attended]) -> Check:
     """Recompute the context of each attention call as weights @ value, and compare it with the recorded context.
 
-    If outputs of heads were replaced by those of another run, compare with the context before the replacement.
+    If outputs of heads were replaced by those of another run, compare with `computed`, the context before this.
     """
-    contexts = [step.computed if isinstance(step, Interchanged) else step.context for step in steps]
+    contexts = [call.computed if isinstance(call, Interchanged) else call.context for call in calls]
     with torch.no_grad():
         errors = [
-            largest_magnitude(step.pattern.apply(step.pattern.value) - context)
-            for step, context in zip(steps, contexts, strict=True)
+            largest_magnitude(call.pattern.apply(call.pattern.value) - context)
+            for call, context in zip(calls, contexts, strict=True)
         ]
         sizes = [largest_magnitude(context) for context in contexts]
     return Check(
         max_error=largest_magnitude(torch.tensor(errors)),
         magnitude=largest_magnitude(torch.tensor(sizes)),
-        backends=tuple(sorted({step.backend for step in steps})),
+        backends=tuple(sorted({call.backend for call in calls})),
     )
 
 
