@@ -124,6 +124,7 @@ def train(
 
     with spinner("loading torch"):
         from regard.training.settings.settings_file import read_config
+        from regard.training.store.training_folder import stored_config
         from regard.training.train import train as run
         from regard.training.watcher import Terminal, Watcher
 
@@ -137,7 +138,7 @@ def train(
             "vocabulary": {"file": vocabulary},
             "model": {"kind": kind, "preset": preset, "start_from": start_from and str(start_from)},
         }
-        settings = read_config(config, changes or [], options)
+        settings = read_config(config, changes or [], options, stored_config(out))
     with Watcher() if quiet else Terminal() as watcher:
         trained = run(source, target, out, settings, device=device, watcher=watcher)
     if trained.is_main:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from filelock import FileLock
 from refusals import refusal
 
 from regard import InputError
+from regard.training.settings.settings_file import read_config
 from regard.training.settings.train_config import Evaluation, Model, TrainConfig, Training
 from regard.training.store.training_folder import claim, resumed_config, stored_config, write_config
 
@@ -202,6 +204,23 @@ def test_what_may_not_change(tmp_path, stored, said, words):
     assert refusal(InputError, resumed_config, tmp_path, stored, said) == (
         f"cannot resume in {tmp_path} with {words}; leave it out, or name a new folder with --out."
     )
+
+
+def test_a_setting_that_is_given_with_its_default_value_counts(tmp_path, settled):
+    model, evaluation = Model(kind="recurrent", changes={"cell": "gru"}), replace(settled().evaluation, log_steps=7)
+    stored = replace(settled(model=model, label_smoothing=0.0), evaluation=evaluation)
+    assert resumed_config(tmp_path, stored, read_config(stored=stored)) == stored
+    again = resumed_config(tmp_path, stored, read_config(changes=["evaluation.log_steps=50"], stored=stored))
+    assert again == replace(stored, evaluation=replace(evaluation, log_steps=50))
+    for change, words in {
+        "training.label_smoothing=0.1": "training.label_smoothing = 0.1: training began with 0.0",
+        "model.kind=transformer": "model.kind = transformer: training began with recurrent",
+        "model.cell=lstm": "model.cell = lstm: training began with gru",
+    }.items():
+        said = read_config(changes=[change], stored=stored)
+        assert refusal(InputError, resumed_config, tmp_path, stored, said) == (
+            f"cannot resume in {tmp_path} with {words}; leave it out, or name a new folder with --out."
+        )
 
 
 def test_the_last_step_of_a_cosine_may_not_change(tmp_path, settled):

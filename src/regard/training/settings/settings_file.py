@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from regard.errors import InputError, import_extra, nearest, reason
+from regard.training.settings.settled_config import SettledConfig, checked_complete
 from regard.training.settings.train_config import Model, Section, TrainConfig, check_value
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
 
@@ -28,7 +29,10 @@ Tables = dict[str, dict[str, Any]]
 
 
 def read_config(
-    file: Path | None = None, changes: Iterable[str] = (), options: Mapping[str, Mapping[str, Any]] | None = None
+    file: Path | None = None,
+    changes: Iterable[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    stored: SettledConfig | None = None,
 ) -> TrainConfig:
     """Read the settings from a TOML file, and override some of them.
 
@@ -37,6 +41,8 @@ def read_config(
         changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
         options: for each section, values by name, which override `file` and `changes`; a value that is None changes
             nothing.
+        stored: the settings of the training that is resumed, for all that is given in no other way; the result is then
+            a `SettledConfig`. None = a new training.
     """
     tables = {} if file is None else read_tables(file)
     for change in changes:
@@ -44,7 +50,14 @@ def read_config(
         tables.setdefault(section, {})[name] = value
     for section, values in (options or {}).items():
         tables.setdefault(section, {}).update({name: value for name, value in values.items() if value is not None})
-    return config_from_tables(tables)
+    if stored is None:
+        return config_from_tables(tables)
+    stored_tables = tables_of(stored)
+    if tables.get("model", {}).get("kind", stored.model.kind) != stored.model.kind:
+        del stored_tables["model"]  # the fields of one kind of model are not those of another
+    for section, values in stored_tables.items():
+        tables[section] = values | tables.get(section, {})
+    return checked_complete(config_from_tables(tables))
 
 
 def read_tables(file: Path) -> Tables:
@@ -131,7 +144,11 @@ def refuse_unknown(section: str, key: str, valid: list[str]) -> None:
 
 def as_toml(config: TrainConfig) -> str:
     """Return the settings as the text of a TOML file; settings that are None are left out."""
+    return str(import_extra("tomli_w", "translation").dumps(tables_of(config)))
+
+
+def tables_of(config: TrainConfig) -> Tables:
+    """Return the settings as the tables of a TOML file; settings that are None are left out."""
     tables = asdict(config)
     tables["model"] |= tables["model"].pop("changes")
-    tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
-    return str(import_extra("tomli_w", "translation").dumps(tables))
+    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}

@@ -167,9 +167,9 @@ def write_config(folder: Path, config: SettledConfig) -> None:
 def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) -> SettledConfig:
     """Return the settings with which a training is resumed: `stored`, with some settings replaced by `requested`.
 
-    A setting of `requested` that equals its default counts as not given, so the stored value stays.
+    If `requested` is not complete, a setting that equals its default counts as not given, so the stored value stays.
     """
-    default = TrainConfig()
+    default = stored if isinstance(requested, SettledConfig) else TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
         of_configs = (getattr(config, section.name) for config in (stored, requested, default))
