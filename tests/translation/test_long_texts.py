@@ -25,6 +25,7 @@ def at_most(n):
         ("3.5 km. Mr. X", 9, ["3.5 km.", "Mr.", "X"]),
         ("今日は。明日も、明後日も。", 5, ["今日は。", "明日も、", "明後日も。"]),
         ("a, b, c; d", 5, ["a, b,", "c; d"]),
+        ("一、二、三、四、五。", 6, ["一、二、三、", "四、五。"]),
         ("unbroken", 5, None),
         ("  ", 5, []),
     ],
@@ -76,9 +77,12 @@ def test_a_word_that_two_parts_share_is_one_word():
             target_word_of=(0,),
         )
 
-    joined = join_alignments("今日は。明日も。", [part("今日は。", "today"), part("明日も。", "tomorrow")])
+    parts = [part("今日は。", "today"), part("明日も。", "tomorrow")]
+    joined = join_alignments("今日は。明日も。", "today tomorrow", parts)
     assert joined.source_words == ("今日は。明日も。",)
     assert joined.pairs == ((0, 0), (0, 1))
+    back = join_alignments("today tomorrow", "今日は。明日も。", [part("today", "今日は。"), part("tomorrow", "明日も。")])
+    assert (back.target_words, back.pairs) == (("今日は。明日も。",), ((0, 0), (1, 0)))
     assert_close(joined.piece_weights, torch.tensor([[0.75, 0, 0], [0, 0.75, 0.25], [0, 0.0, 1.0]]))
 
 

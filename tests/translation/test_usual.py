@@ -47,6 +47,18 @@ def test_a_short_common_text_is_as_seldom_remarked_as_a_long_one():
     assert [*usual.piece_count_remark(80, 60)]
 
 
+def test_usual_sentences_are_a_usual_text(translator):
+    """`first` counts once for each sentence: a text of many usual sentences gets no remark."""
+    usual = UsualLimits(first=4.0, per_letter=0.0, surplus=0.0, score=-1e9)
+    texts = {"longest": 9, "smallest_ratio": 0.2, "largest_ratio": 0.5, "scripts": []}
+    model = replace(translator, extra={"usual": asdict(usual), "training_texts": texts})
+    one, many = model.translate(["a dog ran.", " ".join(["a dog ran."] * 5)], split=True, prefix=["", ""])
+    assert (one.n_parts, many.n_parts, many.n_source_pieces) == (1, 5, 5 * one.n_source_pieces)
+    assert (one.n_source_pieces, one.unlike_source, many.unlike_source) == (4, (), ())
+    parts = replace(many, target_ids=(7,) * 5)  # one piece and one EOS for each sentence: as many as of a single one
+    assert parts.unlike == replace(one, target_ids=(7,)).unlike == ()
+
+
 def test_a_translator_keeps_what_is_usual_for_it(translator, tmp_path):
     usual = UsualLimits(first=0.0, per_letter=0.0, surplus=0.0, score=-1e-9)
     folder = replace(translator, extra={"usual": asdict(usual)}).save(tmp_path / "en-de")

@@ -13,8 +13,11 @@ from regard.translation.translation import Translation
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 """The gap between two sentences: white space after . ! ? or …; after 。！？ the gap may be empty."""
 
-CLAUSE_END = re.compile(r"(?<=[,;:])\s+|(?<=[、，；：])\s*")
-"""The gap between two clauses: white space after , ; or :; after 、，；： the gap may be empty."""
+CLAUSE = re.compile(r".+?(?:[,;:]\s+|[、，；：]\s*|$)", re.DOTALL)
+"""A clause and the gap after it: white space after , ; or :; after 、，；： the gap may be empty."""
+
+WIDE_MARKS = "。！？、，；："
+"""The punctuation of Chinese and Japanese, after which a text has no space."""
 
 LANGUAGE_CODE = re.compile(r"\s*>>\S+<<(?=\s)")
 """The code of the target language, such as >>fra<<, with which a text for some Marian models begins."""
@@ -39,7 +42,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
         return parts_without_code and [f"{code} {part}" for part in parts_without_code]
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
-        sentence_parts = [sentence] if fits(sentence) else join_clauses(CLAUSE_END.split(sentence), fits)
+        sentence_parts = [sentence] if fits(sentence) else join_clauses(CLAUSE.findall(sentence), fits)
         if sentence_parts is None:
             return None
         parts += sentence_parts
@@ -47,16 +50,28 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
 
 
 def join_clauses(clauses: Sequence[str], fits: Callable[[str], bool]) -> list[str] | None:
-    """Join adjacent clauses with spaces into parts as long as `fits` allows; None = a clause alone is too long."""
+    """Join adjacent clauses into parts as long as `fits` allows; None = a clause alone is too long."""
     parts = list[str]()
-    for clause in filter(None, clauses):
-        if parts and fits(f"{parts[-1]} {clause}"):
-            parts[-1] = f"{parts[-1]} {clause}"
-        elif fits(clause):
+    for clause in clauses:
+        if parts and fits((parts[-1] + clause).rstrip()):
+            parts[-1] += clause
+        elif fits(clause.rstrip()):
             parts.append(clause)
         else:
             return None
-    return parts
+    return [part.strip() for part in parts]
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Join sentences with spaces, but with none after the punctuation of Chinese and Japanese.
+
+    >>> join_texts(["One.", "Two."]), join_texts(["今日は。", "明日も。"])
+    ('One. Two.', '今日は。明日も。')
+    """
+    joined = ""
+    for text in texts:
+        joined += text if not joined or joined[-1] in WIDE_MARKS else f" {text}"
+    return joined
 
 
 def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
@@ -70,7 +85,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     return replace(
         parts[0],
         source=source,
-        text=" ".join(part.text for part in parts),
+        text=join_texts([part.text for part in parts]),
         score=sum(part.score for part in parts),
         log_probability=sum(part.log_probability for part in parts),
         source_ids=(*(token for part in parts for token in part.source_ids[:-1]), last.source_ids[-1]),
@@ -86,24 +101,28 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     )
 
 
-def join_alignments(source: str, parts: Sequence[Alignment]) -> Alignment:
+def join_alignments(source: str, target: str, parts: Sequence[Alignment]) -> Alignment:
     """Join the word alignments of the parts of a text into one alignment of the whole text.
 
     A target piece has weight 0 on the source pieces of other parts. The EOS of all parts but the last is left out.
+
+    Args:
+        source, target: the whole text and its translation.
     """
-    word_in_text = indices_in_text(source.split(), [word for part in parts for word in part.source_words])
+    word_in_source = indices_in_text(source.split(), [word for part in parts for word in part.source_words])
+    word_in_target = indices_in_text(target.split(), [word for part in parts for word in part.target_words])
     source_word_of, target_word_of = list[int](), list[int]()
     n_source_words = n_target_words = 0
     for part in parts:
-        source_word_of += [word_in_text[n_source_words + word] for word in part.source_word_of]
-        target_word_of += [n_target_words + word for word in part.target_word_of]
+        source_word_of += [word_in_source[n_source_words + word] for word in part.source_word_of]
+        target_word_of += [word_in_target[n_target_words + word] for word in part.target_word_of]
         n_source_words += len(part.source_words)
         n_target_words += len(part.target_words)
     last = parts[-1]
     weights = [*(part.piece_weights[:-1, :-1] for part in parts[:-1]), last.piece_weights]
     return Alignment(
         source_words=tuple(source.split()),
-        target_words=tuple(word for part in parts for word in part.target_words),
+        target_words=tuple(target.split()),
         source_pieces=(*(piece for part in parts for piece in part.source_pieces[:-1]), last.source_pieces[-1]),
         target_pieces=(*(piece for part in parts for piece in part.target_pieces[:-1]), last.target_pieces[-1]),
         piece_weights=torch.block_diag(*weights),  # type: ignore[no-untyped-call]

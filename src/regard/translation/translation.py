@@ -85,7 +85,7 @@ class Translation:
     @property
     def mean_log_probability(self) -> float:
         """The mean of log P(token | source, tokens before), in nats, over all tokens and EOS (one EOS in each part)."""
-        return self.log_probability / (len(self.target_ids) + max(len(self.parts), 1))
+        return self.log_probability / (len(self.target_ids) + self.n_parts)
 
     @property
     def expected_chrf(self) -> float | None:
@@ -101,6 +101,11 @@ class Translation:
         if calibration is None or not self.n_source_pieces or self.unknown or self.unlike:
             return None
         return calibration.expected_chrf(self.mean_log_probability)
+
+    @property
+    def n_parts(self) -> int:
+        """The number of texts that the model read: the number of `parts`, or 1 if there are none."""
+        return len(self.parts) or 1
 
     @property
     def n_letters(self) -> int:
@@ -126,7 +131,7 @@ class Translation:
         if rare_characters := characters_without_piece(self.source_pieces):
             remarks.append(f"contains characters rare in the training texts: {', '.join(rare_characters)}")
         if usual is not None and not remarks:
-            remarks += usual.piece_count_remark(self.n_letters, self.n_source_pieces)
+            remarks += usual.piece_count_remark(self.n_letters, self.n_source_pieces, self.n_parts)
         return tuple(remarks)
 
     @cached_property
@@ -139,8 +144,8 @@ class Translation:
         if usual is not None:
             remarks += usual.probability_remark(self.mean_log_probability)
         if training is not None and not self.cut:
-            n_target_pieces = len(self.target_ids) + max(len(self.parts), 1)  # with one EOS for each part
-            remarks += training.ratio_remark(len(self.source_ids), n_target_pieces)
+            # each part has an EOS
+            remarks += training.ratio_remark(self.n_source_pieces + self.n_parts, len(self.target_ids) + self.n_parts)
         return tuple(remarks)
 
     @cached_property

@@ -245,7 +245,8 @@ class Translator:
         alignments = list[Alignment]()
         for translation in translations:
             own = [next(of_parts) for _ in translation.parts or [translation]]
-            alignments.append(join_alignments(translation.source, own) if translation.parts else own[0])
+            whole = join_alignments(translation.source, translation.text, own) if translation.parts else own[0]
+            alignments.append(whole)
         return alignments
 
     def with_chosen_rule(self, texts: Sequence[str], targets: Sequence[str]) -> "Translator":

@@ -66,9 +66,13 @@ class UsualLimits:
             return None
         return cls(**{name: values[name] for name in names})
 
-    def piece_count_remark(self, n_letters: int, n_pieces: int) -> Iterator[str]:
-        """Yield a remark if a source has unusually many subword pieces for its number of letters."""
-        n_usual = self.first + self.per_letter * n_letters
+    def piece_count_remark(self, n_letters: int, n_pieces: int, n_parts: int = 1) -> Iterator[str]:
+        """Yield a remark if a source has unusually many subword pieces for its number of letters.
+
+        Args:
+            n_parts: the number of sentences that a long source is translated in.
+        """
+        n_usual = self.first * n_parts + self.per_letter * n_letters
         if n_pieces - n_usual > self.surplus * n_letters**0.5:
             yield (
                 f"unlike the training texts: {n_pieces:,} pieces for {n_letters:,} letters; about "
