@@ -81,7 +81,8 @@ def test_a_word_that_two_parts_share_is_one_word():
     joined = join_alignments("今日は。明日も。", "today tomorrow", parts)
     assert joined.source_words == ("今日は。明日も。",)
     assert joined.pairs == ((0, 0), (0, 1))
-    back = join_alignments("today tomorrow", "今日は。明日も。", [part("today", "今日は。"), part("tomorrow", "明日も。")])
+    parts = [part("today", "今日は。"), part("tomorrow", "明日も。")]
+    back = join_alignments("today tomorrow", "今日は。明日も。", parts)
     assert (back.target_words, back.pairs) == (("今日は。明日も。",), ((0, 0), (1, 0)))
     assert_close(joined.piece_weights, torch.tensor([[0.75, 0, 0], [0, 0.75, 0.25], [0, 0.0, 1.0]]))
 
