@@ -145,7 +145,7 @@ def test_what_is_no_question_is_refused(without_type_checks):
 
     assert refusal(TypeError, watch, "top") == "ask is a str; it takes an object such as Ask(top=8)."
     assert refusal(InputError, watch, NOTHING) == (
-        "ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out."
+        "ask=… names no statistics to keep; give ask=Ask() for the default ones, or leave it out."
     )
 
 

@@ -30,7 +30,8 @@ class CallWithoutTensors(Call):
 
     Attributes:
         nan_in: the first of the names "query", "key" and "value" whose tensor contained NaN; None = no tensor did.
-        score_if_unmasked: the score as text; None if the call had a mask.
+        score_if_unmasked: the score as text, since only calls with equal scores and without masks are joined (see
+            `joined_calls.py`); None if the call had a mask.
     """
 
     __slots__ = ("known_device", "known_dtype", "nan_in", "score_if_unmasked")
@@ -67,7 +68,7 @@ class CallWithoutTensors(Call):
             raise AttributeError(f"a call has no attribute {name!r}")
         raise InputError(NOT_KEPT)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:  # for copy and pickle, which cannot set the fields of a frozen object
         fields = (self.grid, self.known_dtype, self.known_device, self.nan_in, self.score_if_unmasked)
         return CallWithoutTensors, fields
 
@@ -90,7 +91,7 @@ class AnsweredPattern(Pattern):
     statistics: Summary
 
     def answer(self, ask: Ask, report: ProgressCallback | None = None) -> Summary:
-        """Return the stored statistics that `ask` requests; none is computed, so `report` is not used."""
+        """Return the stored statistics that `ask` requests (see `Ask`); none is computed, so `report` is not used."""
         ask.check(self.grid)
         stored = self.statistics
         parts: dict[str, Any] = {name: getattr(stored, name) for name in ("received", *PER_QUERY) if getattr(ask, name)}
@@ -102,8 +103,8 @@ class AnsweredPattern(Pattern):
             if stored.top is not None and stored.top.keys.shape[-1] >= min(ask.top, self.grid.keys):
                 parts["top"] = stored.top.resized(ask.top)
         if ask.pooled is not None:
-            has_map = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
-            parts["pooled"] = stored.pooled if has_map else None
+            is_same_pooling = (stored.ask.pooled, stored.ask.reduce) == (ask.pooled, ask.reduce)
+            parts["pooled"] = stored.pooled if is_same_pooling else None
         if missing := [argument_text(name, ask) for name, part in parts.items() if part is None]:
             stored_names = ", ".join(statistic_names(stored))
             raise InputError(

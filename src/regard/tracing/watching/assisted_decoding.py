@@ -19,7 +19,7 @@ from regard.attention.scores.biases.bias import numbers_of_bias
 from regard.attention.scores.dot import ScaledDot
 
 
-@cache
+@cache  # so that further calls change nothing
 def divide_patterns_by_token() -> None:
     """Make transformers' _split_model_outputs, which divides attention tensors by token, divide patterns, too."""
     from transformers.generation import utils
@@ -53,14 +53,15 @@ def part_of(pattern: Pattern, queries: slice, keys: slice) -> Pattern | Tensor:
     rows, columns = range(grid.queries)[queries], range(grid.keys)[keys]
     part = grid.whole().part(queries=rows, keys=columns)
     if left_out := range(columns.stop, grid.keys):
-        keep = call.keep(part.part(keys=left_out))
+        keep = call.keep(grid.whole().part(queries=rows, keys=left_out))
         if keep is None or bool(keep.any()):
             return pattern[..., queries, keys]
     score, mask = call.score, call.mask
     if isinstance(score, ScaledDot) and score.bias is not None:
         score = replace(score, bias=numbers_of_bias(score.bias, part, call.device))
     if isinstance(mask, Causal):
-        mask = Causal(grid.first_position(mask.offset) + rows.start, mask.own)
+        first_query_position = grid.first_position(mask.offset) + rows.start  # counted in keys
+        mask = Causal(offset=first_query_position, own=mask.own)
     elif mask is not None:
         mask = Keep(keep_of_tile(mask, part, call.device))
     query, key, value = call.query[:, :, queries], call.key[:, :, keys], call.value[:, :, keys]

@@ -64,8 +64,10 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
     for change in changes:
         check_change(change, kind_of.only_kind)
     changer = AttentionChanger(changes, kind_of)
-    with running_modules(model, changer.enter) as changer.running, changer:
-        yield
+    with running_modules(model, changer.enter) as running:
+        changer.running = running
+        with changer:
+            yield
     changer.check_all_applied()
 
 
@@ -119,18 +121,18 @@ class AttentionChanger(TorchFunctionMode):
         if torch.compiler.is_compiling():  # attention that torch.compile traces is left unchanged
             return func(*args, **kwargs)
         if func is F.multi_head_attention_forward:
-            with self:
+            with self:  # inside this method, the mode is off; here it is to see each operation of the copy
                 return multi_head_attention_forward(*args, **kwargs)
         if func is attend:  # `attend` passes all of its keyword arguments to this method
             call = Call.of(*args, **{name: kwargs[name] for name in ("score", "mask", "normalise")})
             attended = self.attend_changed(call, kwargs["dropout"], kwargs["ask"])
             return func(*args, **kwargs) if attended is None else attended
         if func is F.scaled_dot_product_attention:
-            call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
+            call, dropout = sdpa_call(self.running.head_counts, *args, **kwargs)
             attended = self.attend_changed(call, dropout, None)
             if attended is not None:
                 shape = output_shape(*args, **kwargs)
-                context = from_four_axes(attended.context, shape, self.running.heads.query_heads)
+                context = from_four_axes(attended.context, shape, self.running.head_counts.query_heads)
                 CHANGED[context] = attended  # `Recorder` finds the changed call here, by its context
                 return context
         return func(*args, **kwargs)
@@ -142,7 +144,8 @@ class AttentionChanger(TorchFunctionMode):
         self.layers.setdefault(kind, set()).add(layer)
         first_key = 0
         if kind != "cross":
-            # a cache of a sliding window has fewer keys than the text has tokens, and a static cache may have more
+            # A cache of a sliding window has fewer keys than the text has tokens: those of the last tokens. A static
+            # cache may have more keys: then the first key is that of the first token.
             n_cached = self.n_cached if kind == "decoder" else None
             self.first_query = call.grid.offset if n_cached is None else n_cached
             first_key = max(0, self.first_query + call.grid.queries - call.grid.keys)
@@ -159,17 +162,17 @@ class AttentionChanger(TorchFunctionMode):
         self.called.add((kind, layer))
         n_tokens = self.first_query + call.grid.queries
         for change in for_layer:
-            is_without_edge = isinstance(change, Cut) and not has_edge(call, change, self.first_query, first_key)
-            is_without_token = isinstance(change, Interchange) and change.last_token(n_tokens) >= n_tokens
-            if not is_without_edge and not is_without_token:
+            edge_exists = not isinstance(change, Cut) or has_edge(call, change, self.first_query, first_key)
+            tokens_exist = not isinstance(change, Interchange) or change.last_token(n_tokens) < n_tokens
+            if edge_exists and tokens_exist:
                 self.applied.append(change)
         call = changed_call(call, for_layer, kind, layer, self.first_query, first_key)
         rules: dict[str, Any] = {"score": call.score, "mask": call.mask, "normalise": call.normalise}
         attended = attend(call.query, call.key, call.value, **rules, dropout=dropout, ask=ask)
-        interchanges = [
+        numbers_and_interchanges = [
             (HeadSet.of(change.head).head, change) for change in for_layer if isinstance(change, Interchange)
         ]
-        return interchanged(attended, interchanges, kind, layer, self.first_query)
+        return interchanged(attended, numbers_and_interchanges, kind, layer, self.first_query)
 
     def enter(self, n_running: int, arguments: Mapping[str, Any]) -> None:
         """Begin a forward pass if the module that starts is the only running module: the model itself.
@@ -181,8 +184,8 @@ class AttentionChanger(TorchFunctionMode):
             self.called.clear()
             self.n_cached = None
         if self.n_cached is None:  # a model inside a wrapper, or called without keywords, hands its cache on by keyword
-            n_tokens = getattr(arguments.get("past_key_values"), "get_seq_length", None)
-            self.n_cached = None if n_tokens is None else int(n_tokens())
+            get_length = getattr(arguments.get("past_key_values"), "get_seq_length", None)
+            self.n_cached = None if get_length is None else int(get_length())
 
     def check_all_applied(self) -> None:
         not_applied = next((change for change in self.changes if change not in self.applied), None)

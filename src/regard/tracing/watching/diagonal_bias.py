@@ -16,7 +16,8 @@ class DiagonalBias(EqualFields, Bias):
     """The bias of a sequence that was made by joining the items of a batch, such as the windows of a picture.
 
     The bias of each item is a block on the diagonal; between tokens of different items, the bias is 0. Each token of
-    the sequence has a position in an item. The axes of `blocks` may have size 1 and broadcast.
+    the sequence has a position in an item. `blocks` are [items heads queries keys], with the queries and keys of one
+    item; each axis may have size 1 and broadcast.
     """
 
     blocks: Float[Tensor, "items _ _ _"]
@@ -29,13 +30,15 @@ class DiagonalBias(EqualFields, Bias):
         n_items, n_heads, n_queries, _ = blocks.shape
         query, item_size = as_indices(tile.queries, device), int(position.max()) + 1
         # index % size: in an axis of size 1, index 0 is used for every item or position
-        rows = blocks[item[query] % n_items, :, position[query] % n_queries].movedim(1, 0)
+        rows = blocks[item[query] % n_items, :, position[query] % n_queries]  # [queries heads keys]
+        rows = rows.movedim(1, 0)
         if n_heads > 1:
             rows = rows[as_indices(tile.heads, device)]
-        # token_at[item, position]: index in the sequence
+        # token_at[item, position]: index in the sequence, where each pair (item, position) occurs once
         token_at = (item * item_size + position).argsort().view(-1, item_size)
+        keys_of_query = token_at[item[query]]  # [queries keys]: the keys of the query's item
         numbers = rows.new_zeros(*rows.shape[:2], tile.grid.keys)
-        numbers.scatter_(2, token_at[item[query]].expand(len(rows), -1, -1), rows.expand(-1, -1, item_size))
+        numbers.scatter_(2, keys_of_query.expand(len(rows), -1, -1), rows.expand(-1, -1, item_size))
         return entries_at(numbers[None], 3, tile.keys)
 
     def check(self, grid: Grid) -> None:

@@ -73,8 +73,9 @@ def flex_call(
     mask_buffers: tuple[Any, ...] = (),
 ) -> Call:
     """Return the `Call` for a FlexAttention call; the arguments are those of torch.ops.higher_order.flex_attention."""
+    *_, mask_mod = block_mask
     score = FlexScore(score_mod, score_buffers, scale)
-    return Call.of(query, key, value, score, FlexMask(block_mask[-1], mask_buffers), Softmax())
+    return Call.of(query, key, value, score, FlexMask(mask_mod, mask_buffers), Softmax())
 
 
 def indices(tile: Tile, device: torch.device) -> list[Tensor]:
@@ -87,9 +88,9 @@ def vectorised(mod: Callable[..., Tensor], scored: bool, n_buffers: int) -> Call
 
     The first argument of a `score_mod` is a score. The last `n_buffers` arguments are passed unchanged.
     """
-    for axis in (3, 2, 1, 0):
+    for axis in (3, 2, 1, 0):  # keys first, so that the result is [batch heads queries keys]
         of_score = (0,) if scored else ()
         of_indices = tuple([0 if other == axis else None for other in range(4)])
         of_buffers = (None,) * n_buffers
-        mod = torch.vmap(mod, in_dims=of_score + of_indices + of_buffers)
+        mod = torch.vmap(mod, in_dims=of_score + of_indices + of_buffers)  # over one index, and the score with it
     return mod

@@ -11,8 +11,8 @@ def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tenso
 
     Two leading axes are batch and heads. Of other leading axes, the last of size `n_heads` is the axis of heads, and
     the others are joined to the batch, as in Hiera's [batch heads windows tokens width]. If no axis has this size, all
-    are joined into one axis batch · heads, which is split by `n_heads`. If `n_heads` is None (unknown), the last of
-    several leading axes is the axis of heads, and a single leading axis is the batch, with one head.
+    are joined into one axis batch · heads, which is split by `n_heads`. If `n_heads` is None (unknown), or does not
+    divide it, the last of several leading axes is the axis of heads; a single leading axis is the batch, with one head.
 
     >>> import torch
     >>> four_axes(torch.ones(6, 5, 4), (6,), n_heads=3).shape
@@ -20,7 +20,8 @@ def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tenso
     >>> four_axes(torch.ones(2, 3, 7, 5, 4), (2, 3, 7), n_heads=3).shape
     torch.Size([14, 3, 5, 4])
     """
-    tensor = tensor[(None,) * (len(lead) + 2 - tensor.ndim)]
+    n_missing = len(lead) + 2 - tensor.ndim
+    tensor = tensor[(None,) * n_missing]  # adds axes of size 1 in front
     if len(lead) == 2:
         return tensor
     rows, columns = tensor.shape[-2:]
@@ -31,7 +32,7 @@ def four_axes(tensor: Tensor, lead: Sequence[int], n_heads: int | None) -> Tenso
     if axis is not None:
         return expanded.movedim(axis, -3).reshape(-1, lead[axis], rows, columns)
     n_items = expanded.shape[:-2].numel()
-    if n_heads is None or n_items % n_heads:
+    if n_heads is None or n_items % n_heads != 0:
         n_heads = lead[-1] if len(lead) > 1 else 1
     return expanded.reshape(-1, n_heads, rows, columns)
 

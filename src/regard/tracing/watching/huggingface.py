@@ -138,7 +138,7 @@ def give_own_configs(model: nn.Module) -> list[tuple[nn.Module, Any]]:
     from transformers import PretrainedConfig
 
     originals: list[tuple[nn.Module, Any]] = []
-    copies: dict[int, Any] = {}
+    copies: dict[int, Any] = {}  # deepcopy finds here, and stores, the copies made so far
     for module in model.modules():
         if isinstance(config := getattr(module, "config", None), PretrainedConfig):
             originals.append((module, config))
@@ -176,16 +176,16 @@ WARNING_HOOKS: WeakKeyDictionary[nn.Module, list[RemovableHandle]] = WeakKeyDict
 def warn_of_unseen_attention(model: nn.Module) -> list[RemovableHandle]:
     """Warn after the first call of a module that is named like attention, if it did not call `attention_forward`.
 
-    There is one warning for each class of modules. If there is none, warn once if a model has tensors of its own in its
-    outputs.attentions, as the vision tower of Qwen2.5-VL has. Return the hooks that do this.
+    There is one warning for each class of modules. If there is no such warning, warn once if a model has tensors of its
+    own in its outputs.attentions, as the vision tower of Qwen2.5-VL has. Return the hooks that do this.
     """
     warned: set[type] = set()
 
     def check_first_call(path: str, module: nn.Module, args: Any, output: Any) -> None:
-        if torch.compiler.is_compiling() or module not in first_call_hooks:  # a copy of a model has the hooks, too
-            return
+        if torch.compiler.is_compiling() or module not in first_call_hooks:
+            return  # in a copy of the model, which has copies of the hooks, they do nothing
         first_call_hooks.pop(module).remove()
-        has_pattern = any(part in SHARING for part in module.modules())
+        has_pattern = any(part in SHARING for part in module.modules())  # added by `attention_forward`
         if uses_regard(model) and not has_pattern and type(module) not in warned:
             warned.add(type(module))
             warnings.warn(
@@ -303,6 +303,7 @@ def attention_forward(
             "regard cannot record attention over a paged cache (continuous batching); "
             "run the model with its own cache, or call regard.uninstall(model)."
         )
+    # `block_indices` (MiniMax-M3): the blocks of keys of each query; `sinks` (inkling2): sinks for each query
     if unsupported := [name for name in ("block_indices", "sinks") if kwargs.get(name) is not None]:
         raise InputError(
             f"{type(module).__name__} attends by {' and '.join(unsupported)}, which regard cannot follow exactly; "
@@ -315,7 +316,7 @@ def attention_forward(
         only_chosen = Keep(is_chosen[:, None])
         mask = only_chosen if mask is None else mask & only_chosen
     score = ScaledDot(scale=scaling, softcap=softcap, bias=bias)
-    # [:] makes a view: model.to(device) moves `s_aux` itself, but the view stays on the device of the keys
+    # [:] makes a view, which stays on the device of the keys of the pattern when model.to(device) moves `s_aux`
     normalise = Softmax(sinks=None if s_aux is None else s_aux[:])
     attended = attend(query, key, value, score=score, mask=mask, normalise=normalise, dropout=dropout)
     attended = SHARING.setdefault(module, Sharing()).share_memory(attended)

@@ -74,8 +74,8 @@ def in_one_sequence(attended: Attended, order: Int[Tensor, " tokens"] | None = N
     The items are, for example, the tiles of a picture. In the sequence, a token attends only to tokens of its own item.
 
     Args:
-        order: for each token of the sequence, its index in the concatenation of all items; None = the sequence is this
-            concatenation. If the attention call has a mask, `order` must be None.
+        order: for each token of the sequence, its index among the tokens of all items, item after item; None = the
+            sequence has this order. It must be None if the call has a mask, which is not reordered.
     """
     n_items = attended.pattern.call.grid.batch
     if n_items == 1:
@@ -115,16 +115,17 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
     grids = [call.grid for call in calls]
     ask, grid, n_items = stored[0].ask, grids[0], sum(batch_grid.batch for batch_grid in grids)
 
-    def in_turn(tensors: Sequence[Tensor]) -> Tensor:
+    def as_one_item(tensors: Sequence[Tensor]) -> Tensor:
         return torch.cat([rearrange(tensor, "b h t ... -> 1 h (b t) ...") for tensor in tensors], dim=2)
 
     parts: dict[str, Any] = {
-        name: in_turn([getattr(summary, name) for summary in stored])
+        name: as_one_item([getattr(summary, name) for summary in stored])
         for name in ("received", *PER_QUERY, "groups")
         if getattr(stored[0], name) is not None
     }
     if ask.groups is not None:
-        parts["ask"] = replace(ask, groups=ask.groups.repeat(1, n_items))
+        groups_of_all_items = ask.groups.repeat(1, n_items)  # items have equally many keys: `groups` fits each of them
+        parts["ask"] = replace(ask, groups=groups_of_all_items)
     if ask.pooled is not None:
         if any((batch_grid.queries, batch_grid.keys) != (grid.queries, grid.keys) for batch_grid in grids):
             raise InputError(
@@ -133,7 +134,7 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
             )
         maps = torch.cat([summary.pooled for summary in stored if summary.pooled is not None])
         parts["pooled"] = map_of_one_sequence(maps, grid, ask.reduce)
-    if ask.first:  # only queries of the first item may attend to key 0
+    if ask.first:  # the weight on key 0, to which only queries of the first item may attend
         parts["first"][..., grid.queries :] = 0
     if ask.top is not None:
         tops = [summary.top for summary in stored if summary.top is not None]
@@ -143,7 +144,7 @@ def joined_statistics(patterns: Sequence[AnsweredPattern]) -> AnsweredPattern:
             first_key = n_before + batch_grid.keys * item
             keys.append(torch.where(top.keys < 0, -1, first_key + top.keys))  # -1 = there is no such key
             n_before += batch_grid.batch * batch_grid.keys
-        parts["top"] = Top(in_turn([top.weights for top in tops]), in_turn(keys))
+        parts["top"] = Top(as_one_item([top.weights for top in tops]), as_one_item(keys))
     n_queries = sum(batch_grid.batch * batch_grid.queries for batch_grid in grids)
     n_keys = sum(batch_grid.batch * batch_grid.keys for batch_grid in grids)
     nan_in = next((call.nan_in for call in calls if call.nan_in is not None), None)
@@ -158,8 +159,9 @@ def map_of_one_sequence(
     """Return the pooled map of a sequence of joined items, computed from the pooled map of each item.
 
     A pooled map has one number for each block of weights (queries × keys). The maps of all n items are placed on the
-    diagonal of a larger map; weights between items are 0. Then each block of n × n numbers is reduced to one number:
-    the result has the size of one item's map, and is exact. `grid` has the sizes of one item.
+    diagonal of a larger map; weights between items are 0. Then each block of n × n numbers is reduced to one number, so
+    that the result has the size of one item's map. It is exact: its cells, n times as high and as wide as those of an
+    item, consist of whole cells. `grid` has the sizes of one item.
     """
     n_items, n_heads, rows, columns = pooled.shape
 

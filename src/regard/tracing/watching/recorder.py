@@ -75,10 +75,10 @@ class Recorder(TorchFunctionMode):
     Attributes:
         ask: the statistics to record of each call instead of its tensors; None = record the tensors.
         windows: the windows of each layer that divides pictures into windows (as in Swin), by the layer's path.
-        n_calls: for each path, how many attention calls the module has made.
+        n_calls: for each path, how many attention calls the module has made, with or without a pattern.
         doubtful: why attention was not recorded, by the path of each module that may have computed attention.
         unrecognised: the paths in `doubtful` of modules that computed a product, a softmax and a second product.
-        n_recorded: the number of attention calls of which a pattern could be made, in all layers.
+        n_recorded: the number of those attention calls, in all layers, of which a pattern could be made.
         counts_at_start: (all calls so far, `n_recorded`) when each running module started, the innermost module last.
     """
 
@@ -98,9 +98,9 @@ class Recorder(TorchFunctionMode):
         if func in PROPERTY_READS or torch.compiler.is_compiling() or is_in_backward_pass():
             return func(*args, **kwargs)
         if func is F.multi_head_attention_forward:
-            with self:
+            with self:  # inside this method, the mode is off; here it is to see each operation of the copy
                 return multi_head_attention_forward(*args, **kwargs)
-        if func is interchanged:
+        if func is interchanged:  # a function of regard that hands itself to the mode, as torch functions do
             return self.replace_outputs(func(*args, **kwargs))
         is_attention = func is attend or func is F.scaled_dot_product_attention
         if is_attention and self.ask is not None and self.records_layer_of(self.running.path):
@@ -110,7 +110,7 @@ class Recorder(TorchFunctionMode):
                 if func is attend:
                     return attended
                 shape = output_shape(*args, **kwargs)
-                return from_four_axes(attended.context, shape, self.running.heads.query_heads)
+                return from_four_axes(attended.context, shape, self.running.head_counts.query_heads)
         in_place = kwargs.get("inplace") or is_in_place(getattr(func, "__name__", ""))
         if in_place and args and isinstance(args[0], Tensor):
             self.before_change(args[0])
@@ -149,12 +149,12 @@ class Recorder(TorchFunctionMode):
             self.check_ask(Grid(n_items, n_heads, n_queries, key.shape[2]))
             return attend(*args, **{**kwargs, "ask": self.ask})
         try:
-            call, dropout = sdpa_call(self.running.heads, *args, **kwargs)
+            call, dropout = sdpa_call(self.running.head_counts, *args, **kwargs)
         except (ValueError, TypeError, RuntimeError):
             # the caller then runs `func`, gets this error again from `attended_of`, and lists the module as unseen
             return None
         self.check_ask(call.grid)
-        if usable_engine(call, dropout, self.ask) is None:
+        if usable_engine(call, dropout, self.ask) is None:  # for instance if dropout is above 0
             return None
         return attend(call.query, call.key, call.value, score=call.score, mask=call.mask, ask=self.ask)
 
@@ -166,14 +166,14 @@ class Recorder(TorchFunctionMode):
         `result` is what the function returned, and `weighted_sum` what `WrittenOut` recognised in the call.
         """
         if weighted_sum is not None:
-            return written_out_attention(weighted_sum, self.running.heads.query_heads)
+            return written_out_attention(weighted_sum, self.running.head_counts.query_heads)
         if func is attend:
             return result
         if func is F.scaled_dot_product_attention:
             if result in CHANGED:
                 return CHANGED[result]
-            call, _ = sdpa_call(self.running.heads, *args, **kwargs)
-            context = four_axes(result, result.shape[:-2], self.running.heads.query_heads)
+            call, _ = sdpa_call(self.running.head_counts, *args, **kwargs)
+            context = four_axes(result, result.shape[:-2], self.running.head_counts.query_heads)
             context = context.reshape(*call.grid.shape[:3], -1)
             return Attended(context=context, pattern=Pattern(call), backend="sdpa")
         if func is torch.ops.higher_order.flex_attention:
@@ -233,7 +233,7 @@ class Recorder(TorchFunctionMode):
     def records_layer_of(self, path: str) -> bool:
         return self.watched.layers is None or layer_of(path) in self.watched.layers
 
-    def enter(self, n_running: int, arguments: Mapping[str, Any]) -> None:
+    def enter(self, n_running: int, arguments: Mapping[str, Any]) -> None:  # as `running_modules` calls it
         self.counts_at_start.append((self.n_calls.total(), self.n_recorded))
 
     def leave(self, module: nn.Module, has_output: bool) -> None:
@@ -259,11 +259,12 @@ class Recorder(TorchFunctionMode):
         if weighted_sum.is_over_features and not ATTENTION_NAME.search(self.running.class_name):
             return WEIGHTS_OF_PARAMETERS
         lead_sizes = [size for size in weighted_sum.scores.shape[:-2] if size > 1]
-        has_unknown_axes = len(lead_sizes) > 1 and lead_sizes[-1] != self.running.heads.query_heads
+        # without an axis of queries, several axes are batch and heads only if the last has the module's number of heads
+        has_unknown_axes = len(lead_sizes) > 1 and lead_sizes[-1] != self.running.head_counts.query_heads
         return SEVERAL_AXES if has_unknown_axes and not weighted_sum.has_query_axis else None
 
     def list_doubtful(self) -> None:
-        """Add the modules in `doubtful` to `watched.unseen`; those in `unrecognised` alone, if attention was recorded.
+        """Add the modules in `doubtful` to `watched.unseen`; if attention was recorded, only those in `unrecognised`.
 
         Beside attention, state-space models and mixtures of experts compute products similar to it (see
         `matrix_chains.py` and `doubt`), but not both a softmax of a product and a second product.
@@ -302,7 +303,7 @@ def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Att
         pattern = Pattern(Call.of(query, key, value.to(query.dtype), score, mask, normalise))
         if has_weights(pattern, scores):
             return Attended(context=context, pattern=pattern, backend="written out")
-        if inputs.sinks is not None:
+        if inputs.sinks is not None:  # `scores` have a column for sinks, which is no key
             raise ValueError("its scores are more than a scaled, masked and biased product, with sinks beside it.")
     query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
     call = Call.of(query, key, value.to(query.dtype), ScaledDot(bias=scores), None, Softmax())

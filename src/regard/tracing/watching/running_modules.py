@@ -30,14 +30,14 @@ class HeadCounts:
 
     @classmethod
     def of(cls, module: nn.Module | None) -> "HeadCounts":
-        """Return the numbers of heads in the attributes of a module; for grouped queries, also those in its config."""
+        """Return the numbers of heads in a module's attributes; that of its config serves only to find `key_heads`."""
         numbers = (getattr(module, name, None) for name in HEAD_COUNTS)
         query_heads = next((number for number in numbers if isinstance(number, int) and number > 0), None)
         group = getattr(module, "num_key_value_groups", 1)
         n_heads = query_heads or getattr(getattr(module, "config", None), "num_attention_heads", None)
-        if not isinstance(group, int) or group < 2 or not isinstance(n_heads, int) or n_heads % group:
-            return cls(query_heads)
-        return cls(query_heads, n_heads // group, group)
+        if isinstance(group, int) and group > 1 and isinstance(n_heads, int) and n_heads % group == 0:
+            return cls(query_heads, key_heads=n_heads // group, group=group)
+        return cls(query_heads)
 
 
 class RunningModules:
@@ -60,7 +60,7 @@ class RunningModules:
         return "" if module is None else type(module).__name__
 
     @property
-    def heads(self) -> HeadCounts:
+    def head_counts(self) -> HeadCounts:
         return HeadCounts.of(self.stack[-1][1])
 
 
@@ -87,7 +87,7 @@ def running_modules(
     def leave(module: nn.Module, args: Any, output: Any) -> None:
         if get_ident() == thread:
             if on_leave is not None:
-                on_leave(module, output is not None)
+                on_leave(module, output is not None)  # `always_call` gives None for the output after an error
             running.stack.pop()
 
     with ExitStack() as hooks:

@@ -35,7 +35,7 @@ def sdpa_call(
 
     `heads`, the numbers of heads of the calling module, tell how to split an axis that joins batch and heads. They also
     show a special form of `query`: for one query token, grouped queries and a mask, transformers passes
-    [batch key_heads group width] in place of [batch query_heads 1 width].
+    [batch key_heads group width] in place of [batch query_heads 1 width], and a mask [batch key_heads group keys].
     """
     n_heads = heads.query_heads
     has_key_heads = query.ndim == key.ndim == 4 and key.shape[1] == heads.key_heads
@@ -53,6 +53,7 @@ def sdpa_call(
         else:
             bias = attn_mask
     query, key, value = autocast(query.expand(*lead, -1, -1), key, value)
+    # with grouped queries, the key and the value have fewer heads than the output
     query, key, value = (
         four_axes(part, part.shape[:-2] if enable_gqa else lead, n_heads) for part in (query, key, value)
     )

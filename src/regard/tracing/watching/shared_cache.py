@@ -33,7 +33,7 @@ class GrowingTensor:
     parts: list[Any] = field(default_factory=list)
 
     def append(self, tensor: Tensor) -> None:
-        """Append the new tokens of `tensor`, which follow those in the buffer; make `tensor` a view of the buffer.
+        """Append the tokens that the buffer lacks; `tensor` has all tokens so far, and becomes a view of the buffer.
 
         If the buffer is full, a larger one replaces it, and the earlier tensors become views of the new buffer.
         """
@@ -48,7 +48,8 @@ class GrowingTensor:
             self.buffer = grown
         self.buffer[:, :, before:n_tokens] = tensor[:, :, before:]
         self.n_tokens = n_tokens
-        # .data: so that autograd does not count this, or a later write to the buffer, as an in-place change of `tensor`
+        # `.data` hides this assignment, and later writes to the buffer, from autograd, which would take them for
+        # changes of `tensor`, and refuse the gradients of weights that were computed from it
         tensor.data = self.buffer.data[:, :, :n_tokens]
         self.parts.append(TensorWeakRef(tensor))
 
@@ -82,7 +83,7 @@ class Sharing:
         self.latest: tuple[Any, ...] | None = None
 
     def share_memory(self, attended: Attended) -> Attended:
-        """Return a copy of `attended`; if possible, its keys and values share memory with those of the previous call.
+        """Return `attended` with keys and values that share memory with those of the previous call, if possible.
 
         There are three conditions: the keys and values begin with those of the previous call; the tensors of the
         previous call still exist; and autograd is disabled.

@@ -23,8 +23,8 @@ from regard.tracing.watching.watched import Watched
 def watching(model: nn.Module, layers: Collection[int] | None = None, *, ask: Ask | None = None) -> Iterator[Watched]:
     """Record every attention call that a PyTorch module makes inside a `with` block; yield the record.
 
-    The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, with
-    one exception: torch's encoder layers do not use their fast path inside the block, which may change the rounding.
+    The module may be from torch, diffusers, transformers or your own code. Its outputs are the same bit for bit, but
+    for rounding: torch's encoder layers do not use their fast path in the block, and `ask` may choose another kernel.
     regard records calls of F.scaled_dot_product_attention, nn.MultiheadAttention, FlexAttention (unless compiled) and
     `attend`, and attention that consists of a softmax over the keys and a product of its weights with values, in the
     spellings that docs/any-model.md lists. A module in which no attention is recorded is listed in `watched.unseen` if
@@ -72,8 +72,10 @@ def recording(
     check_ask(ask)
     check_not_compiled(model)
     recorder = Recorder(watched, ask, windows)
-    with running_modules(model, recorder.enter, recorder.leave) as recorder.running, recorder:
-        yield watched
+    with running_modules(model, recorder.enter, recorder.leave) as running:
+        recorder.running = running
+        with recorder:
+            yield watched
     recorder.list_doubtful()
 
 
@@ -81,7 +83,7 @@ def check_ask(ask: object) -> None:
     if ask is not None and not isinstance(ask, Ask):
         raise TypeError(f"ask is {type_name(ask)}; it takes an object such as Ask(top=8).")
     if ask is not None and not asks_for_something(ask):
-        raise InputError("ask=… names no statistics to keep; give for instance ask=Ask(), or leave it out.")
+        raise InputError("ask=… names no statistics to keep; give ask=Ask() for the default ones, or leave it out.")
 
 
 def check_layers(layers: Any) -> None:

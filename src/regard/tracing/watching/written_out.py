@@ -40,7 +40,7 @@ OPERANDS = ("condition", "input", "self", "mask", "value", "batch1", "batch2", "
 
 
 class WrittenOut:
-    """Stores how scores, weights and similar tensors were computed, and the in-place version of each tensor."""
+    """Stores how scores, weights and similar tensors were computed, and how often each had been changed in place."""
 
     def __init__(self) -> None:
         self.origins = TensorTable[tuple[Origin, int]]()
@@ -54,7 +54,7 @@ class WrittenOut:
         if rule is None and not self.origins:
             return func(*args, **kwargs), None
         operands, options = list(args), {}
-        if kwargs:
+        if kwargs:  # rules take operands by place
             operands += [kwargs[name] for name in OPERANDS if name in kwargs]
             options = {name: option for name, option in kwargs.items() if name not in OPERANDS}
         tensors = tensors_in(operands)
@@ -69,7 +69,7 @@ class WrittenOut:
             origin = None
         if isinstance(origin, WeightedSum):
             return result, origin
-        if origin is None:
+        if origin is None:  # features stay features in operations that keep the shape, such as an activation
             origin = inherited_features(op)
         if origin is not None:
             self.origins[result] = (origin, version(result))
@@ -133,11 +133,11 @@ def broadcast_score_origin(op: Operation, operand: Any) -> ScoreOrigin | None:
 def multiplication_origin(op: Operation, left: Any, right: Any) -> Origin | None:
     scores, number = (left, right) if op.origin_of(left) is not None else (right, left)
     origin = op.origin_of(scores)
-    if not isinstance(origin, ScoreOrigin) or not is_number(number) or origin.keep is not None:
-        return weighted_values_origin(op, left, right)
-    factor = float(number)
-    bias = None if origin.bias is None else Named(origin.bias.tensor * factor, origin.bias.axes)
-    return replace(origin, scale=origin.scale * factor, bias=bias)
+    if isinstance(origin, ScoreOrigin) and origin.keep is None and is_number(number):
+        factor = float(number)
+        bias = None if origin.bias is None else Named(origin.bias.tensor * factor, origin.bias.axes)
+        return replace(origin, scale=origin.scale * factor, bias=bias)
+    return weighted_values_origin(op, left, right)  # None, unless a factor is attention weights
 
 
 def division_origin(op: Operation, scores: Any, number: Any) -> ScoreOrigin | None:
@@ -159,7 +159,7 @@ def addition_origin(op: Operation, left: Any, right: Any, *, alpha: Number = 1) 
         return None
     if not isinstance(bias, Tensor):
         return origin if math.isfinite(bias) else None  # the same number for all keys does not change the softmax
-    return origin.with_bias(bias.to(torch.result_type(op.result, bias)))  # True and False are added as 1 and 0
+    return origin.with_bias(bias.to(torch.result_type(op.result, bias)))  # a boolean bias adds 1 and 0
 
 
 def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) -> Origin | None:
@@ -168,7 +168,7 @@ def masked_fill_origin(op: Operation, scores: Tensor, mask: Tensor, value: Any) 
     If `scores` are attention weights, and masked_fill changes no number, return how these weights were computed.
     """
     origin = op.origin_of(scores)
-    if isinstance(origin, WeightOrigin):
+    if isinstance(origin, WeightOrigin):  # after an operation in place, the numbers before it are gone
         return origin if op.result is not scores and torch.equal(op.result, scores) else None
     score_origin = broadcast_score_origin(op, scores)
     if score_origin is None or not is_number(value) or mask.dtype != torch.bool or float(value) > -1e4:
@@ -181,8 +181,9 @@ def where_origin(op: Operation, first: Any, second: Any = None, third: Any = Non
 
     torch.where(keep, scores, number), scores.where(keep, number), or torch.where(mask, number, scores).
     """
-    is_method_of_scores = op.origin_of(first) is not None
-    condition, if_true, if_false = (second, first, third) if is_method_of_scores else (first, second, third)
+    condition, if_true, if_false = first, second, third
+    if op.origin_of(first) is not None:  # the second form
+        if_true, condition, if_false = first, second, third
     if op.origin_of(if_true) is not None:
         return masked_fill_origin(op, if_true, ~condition, if_false)
     return None if op.origin_of(if_false) is None else masked_fill_origin(op, if_false, condition, if_true)
@@ -213,10 +214,11 @@ def cat_origin(op: Operation, tensors: Any, dim: int = 0) -> ScoreOrigin | None:
     A sink is an extra score in the softmax's denominator, the same for all queries of a head.
     """
     sinks_first = not isinstance(op.origin_of(tensors[0]), ScoreOrigin)
-    scores, column = reversed(tensors) if sinks_first else tensors
+    scores, column = reversed(tensors) if sinks_first else tensors  # `run` catches the error if there are more
     origin = op.origin_of(scores)
     is_along_keys = dim in (-1, op.result.ndim - 1)
-    if not isinstance(origin, ScoreOrigin) or not is_along_keys or column.shape[1:] != (*scores.shape[1:3], 1):
+    is_column = column.shape[1:] == (*scores.shape[1:3], 1)  # [batch heads queries 1]
+    if not (isinstance(origin, ScoreOrigin) and is_along_keys and is_column):
         return None
     sink_of_head = column[:1, :, :1]
     if not torch.equal(column, sink_of_head.expand_as(column)):
@@ -239,10 +241,11 @@ def index_origin(op: Operation, tensor: Any, index: Any) -> Origin | None:
         return permutation_origin(op, tensor, index)
     origin = op.origin_of(tensor)
     if not isinstance(origin, WeightOrigin) or origin.with_sinks is None or origin.keys != origin.axes[-1]:
-        return view_origin(op, tensor)
+        return view_origin(op, tensor)  # None, unless only axes of size 1 are indexed
     sinks_first = origin.with_sinks.sinks_first
     all_but_sinks = slice(1, None) if sinks_first else slice(None, -1)
-    if index not in ((Ellipsis, all_but_sinks), (*[slice(None)] * (tensor.ndim - 1), all_but_sinks)):
+    in_all_axes = (*[slice(None)] * (tensor.ndim - 1), all_but_sinks)
+    if index not in ((Ellipsis, all_but_sinks), in_all_axes):  # weights[..., :-1] or weights[:, :, :, :-1]
         return None
     scores, axes = origin.scores.tensor, origin.scores.axes
     if sinks_first:  # a `WeightOrigin` without the column of sinks has the sinks last in its scores
@@ -257,7 +260,7 @@ def origin_after(op: Operation, tensor: Tensor, change_of: Callable[[Origin], Ax
     """
     origin = op.origin_of(tensor)
     if origin is None or (op.result is tensor and len(origin.axes) != tensor.ndim):
-        return None
+        return None  # unsqueeze_, for example, has replaced the shape that `origin` is about
     change = change_of(origin)
     return None if change is None else origin.after(change, tensor.numel())
 
