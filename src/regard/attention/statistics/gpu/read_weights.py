@@ -1,11 +1,14 @@
-"""The Triton kernel `read_weights`: sums over queries (received, pooled map) and over keys (entropy, distance).
+"""The Triton kernel `read_weights`, which computes sums of attention weights:
+
+    over queries    the attention that each key receives; the pooled map (the weights, in fewer rows and columns)
+    over keys       the entropy of each query's weights; their mean distance
 
     weight_ij = 2^(score_ij - log_sum_i)          log_sum_i = log₂ Σ_j 2^score_ij, from the forward pass
 
 Each program (instance of the kernel) computes a block of keys (a tile), and reads the queries that may attend to these
-keys. For each of its keys and each row of the pooled map (the weights reduced to fewer rows and columns), it stores the
-sum of the key's weights over the queries of the row, and if requested their maximum. Afterwards, `pool_keys` combines
-the keys of each column of the map.
+keys, in order. A row of the pooled map stands for successive queries. For each of its keys and each row, the program
+stores the sum of the key's weights over the queries of the row, and if requested their maximum. Afterwards, `pool_keys`
+combines the keys of each column of the map. Without a map there is one row: its sums are the received attention.
 
 All programs add to the sums over keys, in any order. Floating-point numbers added in another order give other bits. So
 the sums over keys are 64-bit integers, in units of 2^-40: every run gives the same bits.
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple, no_type_check
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.ask import Ask
@@ -49,7 +52,7 @@ def compute_sums(
 
     Args:
         log_sum: for each query, log₂ Σ 2^score over the keys, from which the kernel recomputes the weights.
-        log_share: log₂ of the sum of each query's weights; None = the sums are 1.
+        log_share: log₂ of the sum of each query's weights, which is below 1 if there are sinks; None = the sums are 1.
         map_rows: the number of rows to which the pooled map reduces the queries; 1 if there is no map.
         head_numbers: the numbers of the heads to compute; head h of batch item b has the number b · heads + h.
     """
@@ -66,7 +69,7 @@ def compute_sums(
         head_numbers.start,
         map_rows,
         ranges=len(arguments.limits),
-        short_rows=map_rows * n_queries > arguments.grid.queries,
+        short_rows=map_rows * n_queries > arguments.grid.queries,  # queries / map_rows < n_queries
         width=arguments.widths[0],
         n_keys=n_keys,
         n_queries=n_queries,
@@ -113,6 +116,7 @@ def read_weights(
         load_vectors(key, batch, head // sizes.group, tile * n_keys, key_in_block, key_exists, sizes.width, width)
     )
     for n in range(ranges):
+        # the row of the first query, the first query after this row, and the row's weights so far
         row = row_of(load_border(mask_ranges, n, batch, head, tile, 0), sizes.queries, map_rows)
         row_end = first_query_of(row + 1, sizes.queries, map_rows)
         total = tl.zeros([n_queries, n_keys], tl.float32)
@@ -132,13 +136,14 @@ def read_weights(
                     add_units(results.entropy + flat_index, tl.sum(weights * log_weights, axis=1), query_exists)
                 if results.distance is not None:
                     distance = tl.sum(weights * distances(i + sizes.offset, j), axis=1)
-                    if log_share is not None:
+                    if log_share is not None:  # a mean distance: divided by the sum of the weights
                         distance *= tl.exp2(-tl.load(log_share + flat_index, mask=query_exists, other=0.0))
                     add_units(results.distance + flat_index, distance, query_exists)
                 if results.sums is not None:
                     output = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
                     state = (total, largest, weights, row)
                     block_end = tl.minimum(first + n_queries, end)
+                    # finish every row that ends in this block of queries; `weights` keeps those of the rows after it
                     if short_rows:
                         for _ in range(row, row_of(block_end, sizes.queries, map_rows)):
                             total, largest, weights, row, row_end = finish_row(output, state, i < row_end)
@@ -150,8 +155,8 @@ def read_weights(
                         largest = tl.maximum(largest, weights)
         if results.sums is not None:
             output = (results, head_number - first_head, j, key_exists, sizes.queries, sizes.keys, map_rows)
-            no_weights, no_queries = tl.zeros_like(total), query_in_block < 0
-            if row < map_rows:
+            no_weights, no_queries = tl.zeros_like(total), query_in_block < 0  # False for every query
+            if row < map_rows:  # the last row has not ended yet; all its weights are in `total`
                 finish_row(output, (total, largest, no_weights, row), no_queries)
 
 
@@ -197,13 +202,13 @@ def finish_row(output, state, in_row):
     Args:
         output: (`results`, a `WeightSums`; index of the head in its tensors; indices of the keys of this block; whether
             each key exists; number of all queries; number of all keys; number of rows of the map).
-        state: (sums of the row's weights in earlier blocks, [n_queries n_keys]; maxima of these weights; weights of
-            this block of queries; index of the row).
+        state: (sums of the row's weights over earlier blocks of queries, separate for each place in a block; maxima of
+            these weights; weights of this block of queries; index of the row).
         in_row: for each query of this block, whether it belongs to the row.
 
     Returns:
-        The four entries of `state` for the next row (weights of queries in the finished row are set to 0), and the
-        index of the first query after the next row.
+        The four entries of `state` for the next row, and the index of the first query after the next row. In the
+        weights of this block, those of the finished row are now 0.
     """
     results, head, j, key_exists, n_all_queries, n_all_keys, map_rows = output
     total, largest, weights, row = state
@@ -261,17 +266,26 @@ def pool_keys(
         n_queries: the number of all queries.
     """
     rows, keys = by_row.shape[-2:]
-    column = torch.arange(columns + 1, device=by_row.device)
-    first_key = -(-column * keys // columns)
+    first_key = starts_of_parts(columns, keys, by_row.device)
     if keys % columns == 0:
         cells = by_row.reshape(*by_row.shape[:-1], columns, -1)
-    else:
-        key = first_key[:-1, None] + torch.arange(-(-keys // columns), device=by_row.device)
-        cells = by_row[..., key.clamp(max=keys - 1)].masked_fill_(key >= first_key[1:, None], 0.0)
+    else:  # the columns have different numbers of keys: shorter ones are filled with 0
+        most_keys = -(-keys // columns)  # rounded up
+        key = first_key[:-1, None] + torch.arange(most_keys, device=by_row.device)
+        is_after_column = key >= first_key[1:, None]
+        cells = by_row[..., key.clamp(max=keys - 1)].masked_fill_(is_after_column, 0.0)
     if ask.reduce == "max":
         return cells.amax(dim=-1)
     sums = cells.sum(dim=-1, dtype=torch.float64)
     if ask.reduce == "mean":
-        first_query = -(-torch.arange(rows + 1, device=by_row.device) * n_queries // rows)
+        first_query = starts_of_parts(rows, n_queries, by_row.device)
         sums /= first_query.diff()[:, None] * first_key.diff()
     return sums.float()
+
+
+def starts_of_parts(n_parts: int, n_tokens: int, device: torch.device) -> Int[Tensor, " borders"]:
+    """Return the first token of each of `n_parts` nearly equal parts of `n_tokens`, and `n_tokens` at the end.
+
+    Token i belongs to part i · n_parts // n_tokens, so part p starts at p · n_tokens / n_parts, rounded up.
+    """
+    return -(-torch.arange(n_parts + 1, device=device) * n_tokens // n_parts)
