@@ -66,8 +66,11 @@ def tensors_in(*parts: object) -> list[Tensor]:
             attributes = [value for module in part.modules() for value in vars(module).values()]
             tensors += tensors_in(*(value for value in attributes if isinstance(value, Tensor) or is_stage(value)))
         else:
-            for value in named_values(part).values():
-                if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
+            # every call of attend runs this: reading fields directly and skipping numbers saves time
+            names = getattr(part, "__dataclass_fields__", None)
+            values = named_values(part).values() if names is None else [getattr(part, name) for name in names]
+            for value in values:
+                if not isinstance(value, NUMBER_TYPES):
                     tensors += tensors_in(value)
     return tensors
 
