@@ -146,10 +146,12 @@ def test_scores_and_weights_that_explain_cannot_work_out_are_refused(handmade):
     query = head.pattern.query
     pattern = regard.attend(query, query, query, score=regard.Cosine(), normalise=regard.Sparsemax()).pattern
     assert refusal(InputError, head_scores, replace(head, pattern=pattern)) == (
-        "L1H2 computes its scores by Cosine, but explain works out only dot products; `regard look` shows its weights."
+        "L1H2 computes its scores by Cosine, but `regard explain` works out only dot products; `regard look` shows its "
+        "weights."
     )
     assert refusal(InputError, head_softmax, replace(head, pattern=pattern)) == (
-        "L1H2 computes its weights by Sparsemax(), but explain works out only softmax; `regard look` shows its weights."
+        "L1H2 computes its weights by Sparsemax(), but `regard explain` works out only softmax; `regard look` shows "
+        "its weights."
     )
 
 

@@ -19,7 +19,7 @@ def test_exponentials_and_their_sum_are_those_of_the_softmax():
     np.testing.assert_allclose(steps.exponentials, (scores - scores.max()).exp().numpy())
     np.testing.assert_allclose(steps.total, float((scores - scores.max()).exp().sum()))
     np.testing.assert_allclose(steps.weights, torch.softmax(scores, dim=0).numpy())
-    assert steps.sink is None
+    assert steps.sink_exponential is None
 
 
 def test_a_mask_a_temperature_and_a_sink_take_part():
@@ -30,7 +30,7 @@ def test_a_mask_a_temperature_and_a_sink_take_part():
     wanted = torch.softmax(torch.cat([row, torch.tensor([9.0]).double()]) / 0.5, dim=0)
     np.testing.assert_allclose(steps.weights, [*wanted[:2].tolist(), 0.0])
     np.testing.assert_allclose(steps.exponentials / steps.total, steps.weights)
-    np.testing.assert_allclose(steps.sink / steps.total, float(wanted[2]))
+    np.testing.assert_allclose(steps.sink_exponential / steps.total, float(wanted[2]))
 
 
 def test_a_query_that_may_look_nowhere_has_weights_0():

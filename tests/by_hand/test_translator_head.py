@@ -75,6 +75,6 @@ def test_a_recurrent_translator_by_hand_has_the_weights_of_its_trace(score, voca
 
 def test_additive_scores_are_refused(vocabularies):
     assert refusal(InputError, translator_inputs, recurrent_translator("additive", vocabularies), TEXT) == (
-        "L0H0 computes its scores by Additive, but explain works out only dot products; `regard look` shows its "
-        "weights."
+        "L0H0 computes its scores by Additive, but `regard explain` works out only dot products; `regard look` shows "
+        "its weights."
     )

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -340,6 +341,15 @@ def test_products_past_what_a_float64_holds_are_refused():
     huge = torch.tensor([[1e200]], dtype=torch.float64)
     assert refusal(InputError, work_out, direct(huge, huge, huge)) == (
         "products = Q Kᵀ is too large to compute with these numbers (a float64 ends at 1.8e308); make them smaller."
+    )
+
+
+def test_scores_past_what_a_float64_holds_are_refused_when_the_temperature_makes_them_so():
+    query, key = torch.tensor([[-1e154]], dtype=torch.float64), torch.tensor([[1e154]], dtype=torch.float64)
+    inputs = replace(direct(query, key, key), temperature=0.1)
+    assert refusal(InputError, work_out, inputs) == (
+        "tempered = scores / 0.1, the temperature is too large to compute with these numbers (a float64 ends at "
+        "1.8e308); make them smaller."
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from cli_runner import output, refused
 from rich.cells import cell_len
 
-from regard.lessons.lesson import NAMES, lesson
+from regard.lessons.lesson import NAMES, read_lesson
 
 pytestmark = pytest.mark.usefixtures("minilm_once")
 
@@ -37,7 +37,7 @@ def test_the_lesson_on_a_translator_shows_which_word_looks_at_which() -> None:
     assert re.search(r"forty-two +thousand +and +seven\n +사만 +██ ", output("learn", "translator"))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if lesson(name).example])
+@pytest.mark.parametrize("name", [name for name in NAMES if read_lesson(name).example])
 def test_headings_of_a_worked_example_are_in_the_language_of_the_lesson(name: str) -> None:
     headings = re.findall("^── .+", output("learn", name, "--language", "ko"), re.MULTILINE)
     assert headings
@@ -45,13 +45,13 @@ def test_headings_of_a_worked_example_are_in_the_language_of_the_lesson(name: st
 
 
 def test_no_lesson_on_the_terminal_speaks_of_a_picture() -> None:
-    texts = " ".join(" ".join(lesson(name).texts[language].text) for name in NAMES for language in ("en", "ko"))
+    texts = " ".join(" ".join(read_lesson(name).texts[language].text) for name in NAMES for language in ("en", "ko"))
     assert re.findall("picture|그림", texts) == []
 
 
 @pytest.mark.parametrize("name", ["pattern", "temperature", "model", "explanation"])
 def test_the_terminal_shows_every_number_of_the_text(name: str) -> None:
-    said = " ".join(lesson(name).texts["en"].text)
+    said = " ".join(read_lesson(name).texts["en"].text)
     shown = output("learn", name, "--language", "en").split("\n\n", 1)[1].replace(said, "")
     numbers = re.findall(r"\d+\.\d{3,}", said)
     below = "\n".join(shown.splitlines()[-30:])
@@ -63,9 +63,9 @@ def test_the_terminal_shows_every_number_of_the_text(name: str) -> None:
 def test_the_language_is_that_of_the_locale(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
-    assert lesson("1").texts["en"].title in output("learn")
+    assert read_lesson("1").texts["en"].title in output("learn")
     monkeypatch.setenv(variable, "ko_KR.UTF-8")
-    assert lesson("1").texts["ko"].title in output("learn")
+    assert read_lesson("1").texts["ko"].title in output("learn")
 
 
 def test_all_lessons_are_written_as_a_page(tmp_path: Path) -> None:

@@ -138,8 +138,9 @@ TILE_FIELDS = "'map', 'kind', 'layer', 'head', 'hidden', 'level', 'row', 'column
         ("tile", TILE | {"head": 3}, "there is no head 3 in layer 1 of 'decoder'."),
         ("tile", TILE | {"kind": "../etc"}, "there is no head 2 in layer 1 of '../etc'."),
         ("tile", TILE | {"kind": "__class__"}, "there is no head 2 in layer 1 of '__class__'."),
-        ("tile", TILE | {"level": -1}, "there is no level -1; levels are counted from 0."),
-        ("tile", TILE | {"level": 2**50}, f"there is no level {2**50}; levels are counted from 0."),
+        ("tile", TILE | {"level": -1}, "there is no level -1; there are 64 levels, counted from 0."),
+        ("tile", TILE | {"level": 64}, "there is no level 64; there are 64 levels, counted from 0."),
+        ("tile", TILE | {"level": 2**50}, f"there is no level {2**50}; there are 64 levels, counted from 0."),
         ("tile", TILE | {"row": 3}, "there is no tile in row 3 and column 0; level 0 has 601 x 601 cells."),
         ("tile", TILE | {"column": -1}, "there is no tile in row 0 and column -1; level 0 has 601 x 601 cells."),
         (

@@ -158,7 +158,11 @@ def test_the_beginning_of_a_text_that_is_too_long_is_read_if_it_is_asked_for(wri
         ({"text": "a", "changes": [{}] * 1001}, "a request has at most 1,000 changes; this one has 1,001."),
         ({"text": "a", "changes": [{"kind": "silence", "head": "L77H1"}]}, None),
         ({"text": "a", "model": "/no/such/folder"}, None),
-        ({"text": "a b", "changes": [{"kind": "sharpen", "head": "L0H1", "temperature": -1.0}]}, None),
+        (
+            {"text": "a b", "changes": [{"kind": "sharpen", "head": "L0H1", "temperature": -1.0}]},
+            "in the change 'sharpen', temperature=-1.0 of Sharpen must be from 0.000001 to 1,000,000.",
+        ),
+        ({"text": "a b", "changes": [{"kind": "cut", "row": 1}]}, "in the change 'cut', Cut has no 'row'."),
     ],
 )
 def test_a_question_that_cannot_be_answered_gets_one_line(explorer: Running, content: Any, message: str | None) -> None:

@@ -9,7 +9,7 @@ from axe import violations
 from playwright.sync_api import Page, expect
 
 from regard.lessons.course_page import course_data
-from regard.lessons.lesson import NAMES, lesson
+from regard.lessons.lesson import NAMES, read_lesson
 from regard.tracing.model_loading import LoadedModel
 from regard.views.page import document, page_title
 
@@ -24,7 +24,7 @@ def course(minilm: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_a_reader_goes_through_all_lessons(opened: Callable[..., Page], course: Path) -> None:
     page = opened(course)
     for name in NAMES:
-        one = lesson(name)
+        one = read_lesson(name)
         expect(page.locator("h1")).to_have_text(one.texts["en"].title)
         expect(page).to_have_title(page_title(one.texts["en"].title))
         for view in one.views:
@@ -41,7 +41,7 @@ def test_a_reader_goes_through_all_lessons(opened: Callable[..., Page], course: 
 
 def test_a_link_opens_a_lesson_in_korean_with_its_numbers(opened: Callable[..., Page], course: Path) -> None:
     page = opened(course, address="#lesson=model&language=ko", width=360)
-    expect(page.locator("h1")).to_have_text(lesson("model").texts["ko"].title)
+    expect(page.locator("h1")).to_have_text(read_lesson("model").texts["ko"].title)
     expect(page.locator("[data-view=strongest] li").first).to_contain_text("0.6741")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.locator("nav").first.get_by_role("button", name="4 · 온도").click()
@@ -53,7 +53,7 @@ def test_a_link_opens_a_lesson_in_korean_with_its_numbers(opened: Callable[..., 
 def test_no_option_of_a_command_is_broken_after_a_hyphen(opened: Callable[..., Page], course: Path) -> None:
     page = opened(course, address="#lesson=temperature", width=360)
     heights = page.locator("pre span").evaluate_all("spans => spans.map(span => span.getBoundingClientRect().height)")
-    assert len(heights) == len(" ".join(lesson("temperature").commands).split())
+    assert len(heights) == len(" ".join(read_lesson("temperature").commands).split())
     assert len({*heights}) == 1  # every word is on one line
 
 
@@ -64,7 +64,7 @@ def test_every_lesson_opens_at_the_first_step(opened: Callable[..., Page], cours
     page.locator("[data-view=steps]").get_by_role("button", name="next").click()
     expect(current).not_to_have_attribute("aria-current", "step")
     page.locator(".turn button").last.click()
-    expect(page.locator("h1")).to_have_text(lesson(NAMES[1]).texts["en"].title)
+    expect(page.locator("h1")).to_have_text(read_lesson(NAMES[1]).texts["en"].title)
     page.locator(".turn button").first.click()
     expect(current).to_have_attribute("aria-current", "step")
 
@@ -74,7 +74,7 @@ def test_the_controls_that_lessons_name_exist(
     opened: Callable[..., Page], course: Path, language: str, quoted: str
 ) -> None:
     for name in NAMES:
-        said = lesson(name).texts[language]
+        said = read_lesson(name).texts[language]
         page = opened(course, address=f"#lesson={name}&language={language}")
         expect(page.locator("h1")).to_have_text(said.title)
         for control in re.findall(quoted, " ".join(said.try_)):

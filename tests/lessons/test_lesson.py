@@ -10,7 +10,7 @@ from refusals import refusal
 from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.work_out import work_out
 from regard.errors import InputError
-from regard.lessons.lesson import NAMES, Lesson, lesson
+from regard.lessons.lesson import NAMES, Lesson, read_lesson
 from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 
@@ -26,16 +26,16 @@ def decimals(one: Lesson, language: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_languages_have_the_same_parts_and_numbers(name: str) -> None:
-    one = lesson(name)
+    one = read_lesson(name)
     english, korean = one.texts["en"], one.texts["ko"]
     assert (len(english.text), len(english.try_)) == (len(korean.text), len(korean.try_))
     assert sorted(decimals(one, "en")) == sorted(decimals(one, "ko"))
     assert re.search("[가-힣]", korean.title)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if lesson(name).example])
+@pytest.mark.parametrize("name", [name for name in NAMES if read_lesson(name).example])
 def test_the_numbers_of_a_lesson_are_in_its_worked_example(name: str) -> None:
-    one = lesson(name)
+    one = read_lesson(name)
     assert one.example is not None
     numbers = built_in_inputs(one.example)
     matrices = []
@@ -55,7 +55,7 @@ def test_the_numbers_of_a_lesson_are_in_its_worked_example(name: str) -> None:
     ("name", "edge", "weight"), [("model", ("it", "snake"), "0.674"), ("movement", ("Tower", "el"), "0.972")]
 )
 def test_the_weights_of_minilm(minilm: LoadedModel, name: str, edge: tuple[str, str], weight: str) -> None:
-    one = lesson(name)
+    one = read_lesson(name)
     assert weight in decimals(one, "en")
     seen = trace(minilm.model, one.sentence, tokenizer=minilm.tokenizer)
     assert one.head is not None
@@ -63,19 +63,19 @@ def test_the_weights_of_minilm(minilm: LoadedModel, name: str, edge: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    "command", [c for name in NAMES for c in lesson(name).commands if c.startswith("regard explain")]
+    "command", [c for name in NAMES for c in read_lesson(name).commands if c.startswith("regard explain")]
 )
 def test_the_worked_examples_that_lessons_name_exist(command: str) -> None:
     assert output(*command.split()[1:])
 
 
 def test_a_lesson_has_a_name_and_a_number() -> None:
-    assert lesson("5") == lesson("masks")
+    assert read_lesson("5") == read_lesson("masks")
 
 
 @pytest.mark.parametrize("name", ["0", "12", "mask"])
 def test_an_unknown_lesson_is_refused(name: str) -> None:
-    assert refusal(InputError, lesson, name) == (
+    assert refusal(InputError, read_lesson, name) == (
         f"no lesson {name!r}; there are looking-back, query-key-value, pattern, temperature, masks, heads, model, "
         "transformer, movement, explanation, translator, or 1 to 11."
     )

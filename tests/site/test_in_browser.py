@@ -17,7 +17,7 @@ from site_writing import write_unchecked
 from steady_movement import check_steady
 
 import regard
-from regard.lessons.lesson import lesson
+from regard.lessons.lesson import read_lesson
 from regard.site import text_model
 from regard.site.check import TEXTS
 from regard.tracing.focus import focus_on
@@ -82,11 +82,11 @@ def test_typed_text_has_the_weights_of_python_and_the_site_asks_nobody_else(
 
 def test_the_page_and_the_course_link_to_each_other_in_the_language_that_is_shown(page: Page) -> None:
     page.get_by_role("link", name="Lessons").click()
-    expect(page.locator("h1")).to_have_text(lesson("1").texts["en"].title)
+    expect(page.locator("h1")).to_have_text(read_lesson("1").texts["en"].title)
     page.go_back()
     page.get_by_label("Language").select_option("ko")
     page.get_by_role("link", name="강의").click()
-    expect(page.locator("h1")).to_have_text(lesson("1").texts["ko"].title)
+    expect(page.locator("h1")).to_have_text(read_lesson("1").texts["ko"].title)
     page.get_by_role("link", name="내 글로 해 보기").click()
     expect(page.get_by_role("link", name="강의")).to_be_visible()
     expect(page.locator("[data-role=text]")).to_be_visible()

@@ -99,8 +99,8 @@ def test_a_line_that_is_not_utf8_is_refused_by_its_number(files, source, line, b
     )
     parallel = files("뱀\none\n".encode() + source, b"a\n" * 9)
     assert refused(parallel) == (
-        f"{parallel.source}, line {line + 2}: not UTF-8 (byte {byte}); convert only the lines that are not UTF-8, as "
-        f"earlier lines are, for instance with iconv -f {encoding} -t UTF-8."
+        f"{parallel.source}, line {line + 2}: not UTF-8 (byte {byte}); convert only the lines that are not UTF-8, "
+        f"since earlier lines are UTF-8, for instance with iconv -f {encoding} -t UTF-8."
     )
     parallel = files(b"ein\n", b"\xed\xa0\x80\n")  # half of a surrogate pair
     assert refused(parallel).startswith(f"{parallel.target}, line 1: not UTF-8 (byte 0xED at position 1)")

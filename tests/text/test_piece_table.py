@@ -57,7 +57,7 @@ def test_whole_numbers(number):
         (b"\x0b", "the field at byte 0 has the unknown type 3"),
         (b"\x0a\x05ab", "the field at byte 0 ends after the message"),
         (b"\x0a\x80", "a number ends after the message"),
-        (b"\x0a\x02\x08\x07", "a piece has no text, no score or no kind"),
+        (b"\x0a\x02\x08\x07", "the text, score or kind of a piece is damaged"),
     ],
 )
 def test_other_bytes_are_refused(message, said):

@@ -116,17 +116,17 @@ class ExampleInputs:
     @property
     def keep(self) -> Bool[np.ndarray, "queries keys"] | None:
         """The mask as a matrix, True = may attend; None = every query may attend to every key."""
-        if isinstance(self.mask, str):
-            return np.tri(self.n_queries, self.n_keys, dtype=bool)
-        return self.mask
+        return self.causal_matrix() if isinstance(self.mask, str) else self.mask
+
+    def causal_matrix(self) -> Bool[np.ndarray, "queries keys"]:
+        return np.tri(self.n_queries, self.n_keys, dtype=bool)
 
     def changed(self, *, temperature: float | None = None, causal: bool = False) -> "ExampleInputs":
         """Return a copy with another temperature, with a causal mask besides its own mask, or with both."""
         new_temperature = self.temperature if temperature is None else checked_temperature(temperature)
         new_mask = self.mask
         if causal:
-            causal_mask = replace(self, mask="causal").keep
-            new_mask = "causal" if self.keep is None else self.keep & causal_mask
+            new_mask = "causal" if self.keep is None else self.keep & self.causal_matrix()
         return replace(self, temperature=new_temperature, mask=new_mask)
 
 
@@ -176,7 +176,7 @@ def check_sizes(matrices: Mapping[str, np.ndarray]) -> None:
         d_value = size["V"][1]
     if "W_o" in size:
         n_queries = size["x" if "x" in size else "Q"][0]
-        size["the context"] = (n_queries, d_value)
+        size["the context"] = (n_queries, d_value)  # no given matrix, but the message of check_size names it
         check_size(size, "W_o", "the context", rows=d_value, why="one for each number of a context")
 
 

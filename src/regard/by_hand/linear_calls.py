@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from regard.tracing.watching.layer_states import is_linear
 
+CONTEXT_ROUNDING, LINEAR_ROUNDING = 64, 16
+"""The rounding errors that are accepted, as multiples of eps: attention rounds in more steps than a linear layer."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCall:
@@ -70,15 +73,15 @@ def find_output_parameters(
     None if no layer's input contains `context` in the columns of this head.
     """
     n_tokens, d_head = context.shape
-    rows = slice(head * d_head, (head + 1) * d_head)
+    of_head = slice(head * d_head, (head + 1) * d_head)  # columns of the layer's input, and rows of W_O
     for call in calls:
-        if len(call.source) != n_tokens or call.source.shape[1] < rows.stop:
+        if len(call.source) != n_tokens or call.source.shape[1] < of_head.stop:
             continue
-        tolerance = 64 * torch.finfo(call.source.dtype).eps * float(context.abs().max())
-        if torch.allclose(call.source[:, rows].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
+        tolerance = CONTEXT_ROUNDING * torch.finfo(call.source.dtype).eps * float(context.abs().max())
+        if torch.allclose(call.source[:, of_head].cpu().double(), context.cpu().double(), rtol=0, atol=tolerance):
             projection = float64_projection(call, slice(None), call.output)
             if projection is not None:
-                return projection.parameters[rows]
+                return projection.parameters[of_head]
     return None
 
 
@@ -109,4 +112,4 @@ def reproduces(projection: Projection, output: Float[Tensor, "tokens columns"], 
     # Rounding errors grow with the sum of the absolute values of all terms.
     magnitude = projection.source.abs() @ projection.parameters.abs() + bias.abs()
     error = (projection.source @ projection.parameters + bias - output.cpu().double()).abs()
-    return bool((error <= 16 * torch.finfo(dtype).eps * magnitude).all())
+    return bool((error <= LINEAR_ROUNDING * torch.finfo(dtype).eps * magnitude).all())

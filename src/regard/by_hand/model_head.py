@@ -89,9 +89,9 @@ def head_title(model_trace: Trace, focus: Focus) -> str:
 def head_inputs(focus: Focus, calls: Sequence[LinearCall], title: str) -> ExampleInputs:
     """Return the matrices and settings of the head `focus.head`, from which a worked example is computed."""
     head = focus.head
-    if head.head is None:
+    if head.head is None:  # the average over the heads of a layer
         raise InputError(f"{head.name} is an average of heads, which is not computed from a query; name a head.")
-    steps = head.pattern.steps(0, head.number)
+    steps = head.pattern.steps(batch=0, head=head.number)
     score = head.pattern.score
     query = steps.query @ score.weight if isinstance(score, General) else steps.query
     parts = {"Q": query, "K": steps.key, "V": steps.value}
@@ -156,7 +156,7 @@ def head_scores(head: Head) -> dict[str, Any]:
     if not isinstance(score, ScaledDot):
         name = type(score.score if isinstance(score, Prepared) else score).__name__
         raise InputError(
-            f"{head.name} computes its scores by {name}, but explain works out only dot products; "
+            f"{head.name} computes its scores by {name}, but `regard explain` works out only dot products; "
             "`regard look` shows its weights."
         )
     d_key = head.pattern.query.shape[-1]
@@ -181,7 +181,7 @@ def head_softmax(head: Head) -> dict[str, Any]:
     normalise = head.pattern.normalise
     if not isinstance(normalise, Softmax):
         raise InputError(
-            f"{head.name} computes its weights by {normalise!r}, but explain works out only softmax; "
+            f"{head.name} computes its weights by {normalise!r}, but `regard explain` works out only softmax; "
             "`regard look` shows its weights."
         )
     sinks = None if normalise.sinks is None else (float(normalise.sinks[head.number]),)

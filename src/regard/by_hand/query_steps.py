@@ -1,7 +1,7 @@
 """The steps of one query of a worked example, key by key, with the exponentials of the softmax and their sum.
 
 exp_k = exp(tempered_k - largest of the row)        the subtraction does not change the weights
-weight_k = exp_k / sum                              sum: the exp_k of all keys, plus `QuerySteps.sink` if there is one
+weight_k = exp_k / sum                              sum: the exp_k of all keys, plus `sink_exponential` if not None
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ class QuerySteps:
         before: the query's row in each matrix from "products" to the last before the exponential, by name.
         formulas: the formulas of these matrices, by name.
         largest: the largest score, or the sink if larger. It is subtracted from each score before the exponential.
-        sink: the exponential of the head's sink, a score that belongs to no key; None = the softmax has no sink.
-        total: the sum of `exponentials` and `sink`.
+        sink_exponential: the exponential of the sink, a score that belongs to no key; None = the softmax has no sink.
+        total: the sum of `exponentials` and `sink_exponential`.
     """
 
     before: dict[str, Float[np.ndarray, " keys"]]
     formulas: dict[str, str]
     largest: float
     exponentials: Float[np.ndarray, " keys"]
-    sink: float | None
+    sink_exponential: float | None
     total: float
     weights: Float[np.ndarray, " keys"]
 
@@ -59,7 +59,7 @@ def query_steps(worked: WorkedAttention) -> QuerySteps:
         formulas={name: stage.formula for name, stage in stages.items()},
         largest=largest,
         exponentials=exponentials,
-        sink=sink_exponential,
+        sink_exponential=sink_exponential,
         total=float(exponentials.sum()) + (sink_exponential or 0.0),
         weights=worked.weights[0, worked.query],
     )

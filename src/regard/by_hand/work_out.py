@@ -71,7 +71,7 @@ def steps_of_heads(inputs: ExampleInputs, projected: dict[str, Matrix]) -> list[
     ]
 
 
-# The matrices to show, each as a `Stage`, in the order of the computation
+# The matrices to show, each as a `Stage` (worked_attention.py explains its attributes), in the order of the computation
 
 
 def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
@@ -102,6 +102,7 @@ def given_stages(inputs: ExampleInputs, query: int | None) -> list[Stage]:
                 columns=keys,
                 axis_of_keys="columns",
                 marked=query,
+                may_be_masked=True,
             )
         )
     return stages
@@ -151,14 +152,15 @@ class HeadStages:
         stages = self.head_columns()
         q, k, v = (self.name(letter) for letter in "QKV")
         stages.append(self.stage("products", f"{q} {k}ᵀ", self.steps.products, **axes))
-        stages.append(self.stage("scores", self.scores_formula(), self.steps.scores, **axes))
-        if self.inputs.mask is not None:
+        has_bias, has_mask = self.inputs.bias is not None, self.inputs.mask is not None
+        stages.append(self.stage("scores", self.scores_formula(), self.steps.scores, may_be_masked=has_bias, **axes))
+        if has_mask:
             formula = f"{stages[-1].name}, −∞ where not allowed"
-            stages.append(self.stage("masked", formula, self.steps.masked, **axes))
+            stages.append(self.stage("masked", formula, self.steps.masked, may_be_masked=True, **axes))
         temperature = self.inputs.temperature
         if temperature not in (0, 1):
-            formula = f"{stages[-1].name} / {temperature:g}, the temperature"
-            stages.append(self.stage("tempered", formula, self.steps.tempered, **axes))
+            formula, may_be_masked = f"{stages[-1].name} / {temperature:g}, the temperature", has_bias or has_mask
+            stages.append(self.stage("tempered", formula, self.steps.tempered, may_be_masked=may_be_masked, **axes))
         stages.append(self.stage("weights", self.weights_formula(stages[-1].name), self.steps.weights, **axes))
         weights = stages[-1].name
         if self.query is not None:
@@ -242,8 +244,7 @@ def columns_text(head: int, width: int) -> str:
 
 def check_finite(stage: Stage) -> None:
     """Raise InputError if a matrix has an infinite number, other than the -∞ of a mask or a bias."""
-    may_be_masked = stage.name.split("_")[0] in ("bias", "masked", "tempered") or "+ bias" in stage.formula
-    if not (np.isfinite(stage.matrix) | (may_be_masked & np.isneginf(stage.matrix))).all():
+    if not (np.isfinite(stage.matrix) | (stage.may_be_masked & np.isneginf(stage.matrix))).all():
         raise InputError(
             f"{stage.name} = {stage.formula} is too large to compute with these numbers (a float64 ends at 1.8e308); "
             "make them smaller."

@@ -27,6 +27,7 @@ class Stage:
         axis_of_keys: whether the rows or the columns are keys of the attention; None = neither.
         marked: the row of the query whose steps are shown; None = no row.
         summed: whether a row with the sums of the columns is shown below the matrix.
+        may_be_masked: whether numbers may be -∞, because of a mask or a bias.
         head: the head's number, counted from 1; None if there is only one head, or if the matrix belongs to all heads.
     """
 
@@ -39,6 +40,7 @@ class Stage:
     axis_of_keys: Literal["rows", "columns"] | None = None
     marked: int | None = None
     summed: bool = False
+    may_be_masked: bool = False
     head: int | None = None
 
     @property
@@ -84,13 +86,13 @@ class WorkedAttention:
 
     @property
     def sink_notes(self) -> list[str]:
-        sinks, temperature = self.inputs.sinks, self.inputs.temperature
-        if sinks is None:
+        if self.inputs.sinks is None:
             return []
+        sink, temperature = self.inputs.sinks[0], self.inputs.temperature  # only the example of a model's head has one
         if temperature == 0:
-            return [f"A sink of {sinks[0]:.4f} takes part in each row, and gets all weight where it is the largest."]
-        tempered = "" if temperature == 1 else f" / {temperature:g} = {sinks[0] / temperature:.4f}"
-        return [f"A sink of {sinks[0]:.4f}{tempered} takes part in each softmax and has no value."]
+            return [f"A sink of {sink:.4f} takes part in each row, and gets all weight where it is the largest."]
+        tempered = "" if temperature == 1 else f" / {temperature:g} = {sink / temperature:.4f}"
+        return [f"A sink of {sink:.4f}{tempered} takes part in each softmax and has no value."]
 
     @property
     def weights(self) -> Float[np.ndarray, "heads queries keys"]:

@@ -41,10 +41,10 @@ def learn(
       regard learn 5 --language ko
     """
     from regard.cli.progress import spinner
-    from regard.lessons.lesson import NAMES, lesson
+    from regard.lessons.lesson import NAMES, read_lesson
 
     language_shown = checked_language(language)
-    chosen = None if name is None else lesson(name)
+    chosen = None if name is None else read_lesson(name)
     outputs = checked_outputs(html=html)
     if html is not None:
         with spinner("writing the lessons"):
@@ -52,7 +52,7 @@ def learn(
 
             write_course(html, chosen, language)  # None = the browser's language
     elif chosen is None:
-        list_lessons([lesson(name) for name in NAMES], language_shown)
+        list_lessons([read_lesson(name) for name in NAMES], language_shown)
     else:
         show_lesson(chosen, language_shown)
     print_written(outputs)

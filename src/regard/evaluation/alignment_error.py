@@ -21,7 +21,7 @@ class ReferenceAlignment:
 
     Attributes:
         sure: the word pairs that a correct alignment has.
-        possible: further word pairs that a correct alignment may have.
+        possible: further word pairs that a correct alignment may have, P without S.
     """
 
     sure: frozenset[tuple[int, int]]
@@ -35,9 +35,9 @@ def alignment_error_rate(sentence_pairs: Iterable[tuple[Pairs, ReferenceAlignmen
     >>> alignment_error_rate([({(0, 0), (2, 1)}, reference)])
     0.25
     """
-    n_sure = n_possible = n_pairs = 0
+    n_sure = n_possible = n_aligned_and_sure = 0  # |A ∩ S|, |A ∩ P|, |A| + |S|
     for pairs, reference in sentence_pairs:
         n_sure += len(reference.sure.intersection(pairs))
         n_possible += len((reference.sure | reference.possible).intersection(pairs))
-        n_pairs += len(set(pairs)) + len(reference.sure)
-    return 1 - (n_sure + n_possible) / n_pairs if n_pairs else 0.0
+        n_aligned_and_sure += len(set(pairs)) + len(reference.sure)
+    return 1 - (n_sure + n_possible) / n_aligned_and_sure if n_aligned_and_sure else 0.0

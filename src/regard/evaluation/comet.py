@@ -70,7 +70,9 @@ def compare(scores: Any, other_scores: Any) -> Comparison:
     own_means, other_means = scores[samples].mean(axis=1), other_scores[samples].mean(axis=1)
     difference = abs(scores.mean() - other_scores.mean())
     differences = np.abs(own_means - other_means)
+    # if the systems are equally good, the differences vary about 0: so their mean is subtracted
     p_value = (np.sum(differences - differences.mean() >= difference) + 1) / (N_SAMPLES + 1)
+    # half of the 95 % confidence interval
     own_half, other_half = (1.96 * means.std(ddof=1) for means in (own_means, other_means))
     return Comparison(
         other=float(other_scores.mean()),

@@ -17,7 +17,7 @@ from regard.evaluation.records import Comparison, Evaluation, LengthGroup, Metri
 LENGTH_GROUPS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, 80), (81, None))
 """The smallest and the largest length in each group of lines; None = no largest length.
 
-The length of a line is the number of words in its reference.
+The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them (or of characters).
 """
 
 WORDS_FOR_WORD_BLEU = 5
@@ -77,12 +77,12 @@ def evaluate(
         raise InputError("COMET reads the source sentences too, and there are none; give them with --source (source=).")
     metrics = build_metrics(tokenize, lowercase)
     matches = exact_matches(hypotheses, references, lowercase)
+    scores = metric_scores(metrics, hypotheses, references, against)
+    if comet and source:
+        scores += (comet_score(comet, source, hypotheses, references[0], against),)
     return Evaluation(
         n_lines=len(hypotheses),
-        scores=(
-            *metric_scores(metrics, hypotheses, references, against),
-            *([comet_score(comet, source, hypotheses, references[0], against)] if comet and source else []),
-        ),
+        scores=scores,
         exact=percent(matches),
         other_exact=None if against is None else percent(exact_matches(against, references, lowercase)),
         by_length=scores_by_length(metrics, hypotheses, references, matches),
@@ -101,13 +101,14 @@ def bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def check_lines(texts: Mapping[str, Sequence[str]]) -> None:
-    (first, lines), *others = texts.items()
-    if not lines:
-        raise InputError(f"{first} has no lines; give at least one.")
-    for name, text in others:
-        if len(text) != len(lines):
+    first_name = next(iter(texts))
+    n_lines = len(texts[first_name])
+    if n_lines == 0:
+        raise InputError(f"{first_name} has no lines; give at least one.")
+    for name, lines in texts.items():
+        if len(lines) != n_lines:
             raise InputError(
-                f"{first} has {counted(len(lines), 'line')} and {name} has {counted(len(text), 'line')}; "
+                f"{first_name} has {counted(n_lines, 'line')} and {name} has {counted(len(lines), 'line')}; "
                 "line n of each must belong to the same sentence."
             )
 
@@ -196,10 +197,7 @@ def scores_by_length(
     references: Sequence[Sequence[str]],
     matches: Sequence[bool],
 ) -> tuple[LengthGroup, ...]:
-    """Score each group of lines of similar length.
-
-    The length of a line is the number of words in its first reference, as BLEU's tokenizer counts them.
-    """
+    """Score each group of lines of similar length; `LENGTH_GROUPS` says what counts as the length."""
     tokenizer = metrics["BLEU"].tokenizer
     # an empty reference counts as one word, because the group of the shortest lines begins at one word
     lengths = [max(len(tokenizer(line).split()), 1) for line in references[0]]

@@ -40,9 +40,8 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
     """Trace a text, the tokens in `question.continuation`, and the tokens that the model then generates."""
     check_continues(loaded, question.continuation)
     tokenizer = loaded.tokenizer
-    inputs, tokens = encode_text(
-        loaded.model, tokenizer, prompt_of(tokenizer, question.text, generates=True), question.truncate
-    )
+    prompt = prompt_of(tokenizer, question.text, generates=True)
+    inputs, tokens = encode_text(loaded.model, tokenizer, prompt, question.truncate)
     n_read = len(tokens)
     ids = [*inputs["input_ids"][0].tolist(), *question.continuation]
     trace = trace_for_page(
@@ -55,11 +54,13 @@ def continued_trace(loaded: LoadedModel, question: Question) -> Trace:
     )
     assert trace.output is not None  # a causal language model always has an output: its logits
     ids += generated_ids(tokenizer, trace)
+    # `trace.target` was made from ids alone; the tokens of the text are those that were made from the text itself
     target = (*tokens, *trace.target[n_read:])
     return replace(
         trace,
         text=question.text + answer_text(tokenizer, torch.tensor(ids), n_read),
         target=target,
+        # besides the generated tokens, the tokens in `question.continuation` count as written
         written=written_tokens(tokenizer, torch.tensor([ids]), target, trace.output, n_read),
     )
 

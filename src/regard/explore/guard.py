@@ -1,9 +1,9 @@
 """Refuse HTTP requests that come neither from the server's own page nor from its user.
 
 A page of another web site, open in the same browser, can send requests to this machine too. So a request is refused if
-its header Host is not the server's address, if its header Origin is not the address of the server's page, or if its
-header Content-Type is not JSON. (The browser lets a page of another site set this header to JSON only if the server
-allows it, and this server does not.)
+its header Host is not the server's address; a POST request also if it has a header Origin that is not the address of
+the server's page, or if its header Content-Type is not JSON. (The browser lets a page of another site set this header
+to JSON only if the server allows it, and this server does not.)
 
 If other machines can reach the server, every request needs a secret token. The size of a request is limited.
 """

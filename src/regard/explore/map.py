@@ -35,6 +35,9 @@ TURN_SECONDS = 0.5
 MOST_BYTES = 2**29
 """The stored images of all heads take at most this many bytes; one image for 131,072 tokens takes a quarter of them."""
 
+N_LEVELS = 64
+"""The number of zoom levels; a cell of level n has 2^n × 2^n weights, and no text has 2^64 tokens."""
+
 N_STRONGEST = 8
 """The number of keys that `strongest` returns for a query."""
 
@@ -100,6 +103,10 @@ def read_request(cls: type[Requested], content: object) -> Requested:
     return cls(**content)
 
 
+PyramidKey = tuple[str, int, int | None, bool]
+"""The fields of a `HeadRequest` that say whose weights are shown: (kind, layer, head, hidden)."""
+
+
 class Map:
     """Answers requests for the weights of a long text: tiles of the image of a head, and the strongest keys of a query.
 
@@ -112,7 +119,7 @@ class Map:
 
     def __init__(self, trace: Trace, number: int) -> None:
         self.trace, self.number = trace, number
-        self.pyramids: OrderedDict[tuple[str, int, int | None, bool], Pyramid] = OrderedDict()
+        self.pyramids: OrderedDict[PyramidKey, Pyramid] = OrderedDict()
         self.layers: dict[str, Mapping[int, Pattern]] = {kind: getattr(trace, kind) for kind in trace.kinds}
         for pattern in [pattern for layers in self.layers.values() for pattern in layers.values()]:
             pattern[0, 0, 0]  # raises InputError if the pattern stores statistics in place of queries and keys
@@ -147,14 +154,14 @@ class Map:
                 if perf_counter() > end:
                     return
 
-        in_threads(request, [compute_rows] * torch.get_num_threads())
+        in_threads(request.name, [compute_rows] * torch.get_num_threads())
         return {"done": sum(pyramid.row_is_stored), "of": len(pyramid.row_is_stored)}
 
     def tile(self, request: TileRequest) -> bytes:
         """Return the cells of a tile, row after row, as little-endian float32; NaN = the mask hides the whole cell."""
         pyramid = self.pyramid(request)
-        if not 0 <= request.level < 64:
-            raise InputError(f"there is no level {request.level}; levels are counted from 0.")
+        if not 0 <= request.level < N_LEVELS:
+            raise InputError(f"there is no level {request.level}; there are {N_LEVELS} levels, counted from 0.")
         n_rows, n_columns = pyramid.shape(request.level)
         rows = range(request.row * TILE, min((request.row + 1) * TILE, n_rows))
         columns = range(request.column * TILE, min((request.column + 1) * TILE, n_columns))
@@ -163,7 +170,7 @@ class Map:
                 f"there is no tile in row {request.row:,} and column {request.column:,}; "
                 f"level {request.level} has {n_rows:,} x {n_columns:,} cells."
             )
-        (cells,) = in_threads(request, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
+        (cells,) = in_threads(request.name, [lambda: pyramid.read(request.level, rows, columns, request.pool)])
         return cells.numpy().astype("<f4").tobytes()
 
     def strongest(self, request: QueryRequest) -> dict[str, list[Any]]:
@@ -210,13 +217,15 @@ class Map:
             shown_positions = self.shown_positions(request) if request.hidden else None
             self.pyramids[key] = Pyramid(pattern, request.head, shown_positions)
         self.pyramids.move_to_end(key)
-        while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, *_ in self.pyramids) > MOST_BYTES:
+        while sum(stored_bytes(self.layers[kind][layer]) for kind, layer, _, _ in self.pyramids) > MOST_BYTES:
             self.pyramids.popitem(last=False)
         return self.pyramids[key]
 
 
-def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+def in_threads(head: str, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run each task in its own thread, in which torch uses one core; return the results of the tasks, in order.
+
+    `head` is the name of the head of which the tasks compute weights, with which an error message begins.
 
     The tensors of a map are small: to split a single operation among several cores takes longer than it saves.
     """
@@ -225,7 +234,7 @@ def in_threads(request: HeadRequest, tasks: Sequence[Callable[[], Any]]) -> list
         with ThreadPoolExecutor(len(tasks), initializer=torch.set_num_threads, initargs=(1,)) as threads:
             return list(threads.map(call, tasks))
     except ValueError as error:
-        raise InputError(f"{request.name}: {error}") from error
+        raise InputError(f"{head}: {error}") from error
     finally:
         # Each thread has set torch's number of threads to 1, which would also hold for threads that start later.
         torch.set_num_threads(n_threads)

@@ -91,7 +91,8 @@ class Question:
 
 
 def change_of(content: object) -> Change:
-    if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):  # a list in JSON has no hash
+    # "kind" may be a list, which cannot be looked up in a dict
+    if not isinstance(content, Mapping) or content.get("kind") not in list(CHANGES):
         raise InputError(
             f"a change must be an object whose 'kind' is one of {', '.join(CHANGES)}; got {content!r:.100}."
         )
@@ -101,4 +102,4 @@ def change_of(content: object) -> Change:
         check_fields(change_class, values)
         return change_class(**values)
     except (TypeError, ValueError) as error:
-        raise InputError(f"a change {content['kind']!r} with {error}") from error
+        raise InputError(f"in the change {content['kind']!r}, {error}") from error

@@ -54,17 +54,17 @@ class Explorer:
         return JSONResponse(await self.run_alone(request, lambda: self.session.effect(question)))
 
     async def turn(self, request: Request) -> Response:
-        head = await read_body(request, partial(read_request, HeadRequest))
-        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(head).turn(head)))
+        asked = await read_body(request, partial(read_request, HeadRequest))
+        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(asked).turn(asked)))
 
     async def tile(self, request: Request) -> Response:
-        tile = await read_body(request, partial(read_request, TileRequest))
-        cells = await self.run_alone(request, lambda: self.session.map_for(tile).tile(tile))
+        asked = await read_body(request, partial(read_request, TileRequest))
+        cells = await self.run_alone(request, lambda: self.session.map_for(asked).tile(asked))
         return Response(cells, media_type="application/octet-stream")
 
     async def strongest(self, request: Request) -> Response:
-        row = await read_body(request, partial(read_request, QueryRequest))
-        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(row).strongest(row)))
+        asked = await read_body(request, partial(read_request, QueryRequest))
+        return JSONResponse(await self.run_alone(request, lambda: self.session.map_for(asked).strongest(asked)))
 
     async def run_alone(self, request: Request, answer: Callable[[], Answer]) -> Answer:
         """Call `answer` as soon as no other request uses the model, and return its result."""
@@ -106,11 +106,12 @@ def application(session: Session, hosts: Collection[str] = (), token: str | None
     explorer = Explorer(session)
     routes = [
         Route("/", explorer.page),
-        Route("/trace", explorer.trace, methods=["POST"]),
-        Route("/effect", explorer.effect, methods=["POST"]),
-        Route("/map/turn", explorer.turn, methods=["POST"]),
-        Route("/map/tile", explorer.tile, methods=["POST"]),
-        Route("/map/strongest", explorer.strongest, methods=["POST"]),
+        Route("/trace", explorer.trace, methods=["POST"]),  # the attention of the model to a text
+        Route("/effect", explorer.effect, methods=["POST"]),  # what changes of heads change in attention and output
+        # of a long text, for which /trace returns no weights:
+        Route("/map/turn", explorer.turn, methods=["POST"]),  # how many rows of a head's image are computed
+        Route("/map/tile", explorer.tile, methods=["POST"]),  # a part of this image
+        Route("/map/strongest", explorer.strongest, methods=["POST"]),  # the strongest keys of a query
     ]
     handlers = {InputError: error_answer, 503: error_answer}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), hosts, token)

@@ -63,7 +63,11 @@ class Session:
         return self.page(self.shown) | {"live": self.model is not None, "next": []}
 
     def answer(self, question: Question) -> dict[str, Any]:
-        """Run the model on the text of a request, and return the trace as the JSON data of a page."""
+        """Run the model on the text of a request, and return the trace as the JSON data of a page.
+
+        Added to the data of `page`: "live", whether the page can send other texts; "next", the most probable next
+        tokens; and for a language model "going", with which the reader chooses the tokens that follow.
+        """
         model = self.load(question.model, generates=question.new_tokens is not None)
         if isinstance(model, Translator):
             translation = self.translation(model, question)
@@ -72,8 +76,8 @@ class Session:
         answer = self.page(trace) | {"live": True, "next": self.next_tokens(trace)}
         if answer["next"] and trace.kinds == ("decoder",) and "map" not in answer:
             assert trace.output is not None  # without an output, there would be no next tokens
-            continuation = generated_ids(model.tokenizer, trace)
-            answer["going"] = going_record(question.text, continuation, trace.output[0, -1])
+            added = generated_ids(model.tokenizer, trace)  # chosen by the reader, or generated
+            answer["going"] = going_record(question.text, continuation=added, logits=trace.output[0, -1])
         return answer
 
     def page(self, trace: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -158,6 +162,7 @@ class Session:
             if name is not None and holds_translator(Path(name)):
                 self.loaded, self.can_write = Translator.load(name), True
             else:
+                # to generate, any model needs a head; otherwise only causal models get one, for their next tokens
                 loaded = load(name, generates=True) if generates else load_with_lm_head(name)
                 self.loaded, self.can_write = loaded, generates or loaded.model.can_generate()
             self.model = name
@@ -171,6 +176,7 @@ class Session:
         model = self.loaded
         if not isinstance(model, LoadedModel) or trace.output is None or not trace.target:
             return []
-        if trace.output.shape[-1] < len(model.tokenizer) or model.model.get_output_embeddings() is None:
+        is_hidden_state = trace.output.shape[-1] < len(model.tokenizer)  # logits have a number for each token id
+        if is_hidden_state or model.model.get_output_embeddings() is None:
             return []
         return next_tokens(model.tokenizer, trace.output[0, -1], N_NEXT)

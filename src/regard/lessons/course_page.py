@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.by_hand.work_out import worked_example
-from regard.lessons.lesson import NAMES, Lesson, lesson
+from regard.lessons.lesson import NAMES, Lesson, read_lesson
 from regard.tracing.focus import focus_on
 from regard.tracing.for_page import trace_for_page
 from regard.tracing.model_loading import LoadedModel, load
@@ -37,12 +37,12 @@ def course_data(
     """Return the JSON data of the page, which `Course` in front/src/state/course.ts describes; `model` is MiniLM."""
     records, keys, traces = [], [], []
     for name in NAMES:
-        each = lesson(name)
-        key = attention_key(each)
+        lesson = read_lesson(name)
+        key = attention_key(lesson)
         if key is not None and key not in keys:
             keys.append(key)
-            traces.append(trace_data(each, model))
-        records.append(lesson_record(each, None if key is None else keys.index(key)))
+            traces.append(trace_data(lesson, model))
+        records.append(lesson_record(lesson, None if key is None else keys.index(key)))
     return {
         "lessons": records,
         "traces": traces,
@@ -55,6 +55,7 @@ def course_data(
 def attention_key(lesson: Lesson) -> tuple[str | int | None, ...] | None:
     """Return a key for the attention that a lesson shows; None if the lesson shows no attention.
 
+    A lesson shows the attention of a worked example, of MiniLM to a sentence, or of a page that is stored as a file.
     Lessons with the same key show the same attention, which the page contains only once.
     """
     if lesson.example is None and lesson.sentence is None and lesson.page is None:

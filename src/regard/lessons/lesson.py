@@ -71,7 +71,7 @@ class Lesson:
     """
 
 
-def lesson(name: str) -> Lesson:
+def read_lesson(name: str) -> Lesson:
     """Return a lesson by its name, or by its number as a text; the first lesson is "1"."""
     if name.isdecimal() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]

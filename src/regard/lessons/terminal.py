@@ -63,7 +63,7 @@ def worked_for_terminal(example: str, terminal: str | None) -> WorkedAttention:
 
 
 def in_korean(worked: WorkedAttention) -> WorkedAttention:
-    """Return a worked example with its title, its note and the headings of its stages in Korean."""
+    """Return a worked example with its title, its source and the headings of its stages in Korean."""
     inputs = replace(worked.inputs, title=korean(worked.title), source=korean(worked.inputs.source))
     stages = tuple(replace(stage, section=korean(stage.section)) for stage in worked.stages)
     return replace(worked, inputs=inputs, stages=stages)
@@ -77,8 +77,9 @@ def weights_at(worked: WorkedAttention, temperature: float) -> Stage:
 def show_sentence(traced: "Trace", lesson: Lesson) -> None:
     """Print the attention of MiniLM to a lesson's sentence.
 
-    If `lesson.terminal` is "heads", print the largest weight of the lesson's query in every head. If it is "cut", print
-    the query's weights before and after the most attended key is masked. Otherwise, print the query's largest weights.
+    If `lesson.terminal` is "heads", print the largest weight of the lesson's query on another word: a list of
+    `N_LISTED` heads, and a grid of all heads. If it is "cut", print the query's weights before and after the most
+    attended key is masked. Otherwise, print the query's largest weights.
     """
     from regard.tracing.focus import focus_on
     from regard.views.shared_text import CAUTION
@@ -88,7 +89,7 @@ def show_sentence(traced: "Trace", lesson: Lesson) -> None:
     name, token = focus.head.name, focus.token.text
     console.print(trace_view.title(traced, focus), "", sep="\n")
     if lesson.terminal == "heads":
-        console.print(Group(*trace_view.other_heads(traced, focus, trace_view.N_LISTED)))
+        console.print(Group(*trace_view.other_heads(traced, focus, n_heads=trace_view.N_LISTED)))
     elif lesson.terminal == "cut":
         show_cut(traced, lesson, focus.head.top(focus.query, 1)[0].position, console)
     else:

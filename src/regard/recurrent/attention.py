@@ -88,7 +88,9 @@ class SourceAttention(nn.Module):
         return isinstance(self.score, LocationAware)
 
     def prepare(self, states: Float[Tensor, "batch source d_model"], lengths: Int[Tensor, " batch"]) -> Memory:
-        keys = self.score.prepare(states[:, None])[:, 0] if isinstance(self.score, Preparable) else states
+        keys = states
+        if isinstance(self.score, Preparable):
+            keys = self.score.prepare(states[:, None])[:, 0]  # the second axis of a score's tensors is for heads: one
         return Memory(states=states, keys=keys.to(states), lengths=lengths)  # autocast may change the keys' type
 
     def forward(
@@ -121,16 +123,15 @@ class SourceAttention(nn.Module):
 
     def arguments(self, queries: Tensor, memory: Memory, first: int, previous: Tensor | None) -> dict[str, Any]:
         """Return the keyword arguments with which `forward` calls `regard.attend`."""
-        # attend's tensors have a second axis, for heads: here it has length 1
         query, score = queries[:, None].to(memory.states), self.score
         mask: Mask = Padding(memory.lengths)
         normalise: Normaliser = Softmax()
         if isinstance(score, LocationAware) and previous is not None:
-            score = Prepared(score.after(previous[:, None]))
-        elif isinstance(score, Preparable):
-            score = Prepared(score)
+            score = score.after(previous[:, None])
+        if isinstance(score, Preparable):
+            score = Prepared(score)  # the keys in `memory` are projected already
         if self.attention == "local_m":
-            mask = mask & Window(self.reach, self.reach, first)
+            mask = mask & Window(before=self.reach, after=self.reach, offset=first)
         elif self.attention == "hard":
             normalise = Hard(StraightThrough())
         elif self.centre is not None:

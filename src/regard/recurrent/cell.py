@@ -43,7 +43,7 @@ class Cells(nn.Module):
         Source: Jozefowicz, Zaremba & Sutskever 2015, section 2.2 (the forget gate's bias).
         """
         for name, parameter in self.layers.named_parameters():
-            gates = torch.split(parameter, self.d_state)
+            gates = torch.split(parameter, self.d_state)  # of an LSTM: input, forget, cell, output gate
             if "bias" in name:
                 nn.init.zeros_(parameter)
             else:

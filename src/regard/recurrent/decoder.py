@@ -190,7 +190,8 @@ class Decoder(nn.Module):
         if not self.reader.is_location_aware:
             return self.reader(query, state.memory, first=state.n_tokens).context[:, 0], state.weights
         pattern = self.reader.pattern(query, state.memory, first=state.n_tokens, previous=state.weights[:, None])
-        weights = pattern.weights(pattern.grid.whole())[:, 0].to(state.weights)
+        all_weights = pattern.weights(pattern.grid.whole())  # [batch 1 1 source]: one head, one query
+        weights = all_weights[:, 0].to(state.weights)
         return weights @ state.memory.states, weights[:, 0]
 
     def attention_vector(self, context: Tensor, s: Tensor, embedded: Tensor) -> Float[Tensor, "batch target d_model"]:
@@ -227,7 +228,7 @@ class Decoder(nn.Module):
 
         Departure: the paper uses only the final state of the backward cell, not that of the forward cell.
         """
-        bridges = iter(self.bridges)
+        bridges = iter(self.bridges)  # one for the state of each layer; in an LSTM, then one for each memory cell
         hidden = tuple(torch.stack([torch.tanh(next(bridges)(h)) for h in layers]) for layers in encoded.last)
         return State(
             memory=self.reader.prepare(encoded.states, lengths),

@@ -96,10 +96,11 @@ class Batches:
             ]
         (source_ids, source_lengths), (target_ids, target_lengths) = texts
         source, expected = padded(source_ids, source_lengths), padded(target_ids, target_lengths)
+        without_eos = expected.masked_fill(expected == EOS, PAD)
         return Batch(
             source=source,
             lengths=torch.from_numpy(source_lengths + 1),
-            target=F.pad(expected.masked_fill(expected == EOS, PAD)[:, :-1], (1, 0), value=BOS),
+            target=F.pad(without_eos[:, :-1], (1, 0), value=BOS),  # one place to the right, after BOS
             expected=expected,
             n_tokens=int(target_lengths.sum()) + len(indices),
         )
@@ -123,6 +124,7 @@ class Batches:
             max_rows = max(1, self.max_tokens // int(target_lengths[start]))
             longest = np.maximum.accumulate(lengths[start : start + max_rows])
             n_tokens = longest * np.arange(1, 1 + len(longest))  # n_tokens[n]: of n + 1 rows, padding included
+            # n_tokens ascends, so the search gives the number of rows that fit
             n_rows = max(1, int(np.searchsorted(n_tokens, self.max_tokens, side="right")))
             yield pairs[start : start + n_rows]
             start += n_rows

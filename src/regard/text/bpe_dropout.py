@@ -21,7 +21,10 @@ from regard.text.piece_table import NORMAL, pieces_of
 from regard.text.vocabulary import EOS, Vocabulary
 
 NOT_DIVIDED = "\0\0"
-"""Stands for the text of pieces that must not be divided, such as special pieces and tags; no real text has NUL."""
+"""Stands for the text of pieces that must not be divided, such as special pieces and tags.
+
+No real text has NUL. A single NUL is no piece, so this text of two NULs cannot be divided into letters that are pieces.
+"""
 
 NEVER = 2**31
 """The rank of a merge that is never performed: the result is no piece, or BPE-dropout has skipped the merge."""
@@ -57,16 +60,18 @@ class BPEDropout:
             key: the seed of the random numbers; equal keys skip the same merges.
         """
         text_of_id = np.repeat(np.arange(len(lengths)), lengths)
-        letters, n_letters = self.letters.rows(ids.astype(np.int64))
+        letters, n_letters = self.letters.rows(ids.astype(np.int64))  # the letters of all pieces; how many of each
         text_of_letter = np.repeat(text_of_id, n_letters)
-        word_of_letter = np.cumsum(self.begins_word[letters]) - 1
+        word_of_letter = np.cumsum(self.begins_word[letters]) - 1  # every word begins with the letter ▁
         pieces, first_letter = self.merge_letters(letters.astype(np.int64), word_of_letter, philox(*key))
         text_of_piece = text_of_letter[first_letter]
         fits = np.bincount(text_of_piece, minlength=len(lengths)) <= self.max_tokens
-        changed, unchanged = fits[text_of_piece], ~fits[text_of_id]  # a text with too many pieces keeps its old ids
-        text_of_new_id = np.concatenate([text_of_piece[changed], text_of_id[unchanged]])
-        new_ids = np.concatenate([pieces[changed].astype(ids.dtype), ids[unchanged]])
-        return new_ids[np.argsort(text_of_new_id, kind="stable")], np.bincount(text_of_new_id, minlength=len(lengths))
+        # the new pieces of each text that fits, and the old ids of all others, are sorted by the index of their text
+        is_new, is_kept = fits[text_of_piece], ~fits[text_of_id]
+        text_of_new_id = np.concatenate([text_of_piece[is_new], text_of_id[is_kept]])
+        new_ids = np.concatenate([pieces[is_new].astype(ids.dtype), ids[is_kept]])
+        in_order = np.argsort(text_of_new_id, kind="stable")
+        return new_ids[in_order], np.bincount(text_of_new_id, minlength=len(lengths))
 
     def merge_letters(
         self, symbols: Integers, word: Integers, generator: np.random.Philox
@@ -129,14 +134,15 @@ class Merges:
     def __init__(self, pieces: Sequence[str], scores: NDArray[np.float64]) -> None:
         self.piece_of_rank = np.argsort(-scores, kind="stable")
         self.n_pieces = len(pieces)
-        rank_of_piece, id_of = np.argsort(self.piece_of_rank), ids_of(pieces)
+        rank_of_piece = np.argsort(self.piece_of_rank)  # the inverse of the permutation
+        id_of = ids_of(pieces)
         # A pair is stored as one number. -1 (no pair) is the first: so the search in `ranks` always finds a number.
         merges = [(-1, NEVER)]
-        for piece, token in id_of.items():
+        for piece, piece_id in id_of.items():
             for cut in range(1, len(piece)):
                 left, right = id_of.get(piece[:cut]), id_of.get(piece[cut:])
                 if left is not None and right is not None:
-                    merges.append((left * self.n_pieces + right, rank_of_piece[token]))
+                    merges.append((left * self.n_pieces + right, rank_of_piece[piece_id]))
         self.pairs, self.rank_of_pair = np.array(sorted(merges), dtype=np.int64).T
 
     def ranks(self, left: Integers, right: Integers) -> Integers:
@@ -147,14 +153,14 @@ class Merges:
 
 
 def letters_of_pieces(pieces: Sequence[str]) -> Side:
-    """Return, for each piece of a vocabulary in the order of ids, the ids of its letters.
+    """Return the ids of the letters of each piece of a vocabulary, as a `Side` whose texts are the pieces, by id.
 
     A special piece, or a piece with a letter that has no id, is not divided; in place of letters, it has its own id.
     """
     id_of = ids_of(pieces)
     letters_of_piece = [
-        [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [token]
-        for token, piece in enumerate(pieces)
+        [id_of[letter] for letter in piece] if piece in id_of and id_of.keys() >= set(piece) else [piece_id]
+        for piece_id, piece in enumerate(pieces)
     ]
     ids = np.array([letter for letters in letters_of_piece for letter in letters], dtype=np.uint32)
     return Side(ids, np.cumsum([0, *map(len, letters_of_piece)]))
@@ -162,4 +168,4 @@ def letters_of_pieces(pieces: Sequence[str]) -> Side:
 
 def ids_of(pieces: Sequence[str]) -> dict[str, int]:
     """Return the id of each piece, without the special pieces PAD, UNK, BOS and EOS."""
-    return {piece: token for token, piece in enumerate(pieces) if token > EOS}
+    return {piece: piece_id for piece_id, piece in enumerate(pieces) if piece_id > EOS}

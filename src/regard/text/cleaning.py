@@ -9,7 +9,7 @@ SPACE = "▁"
 """SentencePiece's sign for a space, which it puts before every word. A ▁ in a text counts as a space."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\x80-\x84\x86-\x9f\ufeff]")
-"""Control characters, except those that `str.split` treats as spaces, such as tabs."""
+"""Control characters, except those that `str.split` treats as spaces, such as tabs; and the byte order mark."""
 
 
 def clean_text(text: str) -> str:

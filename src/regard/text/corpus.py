@@ -67,8 +67,10 @@ class Side:
         """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths  # for each text, the number of ids of the texts before it
+        # result[n] is of a text that begins at result[before] and at self.ids[self.ends[pair]]
         ids = self.ids[np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())]
         if self.n_tokens is not None and ids.max(initial=0) >= self.n_tokens:
+            # parents[1] is a training run's folder `data`, which is made from the text files
             raise InputError(
                 f"{self.path} is damaged: it has the id {ids.max():,}, and the vocabulary has {self.n_tokens:,} "
                 f"pieces; delete {self.path.parents[1]}, and the same command makes it again."
@@ -140,7 +142,8 @@ def write_corpus(
         share: the part of the pairs that this process encodes. The process receives the ids of the other pairs from the
             other processes, which call this function with the same pairs; each process writes the whole corpus.
     """
-    report, dtype = report or Report(), np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
+    report = report or Report()
+    dtype = np.uint16 if max(len(source), len(target)) <= 2**16 else np.uint32
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "corpus.json").unlink(missing_ok=True)
     n_kept_before, pairs = report.kept, iter(pairs)

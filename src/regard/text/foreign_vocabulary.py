@@ -28,7 +28,7 @@ MOST_PIECES = 2**20
 def read_model(path: Path) -> Vocabulary:
     try:
         vocabulary = Vocabulary(path.read_bytes())
-        pieces_of(vocabulary.model)
+        pieces_of(vocabulary.model)  # raises ValueError if a piece is damaged
         len(vocabulary)  # loads the model
     except OSError as error:
         raise InputError(f"cannot read the vocabulary {path}: {reason(error)}.") from error
@@ -90,11 +90,11 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
         elif text in piece_of_text:
             pieces.append(piece_of_text[text])
         elif text.startswith(">>") and text.endswith("<<"):
-            pieces.append(Piece(SPACE + text, 0.0, USER_DEFINED))
-        else:
+            pieces.append(Piece(SPACE + text, 0.0, USER_DEFINED))  # SentencePiece puts ▁ before every word of a text
+        else:  # SentencePiece gives no text this piece; `Vocabulary.encode` gives it to unknown letters
             pieces.append(Piece(text, 0.0, UNUSED))
     n_foreign = sum(piece.kind == UNUSED and piece.text not in piece_of_text for piece in pieces)
-    if n_foreign and algorithm_of(given.model) == BPE:
+    if n_foreign and algorithm_of(given.model) == BPE:  # BPE merges symbols into unused pieces, too
         raise InputError(
             f"{path} is a BPE model, and the table of ids has {n_foreign:,} pieces that it lacks; SentencePiece would "
             "merge them, so the texts would have other pieces than in Marian."

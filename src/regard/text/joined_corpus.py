@@ -27,18 +27,20 @@ class JoinedSide:
     starts: Integers
 
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
-        corpus, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
+        corpus_of_pair, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
         for number, side in enumerate(self.sides):
-            lengths[corpus == number] = side.lengths(pairs[corpus == number] - self.starts[number])
+            is_here = corpus_of_pair == number
+            lengths[is_here] = side.lengths(pairs[is_here] - self.starts[number])
         return lengths
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:
         """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
-        corpus, lengths = self._corpus_of(pairs), self.lengths(pairs)
+        corpus_of_pair, lengths = self._corpus_of(pairs), self.lengths(pairs)
         ids = np.empty(lengths.sum(), dtype=self.sides[0].ids.dtype)
-        corpus_of_id = np.repeat(corpus, lengths)
+        corpus_of_id = np.repeat(corpus_of_pair, lengths)
         for number, side in enumerate(self.sides):
-            ids[corpus_of_id == number], _ = side.rows(pairs[corpus == number] - self.starts[number])
+            ids_of_corpus, _ = side.rows(pairs[corpus_of_pair == number] - self.starts[number])
+            ids[corpus_of_id == number] = ids_of_corpus  # in the same order
         return ids, lengths
 
     def _corpus_of(self, pairs: NDArray[np.int64]) -> Integers:

@@ -3,7 +3,7 @@
 A key is a tuple of numbers and names, such as (seed, epoch). A hash of the tuple seeds a Philox generator, whose stream
 of random integers is the same in all versions of NumPy.
 
-Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel Random Integers: As Easy as 1, 2, 3".
+Source: Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
 
 import hashlib
@@ -29,7 +29,8 @@ def permutation(n: int, *key: int | str) -> Integers:
 
 def uniform_numbers(generator: np.random.Philox, n: int) -> NDArray[np.float64]:
     """Return n random numbers, uniformly distributed in [0, 1)."""
-    return (generator.random_raw(n) >> np.uint64(11)).astype(np.float64) / 2**53
+    first_53_bits = generator.random_raw(n) >> np.uint64(11)  # a float64 stores integers of 53 bits exactly
+    return first_53_bits.astype(np.float64) / 2**53
 
 
 def seed_of(*key: int) -> int:
@@ -38,7 +39,7 @@ def seed_of(*key: int) -> int:
     >>> seed_of(1, 200, 0) == seed_of(1, 200, 0), seed_of(1, 200, 0) == seed_of(1, 201, 0)
     (True, False)
     """
-    return int.from_bytes(digest(key)) >> 1
+    return int.from_bytes(digest(key)) >> 1  # 63 bits: also a signed 64-bit integer
 
 
 def digest(key: tuple[int | str, ...]) -> bytes:

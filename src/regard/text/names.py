@@ -23,13 +23,17 @@ LEAST_PAIRS, LEAST_SIMILARITY = 5, 0.8
 MOST_NAMES = 100
 
 MOST_LETTERS = 8
+"""The largest number of letters of a counterpart."""
 
 MOST_CANDIDATES = 20
 """The similarity to a name is computed for this many substrings: the most frequent ones in the pairs with the name."""
 
 WORD = re.compile(r"[^\W\d_]+")
 WITHIN_SENTENCE = re.compile(r"(?<=[^\W\d_][ ,] )[^\W\d_]{2,}|(?<=[^\W\d_] )[^\W\d_]{2,}")
-"""Matches a word of two letters or more that follows another word, so that it is not the first of a sentence."""
+"""Matches a word of two letters or more that follows another word, so that it is not the first of a sentence.
+
+The first alternative matches the name in "Yes, Tom", the second the name in "Today Tom".
+"""
 
 
 def names_in(pairs: Iterable[Pair], capitals: int) -> dict[str, str]:

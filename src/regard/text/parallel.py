@@ -35,6 +35,8 @@ LONGEST_LINE = 2**20
 class Report:
     """Counts of the pairs of a corpus that were read, cleaned, left out and kept; `table` says what each field counts.
 
+    A sign is a character that stands for a name, number or address; see placeholders.py.
+
     >>> print(Report(read=1000, carriage_returns=2000, empty=3, held_out=50, kept=947).table())
       1,000  pairs read
       2,000  lines with a carriage return, removed
@@ -198,7 +200,9 @@ def decode_line(line: bytes, path: Path | str, number: int, has_utf8: bool = Fal
                 f"{path}, line {number}: ends in the middle of a character, so a part of the text is missing; copy it "
                 "again."
             ) from error
-        to_convert = "only the lines that are not UTF-8, as earlier lines are" if has_utf8 else "the file first"
+        to_convert = "the file first"
+        if has_utf8:
+            to_convert = "only the lines that are not UTF-8, since earlier lines are UTF-8"
         raise InputError(
             f"{path}, line {number}: not UTF-8 (byte 0x{line[error.start]:02X} at position {error.start + 1}); "
             f"convert {to_convert}, for instance with iconv -f {likely_encoding(line)} -t UTF-8."

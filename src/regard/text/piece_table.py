@@ -59,7 +59,7 @@ def pieces_of(model: bytes) -> list[Piece]:
             piece = {number: value for number, value, _ in protobuf_fields(message)}
             text, score, kind = piece.get(TEXT, b""), piece.get(SCORE, bytes(4)), piece.get(KIND, NORMAL)
             if not (isinstance(text, bytes) and isinstance(score, bytes) and len(score) == 4 and isinstance(kind, int)):
-                raise ValueError("a piece has no text, no score or no kind")
+                raise ValueError("the text, score or kind of a piece is damaged")
             pieces.append(Piece(text.decode(), struct.unpack("<f", score)[0], kind))
     return pieces
 

@@ -29,23 +29,36 @@ LATIN, NOT_LATIN = "[A-Za-zÀ-ɏḀ-ỿ]", r"[^\W\d_A-Za-zÀ-ɏḀ-ỿ]"
 
 BEGIN = rf"(?:(?<!\d)(?=\d)|(?<!{LATIN})(?={LATIN})|(?!\d|{LATIN}))"
 END = rf"(?:(?<=\d)(?!\d)|(?<={LATIN})(?!{LATIN})|(?<!\d)(?<!{LATIN}))"
-"""Regular expressions for where an item may begin, and where it may end: not within a number or a Latin word."""
+"""Regular expressions for where an item may begin, and where it may end: not within a number or a Latin word.
+
+The three alternatives: the item begins (or ends) with a digit; with a Latin letter; with another character.
+"""
 
 BEGIN_AT, END_AT = re.compile(BEGIN), re.compile(END)
 
-SPACED_LETTER = r"[^\W\d_\x00-ɏḀ-ỿ\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+UNSPACED_SCRIPTS = r"\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+"""The characters of scripts without spaces: Thai, Lao, Tibetan, Burmese; Khmer; Japanese kana; Chinese characters."""
+
+SPACED_LETTER = rf"[^\W\d_\x00-ɏḀ-ỿ{UNSPACED_SCRIPTS}]"
 """A regular expression for a letter that is not Latin, in a script with spaces between words, such as Hangul."""
 
 PARTICLE = "(?:[은는이가을를의로와과도만]|(?:으로|에서?|까지|부터)[는도]?)"
 """A regular expression for a Korean particle: it follows a URL without a space."""
 
 URL_WORD = rf"(?:(?<=[/=&?#_.:+-])(?!{PARTICLE}(?!{SPACED_LETTER})){SPACED_LETTER}++|{SPACED_LETTER}++(?=[/=&?#_-]))"
-"""A regular expression for a word such as 뱀 in a URL: before a sign such as /, or after one and no particle."""
+"""A regular expression for a word such as 뱀 in a URL: before a mark such as /, or after one and not a particle."""
 
-ADDRESS = rf"(?:(?:https?://|www\.)(?:[!-~À-ɏḀ-ỿ]|{URL_WORD})+(?<=[\w/])|(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+))"
-"""A regular expression for a URL or an e-mail address; a Korean particle after it is not matched."""
+URL = rf"(?:https?://|www\.)(?:[!-~À-ɏḀ-ỿ]|{URL_WORD})+(?<=[\w/])"
+"""A regular expression for a URL, which ends with a letter, a digit, _ or /, not with a full stop after the URL."""
 
-NUMBER = r"(?=\d[.,:/-]?\d[.,:/-]?\d)(?>\d+(?:[.,:/-]\d+)*)(?!\s?[만억조万萬亿億兆])"
+E_MAIL = r"(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+"""A regular expression for an e-mail address; (?a: makes \\w ASCII, so that a particle after it is not matched."""
+
+ADDRESS = rf"(?:{URL}|{E_MAIL})"
+
+THREE_DIGITS = r"(?=\d[.,:/-]?\d[.,:/-]?\d)"
+WHOLE_NUMBER = r"(?>\d+(?:[.,:/-]\d+)*)"  # (?> never gives back digits to match only a part of the number
+NUMBER = rf"{THREE_DIGITS}{WHOLE_NUMBER}(?!\s?[만억조万萬亿億兆])"
 """A regular expression for a number of at least three digits.
 
 A shorter number is not matched, because a translation may spell it out. A number before a Korean, Japanese or Chinese
@@ -59,7 +72,9 @@ def words_pattern(letter: str) -> str:
     Args:
         letter: a regular expression for one letter of the words, such as `LATIN`.
     """
-    word = rf"(?<![\d<]){letter}(?:{letter}|\d|['’&.-](?={letter}|\d))*"
+    not_in_tag_or_number = r"(?<![\d<])"
+    within_word = rf"['’&.-](?={letter}|\d)"
+    word = rf"{not_in_tag_or_number}{letter}(?:{letter}|\d|{within_word})*"
     return f"{word}(?: {word})*"
 
 
@@ -98,7 +113,7 @@ class Placeholders:
         return cls(latin=len(re.findall(LATIN, letters)) >= len(re.findall(NOT_LATIN, letters)))
 
     def signs(self, source: str) -> dict[str, str]:
-        """Return {item: sign} for at most three items: first signs that the source has, then names, numbers, addresses.
+        """Return {item: sign} for at most three items: first signs in the source, then others, as they follow there.
 
         >>> Placeholders(latin=False).signs("Kotanu는 1,051원과 150만원을 냈다.")
         {'Kotanu': '⟐', '1,051': '⟡'}

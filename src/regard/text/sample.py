@@ -89,7 +89,8 @@ def random_numbers(n: int, below: int, seed: int) -> list[int]:
     for index, (start, stop) in enumerate(bounds):
         share = min(stop - start, (n - len(numbers)) // (len(bounds) - index))
         numbers += random.sample(range(start, stop), share)
-    for start, stop in reversed(bounds):  # each `share` was rounded down: add numbers until there are n
+    # fewer than n if the numbers with the most digits were too few for their share: fill up with other numbers
+    for start, stop in reversed(bounds):
         taken = set(numbers)
         numbers += islice((number for number in range(start, stop) if number not in taken), n - len(numbers))
     random.shuffle(numbers)

@@ -88,8 +88,9 @@ class Vocabulary:
         try:
             return cls(train_model(sampled, max(n_tokens, FEWEST_PIECES), coverage, tags, byte_fallback))
         except RuntimeError as error:
+            # such as "Vocabulary size is smaller than required_chars. 16 vs 31": 31 is the smallest possible size
             required = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
-            if required is None:  # the error is not that n_tokens is below the number of letters
+            if required is None:
                 raise InputError(
                     f"SentencePiece makes no vocabulary of these {len(sampled):,} lines: {error}."
                 ) from error
@@ -149,7 +150,7 @@ class Vocabulary:
 
     def _with_unused(self, clean: str, ids: list[int]) -> list[int]:
         """Return the ids of a cleaned text; if the letters of an UNK are a piece in `unused`, return its id instead."""
-        surfaces = self.processor.Encode(clean, out_type=str)
+        surfaces = self.processor.Encode(clean, out_type=str)  # the texts of the pieces; of an UNK, its letters
         return [
             self.unused.get(surface, UNK) if token == UNK else token
             for token, surface in zip(ids, surfaces, strict=True)

@@ -70,8 +70,8 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     if other_keys:
         sums = {name: float(columns[name][other_keys].sum()) for name in ("exp", "weights")}
         rows.append((counted(len(other_keys), "other key"), sums))
-    if steps.sink is not None:
-        rows.append(("sink", {"exp": steps.sink}))
+    if steps.sink_exponential is not None:
+        rows.append(("sink", {"exp": steps.sink_exponential}))
     rows.append(("sum", {"exp": steps.total, "weights": float(steps.weights.sum())}))
     texts = {name: column_texts([numbers.get(name) for _, numbers in rows], digits) for name in columns}
     widths = {name: max(map(cell_len, [name, *texts[name]])) for name in columns}
