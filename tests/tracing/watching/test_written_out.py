@@ -226,8 +226,8 @@ def test_sinks_beside_other_scores_are_named(kept):
         run(model, torch.randn(BATCH, TOKENS, HEADS * WIDTH))
     assert not watched.steps
     assert watched.unseen == {
-        "blocks.0": "its pattern cannot be made: its scores are more than a scaled, masked and biased product, with "
-        "sinks beside it."
+        "blocks.0": "its pattern cannot be made: its softmax has sinks, and its scores are more than a scaled, masked "
+        "and biased product."
     }
 
 

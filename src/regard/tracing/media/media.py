@@ -100,11 +100,12 @@ def read_pictures(
             target[position] = patch_token(patch, names_picture=len(layout.images) > 1)
     sides = patch_sides(model)
     assert sides is not None  # `layout_of` refuses a model whose patch sizes are not known
+    side, _ = sides  # needed in models such as Swin, whose patches are squares
     return Media(
         inputs=on_device(encoded, model),
         images=tuple(shades_of(image) for image in layout.images),
         spectrogram=None,
-        source_of=partial(encoder_tokens, type(model).__name__, layout, sides[0]),
+        source_of=partial(encoder_tokens, type(model).__name__, layout, side),
         target=tuple(target),
     )
 

@@ -184,9 +184,9 @@ def anyres_layout(config: Any, encoded: Mapping[str, Any], patch_size: int) -> P
         top, left = margins(size, (grid.rows, grid.columns), lambda length: int(round(length, 7)))
         rows, columns = range(top, grid.rows - top), range(left, grid.columns - left)
         n_patches = len(rows) * len(columns)
-        patches_per_tile = len(thumbnail)
-        shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * patches_per_tile))
-        # transformers resizes the grid if it has over 1.1² = 1.21 times the allowed number of patches
+        # the thumbnail has the patches of one tile; transformers resizes the grid if it has over 1.1² = 1.21 times the
+        # allowed number of patches
+        shrinkage = 0.0 if most_tiles is None else math.sqrt(n_patches / (most_tiles * len(thumbnail)))
         if shrinkage > 1.1:
             grid = replace(
                 grid, rows=int(len(rows) // shrinkage), columns=int(len(columns) // shrinkage), top=top * patch_size,

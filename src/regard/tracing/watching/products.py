@@ -175,7 +175,7 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
     keys = summed[0]
     n_keys_of_weights = weights.tensor.shape[weights.axes.index(keys)]
     # Names of axes of size 1 may be exchanged: weights [batch queries keys] of the sizes [3 1 1], viewed as [3 1], have
-    # the axes batch and queries, even if the model dropped the queries. So the axis of one key may have another name,
+    # the axes batch and queries, even if the model dropped the queries. So the axis of one key may have another name.
     if name_in_scores[keys] != origin.keys and n_keys_of_weights != 1:
         return None
     of_weights_only = [axis for axis in name_in_scores if axis in size_of and axis not in value.axes]
@@ -184,7 +184,7 @@ def weighted_sum(op: Operation, origin: WeightOrigin, weights: Named, value: Nam
     lead_sizes, n_queries = [size_of[axis] for axis in lead], 1 if queries is None else size_of[queries]
     values = value.arranged([*lead, keys, *width_axes])
     contexts = Named(op.result, axes).arranged([*lead, queries, *width_axes])
-    # and an axis of size 1 that is not summed may have the name of the axis of the keys: rename it
+    # For the same reason, an axis that is not summed may have the name of the keys: it gets a new name.
     name_in_scores = {axis: new_axis() if name == origin.keys else name for axis, name in name_in_scores.items()}
     score_lead = [name_in_scores[axis] for axis in lead]
     score_queries = new_axis() if queries is None else name_in_scores[queries]

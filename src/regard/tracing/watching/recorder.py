@@ -304,7 +304,7 @@ def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Att
         if has_weights(pattern, scores):
             return Attended(context=context, pattern=pattern, backend="written out")
         if inputs.sinks is not None:  # `scores` have a column for sinks, which is no key
-            raise ValueError("its scores are more than a scaled, masked and biased product, with sinks beside it.")
+            raise ValueError("its softmax has sinks, and its scores are more than a scaled, masked and biased product.")
     query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
     call = Call.of(query, key, value.to(query.dtype), ScaledDot(bias=scores), None, Softmax())
     return Attended(context=context, pattern=Pattern(call), backend="written out")
