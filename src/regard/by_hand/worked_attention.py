@@ -88,7 +88,7 @@ class WorkedAttention:
     def sink_notes(self) -> list[str]:
         if self.inputs.sinks is None:
             return []
-        sink, temperature = self.inputs.sinks[0], self.inputs.temperature  # only the example of a model's head has one
+        sink, temperature = self.inputs.sinks[0], self.inputs.temperature  # inputs with a sink are one head
         if temperature == 0:
             return [f"A sink of {sink:.4f} takes part in each row, and gets all weight where it is the largest."]
         tempered = "" if temperature == 1 else f" / {temperature:g} = {sink / temperature:.4f}"

@@ -198,7 +198,7 @@ def changed_call(
             if heads.head is not None and heads.head >= call.grid.heads:
                 n_heads = call.grid.heads
                 raise InputError(f"no head H{heads.head}: the layer has {n_heads} heads, H0 to H{n_heads - 1}.")
-            if isinstance(change, Cut):  # a token outside of this call gets an index that no query or key of it has
+            if isinstance(change, Cut):  # the index of a token outside of this call equals no index of a query or key
                 query = None if change.query is None else int(change.query) - first_query
                 edges.append((heads.head, query, int(change.key) - first_key))
             elif isinstance(change, Silence):

@@ -118,8 +118,8 @@ class Interchange:
         """Return the outputs of all heads of a layer in the run `other`; `context` has the outputs in this run.
 
         Raises:
-            InputError: `other` has no such layer, was traced with ask=… (only for statistics of the weights, without
-                outputs), or is of a model of another shape.
+            InputError: `other` has no such layer, has statistics in place of outputs (it was traced with ask=…), or is
+                of a model of another shape.
         """
         layers = self.other.attended.get(kind, {})
         if layer not in layers:
@@ -171,7 +171,7 @@ def interchanged(
     """
     if not interchanges:
         return attended
-    # a trace is a TorchFunctionMode: it intercepts this function and records the new outputs
+    # while a model is traced, a TorchFunctionMode intercepts this function and records the new outputs
     if has_torch_function((attended.context,)):  # True for any tensor while such a mode is active
         return handle_torch_function(
             interchanged, (attended.context,), attended, interchanges, kind, layer, first_query

@@ -162,7 +162,7 @@ class Session:
             if name is not None and holds_translator(Path(name)):
                 self.loaded, self.can_write = Translator.load(name), True
             else:
-                # to generate, any model needs a head; otherwise only causal models get one, for their next tokens
+                # to generate, any model needs a language modelling head; otherwise only a causal model gets one
                 loaded = load(name, generates=True) if generates else load_with_lm_head(name)
                 self.loaded, self.can_write = loaded, generates or loaded.model.can_generate()
             self.model = name

@@ -60,7 +60,7 @@ class BPEDropout:
             key: the seed of the random numbers; equal keys skip the same merges.
         """
         text_of_id = np.repeat(np.arange(len(lengths)), lengths)
-        letters, n_letters = self.letters.rows(ids.astype(np.int64))  # the letters of all pieces; how many of each
+        letters, n_letters = self.letters.rows(ids.astype(np.int64))  # of all pieces, concatenated
         text_of_letter = np.repeat(text_of_id, n_letters)
         word_of_letter = np.cumsum(self.begins_word[letters]) - 1  # every word begins with the letter ▁
         pieces, first_letter = self.merge_letters(letters.astype(np.int64), word_of_letter, philox(*key))

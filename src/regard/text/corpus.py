@@ -67,8 +67,8 @@ class Side:
         """Return the ids of the texts with the indices `pairs`, concatenated, and the number of ids in each text."""
         lengths = self.lengths(pairs)
         before = np.cumsum(lengths) - lengths  # for each text, the number of ids of the texts before it
-        # result[n] is of a text that begins at result[before] and at self.ids[self.ends[pair]]
-        ids = self.ids[np.repeat(self.ends[pairs] - before, lengths) + np.arange(lengths.sum())]
+        offsets = self.ends[pairs] - before  # from a text's place in the result to its place in self.ids
+        ids = self.ids[np.arange(lengths.sum()) + np.repeat(offsets, lengths)]
         if self.n_tokens is not None and ids.max(initial=0) >= self.n_tokens:
             # parents[1] is a training run's folder `data`, which is made from the text files
             raise InputError(

@@ -91,7 +91,7 @@ def vocabulary_from_table(path: Path, table: Sequence[str]) -> Vocabulary:
             pieces.append(piece_of_text[text])
         elif text.startswith(">>") and text.endswith("<<"):
             pieces.append(Piece(SPACE + text, 0.0, USER_DEFINED))  # SentencePiece puts ▁ before every word of a text
-        else:  # SentencePiece gives no text this piece; `Vocabulary.encode` gives it to unknown letters
+        else:  # SentencePiece never returns an unused piece; `Vocabulary.encode` returns it for unknown letters
             pieces.append(Piece(text, 0.0, UNUSED))
     n_foreign = sum(piece.kind == UNUSED and piece.text not in piece_of_text for piece in pieces)
     if n_foreign and algorithm_of(given.model) == BPE:  # BPE merges symbols into unused pieces, too

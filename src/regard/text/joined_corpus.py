@@ -29,8 +29,8 @@ class JoinedSide:
     def lengths(self, pairs: NDArray[np.int64]) -> Lengths:
         corpus_of_pair, lengths = self._corpus_of(pairs), np.empty(len(pairs), dtype=np.int64)
         for number, side in enumerate(self.sides):
-            is_here = corpus_of_pair == number
-            lengths[is_here] = side.lengths(pairs[is_here] - self.starts[number])
+            is_in_corpus = corpus_of_pair == number
+            lengths[is_in_corpus] = side.lengths(pairs[is_in_corpus] - self.starts[number])
         return lengths
 
     def rows(self, pairs: NDArray[np.int64]) -> tuple[Ids, Lengths]:

@@ -57,7 +57,7 @@ E_MAIL = r"(?a:[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 ADDRESS = rf"(?:{URL}|{E_MAIL})"
 
 THREE_DIGITS = r"(?=\d[.,:/-]?\d[.,:/-]?\d)"
-WHOLE_NUMBER = r"(?>\d+(?:[.,:/-]\d+)*)"  # (?> never gives back digits to match only a part of the number
+WHOLE_NUMBER = r"(?>\d+(?:[.,:/-]\d+)*)"  # (?>…): never only a part of the number
 NUMBER = rf"{THREE_DIGITS}{WHOLE_NUMBER}(?!\s?[만억조万萬亿億兆])"
 """A regular expression for a number of at least three digits.
 
