@@ -132,6 +132,13 @@ def test_what_has_no_effects_is_refused(tokenizer):
         f"both runs predict the token {piece!r}, id {best}; name the tokens whose logits are to be compared: "
         "metric=LogitDifference(token, other)."
     )
+    ids = torch.tensor([[1996, 7488, 2038]])
+    of_ids = regard.trace(model, ids)  # without a tokenizer
+    best = int(of_ids.output[0, -1].argmax())
+    assert refusal(InputError, indirect_effects, model, ids, of_ids) == (
+        f"both runs predict the token '[{best}]', id {best}; name the tokens whose logits are to be compared: "
+        "metric=LogitDifference(token, other)."
+    )
     encoder = bert()
     longer, options = traced(encoder, tokenizer, "the black snake has a venom", ""), {"tokens": {"horse": "snake"}}
     assert refusal(InputError, indirect_effects, encoder, CORRUPTED, longer, tokenizer=tokenizer, **options) == (

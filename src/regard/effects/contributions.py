@@ -29,6 +29,9 @@ class OutputProjection(Described):
     weight: Float[Tensor, "heads d_value d_model"]
     bias: Float[Tensor, " d_model"] | None
 
+    def to(self, dtype: torch.dtype) -> "OutputProjection":
+        return OutputProjection(self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype))
+
     def __call__(self, context: Float[Tensor, "1 heads queries d_value"]) -> Float[Tensor, "queries d_model"]:
         output = torch.einsum("hqv,hvd->qd", context[0], self.weight)
         return output if self.bias is None else output + self.bias
@@ -60,7 +63,10 @@ def value_vectors(
 
 @torch.no_grad()
 def contributions(pattern: Pattern, query: int, projection: OutputProjection) -> Contributions:
-    """Return the vectors that the keys add to one query, in each head of a layer; `pattern` has one batch item."""
-    weights = pattern[0, :, query].to(projection.weight)  # [heads keys]
-    vectors = weights[:, :, None] * value_vectors(pattern, projection.weight)
+    """Return the vectors that the keys add to one query, in each head of a layer; `pattern` has one batch item.
+
+    They are computed in the type of the weights: float32, also for a model in a smaller type, or float64.
+    """
+    weights = pattern[0, :, query]  # [heads keys]
+    vectors = weights[:, :, None] * value_vectors(pattern, projection.weight.to(weights))
     return Contributions(vectors, vectors.norm(dim=-1))

@@ -40,6 +40,10 @@ class LayerStates(Described):
     after: Float[Tensor, "queries d_model"]
     projection: OutputProjection
 
+    def to(self, dtype: torch.dtype) -> "LayerStates":
+        vectors = (part.to(dtype) for part in (self.before, self.attention, self.feed_forward, self.after))
+        return LayerStates(*vectors, self.projection.to(dtype))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Movement(Described):
@@ -74,14 +78,15 @@ class Movement(Described):
 def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], token: int) -> Movement:
     """Return how each layer changes the vector of the token at a position.
 
-    `patterns` are the layers' patterns by layer number, each with one batch item; `states` are in the same order.
+    `patterns` are the layers' patterns by layer number, each with one batch item; `states` are in the same order. The
+    result is in the type of the weights: float32, also for a model in a smaller type, or float64.
     """
     added = [
         contributions(pattern, token, state.projection).vectors  # [heads keys d_model]
         for pattern, state in zip(patterns.values(), states, strict=True)
     ]
     parts = {
-        name: torch.stack([getattr(state, name)[token] for state in states])
+        name: torch.stack([getattr(state, name)[token] for state in states]).to(added[0])
         for name in ("before", "attention", "feed_forward", "after")
     }
     return Movement(

@@ -80,6 +80,7 @@ def layer_arrows(pattern: Pattern, state: LayerStates, plane: Plane, n_longest: 
     together. Likewise, the `n_longest` key tokens that add the longest vectors have one arrow each, and all other key
     tokens have one arrow together.
     """
+    state = state.to(pattern.call.weights_dtype)
     change = state.after - state.before
     key_vectors = value_vectors(pattern, state.projection.weight)
     weights = pattern[0].to(key_vectors)

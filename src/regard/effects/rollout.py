@@ -61,10 +61,10 @@ class HeadMean(Flow):
         self, pattern: Pattern, states: LayerStates | None, shares: Float[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:
         _, heads, n_tokens, _ = pattern.shape
-        ones = pattern.value.new_ones(1, pattern.value.shape[1], n_tokens, 1)
+        ones = pattern.value.new_ones(1, 1, n_tokens, 1, dtype=pattern.call.weights_dtype)
         row_sums = pattern.apply(ones)[0, :, :, 0].double().mean(dim=0).cpu()  # of the weights; below 1 with sinks
         shares = shares / (1 + row_sums)  # 1 is the identity's row sum
-        vectors = shares.to(pattern.query).expand(1, heads, n_tokens)
+        vectors = shares.to(ones).expand(1, heads, n_tokens)
         through_heads = pattern.back(vectors)[0]  # vectors @ weights, for each head
         return shares + through_heads.double().mean(dim=0).cpu()
 

@@ -30,6 +30,7 @@ from regard.tracing.model_input import read_text, with_positions
 from regard.tracing.patterns_by_layer import head_name, largest_cells, layers_in_order
 from regard.tracing.run import evaluating, loaded_for_text, output_of, run_model, trace
 from regard.tracing.tokens.prompt import prompt_of
+from regard.tracing.tokens.readable_tokens import pieces_of
 from regard.tracing.tokens.token_reference import TokenReference
 from regard.tracing.trace import Trace
 from regard.tracing.watching.changing import changed
@@ -270,7 +271,7 @@ def default_metric(model: "PreTrainedModel", tokenizer: Any, clean: Tensor, corr
         return OutputDistance(clean)
     best = [int(output[0, -1].argmax()) for output in (clean, corrupted)]
     if best[0] == best[1]:
-        (piece,) = tokenizer.convert_ids_to_tokens(best[:1])
+        (piece,) = pieces_of(tokenizer, best[:1], as_target=True)
         raise InputError(
             f"both runs predict the token {piece!r}, id {best[0]}; name the tokens whose logits are to be compared: "
             "metric=LogitDifference(token, other)."

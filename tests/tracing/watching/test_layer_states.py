@@ -87,6 +87,27 @@ def test_contributions_are_weight_times_value_times_projection(trace, minilm):
     assert trace.tokens[int(found.lengths.argmax())].text == "snake"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", MODELS)
+def test_vectors_of_a_model_in_a_small_type_are_in_float32(minilm, name, dtype):
+    model = sharp(MODELS[name]())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # biases are 0 in a new model
+                parameter.add_(torch.randn(parameter.shape))
+    trace = regard.trace(model.to(dtype), TEXT, tokenizer=minilm.tokenizer, keep=("hidden",))
+    moved, position = trace.movement("venom"), [token.text for token in trace.tokens].index("venom")
+    for layer, pattern in trace.decoder.items():
+        state, found = trace.states["decoder"][layer], trace.contributions("venom", layer)
+        values = pattern.value[0].repeat_interleave(4 // pattern.value.shape[1], dim=0).double()
+        expected = pattern[0, :, position].double()[:, :, None] * (values @ state.projection.weight.double())
+        assert_close(found.vectors, expected.float(), rtol=1e-5, atol=1e-5)
+        assert_close(moved.by_head[layer], expected.sum(dim=1).float(), rtol=1e-5, atol=1e-5)
+        rest = state.after.double() - state.before.double() - state.attention.double() - state.feed_forward.double()
+        assert_close(moved.rest[layer], rest[position].float(), rtol=1e-5, atol=1e-5)
+    assert_close(trace.rollout("venom").sum().item(), 1.0, rtol=0, atol=1e-6)
+
+
 def test_movement_of_a_model_with_norms_after_the_additions(trace, minilm):
     states = {}
     hooks = [

@@ -124,8 +124,10 @@ class StateRecorder:
         attention, layer = call.output, call.layer
         projection = output_projection(call.module, step.attended)
         context = rearrange(step.attended.context, "b h q d -> 1 h (b q) d")
-        error = (projection(context) - attention.flatten(0, -2)).abs().max()
-        is_linear_layer_alone = error <= 1e-3 * (1 + attention.abs().max())  # up to rounding; False if there is a NaN
+        dtype = step.attended.pattern.call.weights_dtype
+        error = (projection.to(dtype)(context.to(dtype)) - attention.flatten(0, -2).to(dtype)).abs().max()
+        tolerance = max(1e-3, 2 * torch.finfo(attention.dtype).eps)  # one rounding for the product, one for the bias
+        is_linear_layer_alone = error <= tolerance * (1 + attention.abs().max())  # False if there is a NaN
         if not is_linear_layer_alone:
             raise not_found_error(
                 step, "its output projection is more than a linear layer (merge an adapter such as LoRA first)"

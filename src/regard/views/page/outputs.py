@@ -31,7 +31,9 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
 
     None if the layer has fewer output vectors than queries, because it merges queries.
     """
-    projection, pattern = state.projection, attended.pattern
+    pattern = attended.pattern
+    state = state.to(pattern.call.weights_dtype)
+    projection = state.projection
     if len(state.attention) != pattern.shape[2]:
         return None
     weight = projection.weight
