@@ -130,7 +130,8 @@ def test_two_texts_for_one_and_one_text_for_two_are_refused(minilm, refused):
         (
             marian(),
             None,
-            "MarianMTModel writes a target; give it with target=…, or let the model write it with new_tokens=….",
+            "MarianMTModel also reads a target; give it with target=…, or in regard.trace and regard look let the "
+            "model write it with new_tokens=….",
         ),
     ):
         assert refused(model, "the snake", target=target) == message

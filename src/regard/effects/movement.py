@@ -41,8 +41,13 @@ class LayerStates(Described):
     projection: OutputProjection
 
     def to(self, dtype: torch.dtype) -> "LayerStates":
-        vectors = (part.to(dtype) for part in (self.before, self.attention, self.feed_forward, self.after))
-        return LayerStates(*vectors, self.projection.to(dtype))
+        return LayerStates(
+            before=self.before.to(dtype),
+            attention=self.attention.to(dtype),
+            feed_forward=self.feed_forward.to(dtype),
+            after=self.after.to(dtype),
+            projection=self.projection.to(dtype),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

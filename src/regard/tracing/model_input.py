@@ -15,7 +15,7 @@ from regard.errors import InputError
 from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
 from regard.tracing.media.media import Media
 from regard.tracing.patterns_by_layer import SIDES
-from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text
+from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text, input_device
 from regard.tracing.tokens.id_tokens import IdTokens
 from regard.tracing.tokens.prompt import Prompt
 from regard.tracing.tokens.readable_tokens import Token
@@ -91,7 +91,8 @@ def read_text(
 
 def missing_target_error(model: "PreTrainedModel") -> InputError:
     return InputError(
-        f"{type(model).__name__} writes a target; give it with target=…, or let the model write it with new_tokens=…."
+        f"{type(model).__name__} also reads a target; give it with target=…, or in regard.trace and regard look let "
+        "the model write it with new_tokens=…."
     )
 
 
@@ -126,7 +127,7 @@ def read_medium(
         raise missing_target_error(model)
     if isinstance(tokenizer, IdTokens):
         raise InputError("a target needs a tokenizer; give tokenizer=…, or a processor that has one.")
-    ids = tokenizer(target, return_tensors="pt")["input_ids"].to(model.device)
+    ids = tokenizer(target, return_tensors="pt")["input_ids"].to(input_device(model))
     start = decoder_start_id(model)
     if int(ids[0, 0]) != start:
         ids = torch.cat([ids.new_full((1, 1), start), ids], dim=1)

@@ -55,8 +55,8 @@ def assert_all_weights(trace, expected):
 def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
     model, processor = whisper, SpeechAndText(minilm.tokenizer)
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor) == (
-        "WhisperForConditionalGeneration writes a target; give it with target=…, or let the model write it with "
-        "new_tokens=…."
+        "WhisperForConditionalGeneration also reads a target; give it with target=…, or in regard.trace and regard "
+        "look let the model write it with new_tokens=…."
     )
     assert refusal(InputError, regard.trace, model, audio=WAVE, processor=processor, sampling_rate=8_000) == (
         "the recording has 8,000 samples per second and WhisperForConditionalGeneration reads 16,000; convert it, for "

@@ -362,7 +362,7 @@ def test_layers_that_share_a_module_are_refused():
     assert refusal(InputError, run) == (
         "Silence(head='L0H1') is ambiguous: encoder.albert_layer_groups.0.albert_layers.0.attention is not the only "
         "attention in encoder layer 0 of a forward pass, so a change to that layer would change several "
-        "attention calls."
+        "attention calls. If a module calls its model several times, give changed the inner model."
     )
 
 

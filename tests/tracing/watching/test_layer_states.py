@@ -108,6 +108,19 @@ def test_vectors_of_a_model_in_a_small_type_are_in_float32(minilm, name, dtype):
     assert_close(trace.rollout("venom").sum().item(), 1.0, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_vectors_of_an_offloaded_model_are_kept(minilm, name):
+    from accelerate import cpu_offload
+
+    model, expected = traced(minilm, MODELS[name])
+    cpu_offload(model, execution_device="cpu")
+    found = regard.trace(model, TEXT, tokenizer=minilm.tokenizer, keep=("hidden",))
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert torch.equal(found.output, expected.output)
+    assert_close(found.movement("venom").by_head, expected.movement("venom").by_head)
+    assert_close(found.movement("venom").bias, expected.movement("venom").bias)
+
+
 def test_movement_of_a_model_with_norms_after_the_additions(trace, minilm):
     states = {}
     hooks = [

@@ -18,6 +18,7 @@ from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_file import pictures_in_file, with_channels
 from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import anyres_layout, tile_shapes, tiles_in_turn, tiles_with_empty_ones
+from regard.tracing.tokens.encoding import input_device
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
@@ -236,7 +237,7 @@ def processed(processor: Any, *args: Any, **kwargs: Any) -> Any:
 
 def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str, Tensor]:
     """Return the tensors in a processor's output, on the device of the model."""
-    return {name: value.to(model.device) for name, value in encoded.items() if isinstance(value, Tensor)}
+    return {name: value.to(input_device(model)) for name, value in encoded.items() if isinstance(value, Tensor)}
 
 
 def patch_sides(model: "PreTrainedModel") -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from regard.attention.representation import type_name
 from regard.errors import InputError, TooLongError, first_paragraph
 from regard.likely_encoding import ends_within_character, likely_encoding
 from regard.tracing.tokens.prompt import Prompt
-from regard.tracing.tokens.readable_tokens import Token, readable_tokens
+from regard.tracing.tokens.readable_tokens import Token, pieces_of, readable_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -33,7 +33,7 @@ def encode_text(
         raise TooLongError(problem, "shorten it", n_tokens, limit)
     check_vocabulary(model, tokenizer, encoded["input_ids"], as_target, were_given=prompt.ids is not None)
     tokens = readable_tokens(tokenizer, encoded, prompt.text, as_target)
-    inputs = {name: ids.to(model.device) for name, ids in encoded.items() if name != "offset_mapping"}
+    inputs = {name: ids.to(input_device(model)) for name, ids in encoded.items() if name != "offset_mapping"}
     return inputs, tokens
 
 
@@ -63,10 +63,19 @@ def encode_target(
     These are a start token, then all tokens of the target but the last.
     """
     encoded, tokens = encode_text(model, tokenizer, Prompt(target), truncate, as_target=True)
-    start = torch.full((1, 1), decoder_start_id(model), device=model.device)
-    piece = tokenizer.convert_ids_to_tokens(int(start))
+    start = torch.full((1, 1), decoder_start_id(model), device=input_device(model))
+    (piece,) = pieces_of(tokenizer, [int(start)], as_target=True)
     ids = torch.cat([start, encoded["input_ids"][:, :-1]], dim=1)
     return ids, (Token(text=piece, piece=piece, special=True), *tokens[:-1])
+
+
+def input_device(model: "PreTrainedModel") -> torch.device:
+    """Return the device for the inputs of a model.
+
+    The first parameters of a model that accelerate offloads are on the device meta, which has no numbers; accelerate
+    moves the inputs from the CPU to where they are needed.
+    """
+    return torch.device("cpu") if model.device.type == "meta" else model.device
 
 
 def decoder_start_id(model: "PreTrainedModel") -> int:

@@ -157,7 +157,8 @@ class AttentionChanger(TorchFunctionMode):
         if (kind, layer) in self.called:
             raise InputError(
                 f"{for_layer[0]} is ambiguous: {path} is not the only attention in {kind} layer {layer} of a forward "
-                "pass, so a change to that layer would change several attention calls."
+                "pass, so a change to that layer would change several attention calls. If a module calls its model "
+                "several times, give changed the inner model."
             )
         self.called.add((kind, layer))
         n_tokens = self.first_query + call.grid.queries

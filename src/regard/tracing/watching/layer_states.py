@@ -11,7 +11,7 @@ The parts of a layer are found while the model runs, without a list of architect
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -243,12 +243,22 @@ def is_context(tensor: Tensor, attended: Attended) -> bool:
 
 def output_projection(module: nn.Module, attended: Attended) -> OutputProjection:
     """Return the parameters of the linear layer `module`, the output projection of an attention call, split by head."""
-    weight, bias = module.weight, module.bias
+    with on_device(module):
+        weight, bias = module.weight, module.bias
     assert isinstance(weight, Tensor)
     # the weight of an nn.Linear is [outputs inputs]; that of a Conv1D is [inputs outputs], as needed here
     matrix = weight.detach().T if isinstance(module, nn.Linear) else weight.detach()
     heads = rearrange(matrix, "(h v) d -> h v d", h=attended.context.shape[1])
     return OutputProjection(heads, bias.detach() if isinstance(bias, Tensor) else None)
+
+
+def on_device(module: nn.Module) -> AbstractContextManager[None]:
+    """Return a `with` block in which a module that accelerate offloads has its parameters, as in its forward call."""
+    if not any(parameter.is_meta for parameter in module.parameters()):
+        return nullcontext()
+    from accelerate.utils import align_module_device
+
+    return align_module_device(module)
 
 
 def not_found_error(step: WatchedStep, reason: str) -> StatesNotFoundError:
