@@ -8,6 +8,7 @@ import torch
 from regard.by_hand.inputs_file import built_in_inputs
 from regard.by_hand.query_steps import query_steps
 from regard.by_hand.work_out import work_out
+from regard.views.terminal.query_steps import lines
 
 
 def test_exponentials_and_their_sum_are_those_of_the_softmax():
@@ -20,6 +21,13 @@ def test_exponentials_and_their_sum_are_those_of_the_softmax():
     np.testing.assert_allclose(steps.total, float((scores - scores.max()).exp().sum()))
     np.testing.assert_allclose(steps.weights, torch.softmax(scores, dim=0).numpy())
     assert steps.sink_exponential is None
+
+
+def test_the_largest_score_is_subtracted_with_its_sign():
+    numbers = built_in_inputs("self-attention")
+    for scale, exponent in ((1.0, "exp(scores - 16.00)"), (-1.0, "exp(scores + 4.00)")):
+        shown = [line.plain for line in lines(work_out(replace(numbers, scale=scale), 1), 80, 2)]
+        assert f"  exp = {exponent}; to subtract the largest changes no weight" in shown
 
 
 def test_a_mask_a_temperature_and_a_sink_take_part():

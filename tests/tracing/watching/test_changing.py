@@ -296,7 +296,7 @@ def test_what_cannot_be_changed_is_refused(minilm, inputs, without_type_checks):
         "Silence(head='L3H1') changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
         "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
         "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
-        "need_weights=False."
+        "need_weights=False. Attention of other calls, as in GPT-J, BLOOM and DeBERTa, cannot be changed."
     )
 
 

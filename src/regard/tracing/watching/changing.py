@@ -197,7 +197,7 @@ class AttentionChanger(TorchFunctionMode):
                 f"{not_applied} changed nothing: no call of F.scaled_dot_product_attention or attend was seen; run the "
                 "model inside the block. If it ran there, let its attention call one of these functions: in a model of "
                 "transformers by regard.install(model) or attn_implementation='sdpa', in nn.MultiheadAttention by "
-                "need_weights=False."
+                "need_weights=False. Attention of other calls, as in GPT-J, BLOOM and DeBERTa, cannot be changed."
             )
         layers = [(kind, layer) for kind, numbers in self.layers.items() for layer in numbers]
         if any(heads.has_heads_in(kind, layer) for heads in heads_of(not_applied) for kind, layer in layers):

@@ -41,8 +41,9 @@ def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
     yield Text()
     yield Text.assemble("the query ", (printable(worked.inputs.query_texts[worked.query]), "bold"))
     exponent = list(steps.before)[-1]
+    minus_largest = f"{'+' if steps.largest < 0 else '-'} {abs(steps.largest):.{digits}f}"
     softmax = {
-        "exp": f"exp({exponent} - {steps.largest:.{digits}f}); to subtract the largest changes no weight",
+        "exp": f"exp({exponent} {minus_largest}); to subtract the largest changes no weight",
         "weights": "exp / sum of exp",
     }
     for name, formula in (steps.formulas | softmax).items():
