@@ -67,14 +67,19 @@ def test_scores_with_several_references_are_sacrebleus():
     assert evaluate(OTHER, REFERENCE, OTHER).exact == 100
 
 
-def test_chinese_is_counted_by_letters():
+@pytest.mark.parametrize("tokenize", ["zh", "char"])  # char: chosen for short lines, and these have no spaces
+def test_chinese_is_counted_by_letters(tokenize):
     right, wrong = ["一个男人站在梯子上"], ["一个女人站在梯子上"]
-    evaluation = evaluate(wrong, right, tokenize="zh")
+    evaluation = evaluate(wrong, right, tokenize=tokenize)
     # The third of nine letters is another one: in one of nine single ones, two of eight pairs, three of seven, of six.
     precisions = np.array([8 / 9, 6 / 8, 4 / 7, 3 / 6])
     assert scores(evaluation)["BLEU"] == pytest.approx(100 * precisions.prod() ** 0.25)
     assert scores(evaluation)["TER"] == pytest.approx(100 / 9)
     assert [(group.least, group.most) for group in evaluation.by_length] == [(6, 10)]
+
+
+def test_short_lines_with_spaces_have_a_ter_of_words():
+    assert scores(evaluate(["사만 이천칠"], ["사만 이천팔"], tokenize="char"))["TER"] == 50
 
 
 def test_the_share_of_lines_that_are_their_reference_by_hand():

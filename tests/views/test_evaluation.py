@@ -96,7 +96,7 @@ def test_one_system_as_text(one_system):
         "TER      44.0   less is better",
         "exact    12.5   % of 1,234 lines",
         "",
-        "by length, in words of the reference",
+        "by length, in words of the reference as BLEU counts them",
         "  words   lines   BLEU   chrF   exact",
         "    1–5   1,200      –   61.0    13.0   ████████████",
         "    81+      34   17.1   40.0     0.0   ████████",

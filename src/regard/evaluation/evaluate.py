@@ -7,6 +7,7 @@ Source: Post 2018 (signatures); Papineni et al. 2002 (BLEU); Popović 2015 (chrF
 (paired bootstrap).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ BLEU needs sequences of four words, and lines in scripts without spaces have few
 
 UNSPACED = {"zh", "ja-mecab"}
 """BLEU's tokenizers for languages written without spaces. If BLEU uses one, TER counts characters in place of words."""
+
+UNSPACED_LETTER = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+"""A Chinese character or a kana. BLEU's tokenizer "char" serves texts of such letters, and short lines of others."""
 
 MAX_COMPARED = 30_000
 """The most lines for which two systems are compared: for this, sacreBLEU needs about 70 kB of memory per line."""
@@ -75,7 +79,7 @@ def evaluate(
         )
     if comet is not None and source is None:
         raise InputError("COMET reads the source sentences too, and there are none; give them with --source (source=).")
-    metrics = build_metrics(tokenize, lowercase)
+    metrics = build_metrics(tokenize, lowercase, references)
     matches = exact_matches(hypotheses, references, lowercase)
     scores = metric_scores(metrics, hypotheses, references, against)
     if comet and source:
@@ -122,7 +126,17 @@ def is_tokenized(lines: Sequence[str]) -> bool:
     return 2 * sum(line.endswith(" .") for line in lines) > len(lines)
 
 
-def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
+def is_unspaced(lines: Sequence[str]) -> bool:
+    """Return whether most letters of the lines are Chinese characters or kana.
+
+    >>> is_unspaced(["今日は Tom と"]), is_unspaced(["사만 이천칠"])
+    (True, False)
+    """
+    text = "".join(lines)
+    return 2 * len(UNSPACED_LETTER.findall(text)) > sum(map(str.isalpha, text))
+
+
+def build_metrics(tokenize: str, lowercase: bool, references: Sequence[Sequence[str]]) -> dict[str, Any]:
     metrics = import_extra("sacrebleu.metrics", "translation")
     names = list(metrics.BLEU.TOKENIZERS)
     if tokenize not in names:
@@ -133,7 +147,7 @@ def build_metrics(tokenize: str, lowercase: bool) -> dict[str, Any]:
         bleu = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)  # force: no warning on tokenized text
     except (ImportError, OSError, RuntimeError) as error:  # the tokenizer's dictionary or model is missing
         raise InputError(f"the tokenizer {tokenize} cannot run here: {' '.join(str(error).split())}") from error
-    by_characters = tokenize in UNSPACED
+    by_characters = tokenize in UNSPACED or (tokenize == "char" and is_unspaced(references[0]))
     return {
         "BLEU": bleu,
         "chrF": metrics.CHRF(lowercase=lowercase),

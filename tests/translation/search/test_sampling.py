@@ -64,3 +64,12 @@ def test_samples_follow_from_seed_and_number_alone():
     assert Sample(seed=2).run(model, sources) != again
     others = replace(sources, numbers=tuple(number + 1 for number in sources.numbers))
     assert Sample(seed=1).run(model, others) != again
+
+
+@pytest.mark.parametrize("seed", [3, 2**63 - 1])
+def test_several_samples_are_those_of_the_next_seeds(seed):
+    model = Tiny(12, sharpness=0.5)
+    sources = some_sources(model, n=5)
+    first, second = (Sample(seed=one).run(model, sources) for one in (seed, (seed + 1) % 2**63))
+    expected = [(*a, *b) for a, b in zip(first, second, strict=True)]
+    assert Sample(seed=seed, n_best=2).run(model, sources) == expected

@@ -38,7 +38,8 @@ class Sample:
         top_p: draw from the smallest set of most probable tokens whose probabilities sum to at least p; None = from all
             tokens. With top_k, the probabilities are first normalised over the k tokens.
         seed: the seed of the random numbers.
-        n_best: the number of translations of each source, in the order drawn: with the seeds seed, seed + 1, and so on.
+        n_best: the number of translations of each source, in the order drawn: with the seeds seed, seed + 1, and so on;
+            0 follows the largest seed.
     """
 
     temperature: float = 1.0
@@ -65,7 +66,8 @@ class Sample:
     def run(self, model: TranslatingModel, sources: SourceBatch) -> list[tuple[Hypothesis, ...]]:
         """Return for each source a tuple with its sampled hypotheses, as many as `n_best`, in the order drawn."""
         if self.n_best > 1:
-            samples = [replace(self, seed=self.seed + n, n_best=1).run(model, sources) for n in range(self.n_best)]
+            seeds = [(self.seed + n) % 2**63 for n in range(self.n_best)]
+            samples = [replace(self, seed=seed, n_best=1).run(model, sources) for seed in seeds]
             samples_by_source = zip(*samples, strict=True)
             return [tuple(hypothesis for (hypothesis,) in of_source) for of_source in samples_by_source]
         device = sources.lengths.device

@@ -39,7 +39,8 @@ def show(evaluation: Evaluation, n_worst: int = 5, console: Console | None = Non
 
 def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
     parts: list[RenderableType] = [score_table(evaluation), ""]
-    parts += [Text("by length, in words of the reference", style="bold"), Padding.indent(length_table(evaluation), 2)]
+    caption = Text("by length, in words of the reference as BLEU counts them", style="bold")
+    parts += [caption, Padding.indent(length_table(evaluation), 2)]
     if lines := worst_lines(evaluation, n_worst):
         parts += ["", Text("the worst lines by chrF", style="bold")]
         parts += [Padding.indent(line_table(line), 2) for line in lines]
