@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -194,7 +195,11 @@ def test_the_command_serves_and_ctrl_c_ends_it(translator_folder: Path) -> None:
         assert running.stderr is not None
         line = running.stdout.readline()
         assert line.startswith("serving en-de at http://127.0.0.1:")
-        connection = HTTPConnection("127.0.0.1", int(line.split(":")[2].partition("/")[0]), timeout=60)
+        port = int(line.split(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as broken:  # it goes before its request is whole
+            head = f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+            broken.sendall(f'{head}Content-Length: 99\r\n\r\n{{"texts"'.encode())
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "ok", "translator": "en-de"}
         connection.request("POST", "/translate", json.dumps({"texts": TEXTS}), {"Content-Type": "application/json"})

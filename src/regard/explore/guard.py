@@ -10,9 +10,10 @@ If other machines can reach the server, every request needs a secret token. The 
 
 import hmac
 from collections.abc import Collection
+from contextlib import suppress
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,7 +66,8 @@ class Guard:
                     headers.append("set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/")
             await send(message)
 
-        await self.application(scope, receive, send_guarded)
+        with suppress(ClientDisconnect):  # nobody reads an answer to a request that was never complete
+            await self.application(scope, receive, send_guarded)
 
     def refusal(self, request: Request) -> tuple[int, str] | None:
         """Return the HTTP status and the reason if the request must be refused; None if it may be answered."""
