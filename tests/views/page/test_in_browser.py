@@ -638,7 +638,9 @@ def test_numbers_that_were_rounded_more_are_marked(
     monkeypatch.setattr(stored, "PAGE_BYTES", 0)
     trace = handmade(" ".join("abcdefghijklmnopqrstuvw"), n_layers=1)
     p = trace.encoder[0]
-    step = attend(p.query, p.key, p.value, score=ScaledDot(bias=torch.zeros(3, 23, 23)))
+    bias = torch.zeros(3, 23, 23)
+    bias[:, 5, 3] = 1e-9  # depends on more than the distance, so that the page has weights
+    step = attend(p.query, p.key, p.value, score=ScaledDot(bias=bias))
     page = shown(replace(trace, attended={"encoder": {0: step}}), token="b", head="L0H1")
     expect(page.locator(".precision")).to_have_text(
         "Weights of at least 0.01 are given to four decimals; smaller ones, marked ≈, are rounded to multiples of "

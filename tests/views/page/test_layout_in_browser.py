@@ -133,6 +133,7 @@ def test_both_scissors_of_a_key_with_a_long_name_are_in_one_line(
     page = shown(handmade(" ".join(["extraordinarily"] * 14)), "extraordinarily:3", "L1H1")
     cut, mask = boxes(view(page, "what-if").locator(".changes tbody tr:first-child button"))
     assert cut[1] == mask[1]
+    assert mask[2] < box(view(page, "what-if"))[2] - 15  # inside the panel
 
 
 def test_weights_under_neighbours_do_not_overlap(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:

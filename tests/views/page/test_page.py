@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from random_models import t5
 from refusals import refusal
 
+import regard
 from regard import (
     Additive,
     Alibi,
@@ -97,7 +99,8 @@ def computed_weights(about: dict[str, Any], layer: dict[str, Any]) -> np.ndarray
         scores = layer["softcap"] * np.tanh(scores / layer["softcap"])
     if layer["bias"]:
         place = np.arange(n_keys)[None] - np.arange(n_queries)[:, None] + n_queries - 1
-        scores += np.array(layer["bias"]["numbers"])[:, place]
+        bias = np.array(layer["bias"]["numbers"], dtype=float)  # None becomes NaN
+        scores += np.where(np.isnan(bias), -np.inf, bias)[:, place]
     if layer["mask"]:
         bits = np.unpackbits(inflated(about, layer["mask"]))[: layer["masks"] * n_queries * n_keys]
         scores = np.where(bits.reshape(layer["masks"], n_queries, n_keys), scores, -np.inf)
@@ -132,6 +135,16 @@ def with_attention(trace: Trace, **stages: Any) -> Trace:
     return replace(trace, attended={"encoder": steps})
 
 
+UNEVEN = torch.zeros(3, 23, 23)
+UNEVEN[:, 5, 3] = 1e-9  # a bias that depends on more than the distance
+
+
+def numbers_by_distance(queries: int, keys: int) -> torch.Tensor:
+    """A bias [1 3 queries keys], as T5 computes it before attention."""
+    numbers = torch.randn(3, queries + keys, generator=torch.Generator().manual_seed(5))
+    return numbers[:, torch.arange(keys) - torch.arange(queries)[:, None] + queries][None]
+
+
 def random_relative_bias() -> RelativeBias:
     bias = RelativeBias(3, n_buckets=6, max_distance=5)
     torch.nn.init.normal_(bias.by_bucket, generator=torch.Generator().manual_seed(3))
@@ -160,10 +173,11 @@ def test_values_follow_in_a_short_text_and_not_in_a_long_one(snake: Trace) -> No
         {"score": ScaledDot(bias=Alibi())},
         {"score": ScaledDot(bias=Alibi(offset=2)), "mask": Causal()},
         {"score": ScaledDot(bias=random_relative_bias())},
+        {"score": ScaledDot(bias=numbers_by_distance(7, 7))},
         {"score": Cosine(scale=5.0)},
         {"mask": Window(2, 1), "normalise": Softmax(temperature=0.5, sinks=torch.tensor([0.3, -1.0, 2.0]))},
     ],
-    ids=["softcap", "alibi", "offset", "relative", "cosine", "sinks"],
+    ids=["softcap", "alibi", "offset", "relative", "tensor", "cosine", "sinks"],
 )
 def test_every_kind_of_softmax_of_dot_products_is_computed(
     handmade: Callable[..., Trace], stages: dict[str, Any]
@@ -173,6 +187,43 @@ def test_every_kind_of_softmax_of_dot_products_is_computed(
     assert "query" in described(html)["kinds"]["encoder"]["layers"][0]
     for (_, layer), weights in weights_in(html).items():
         assert np.abs(weights - trace.encoder[layer].dense()[0].detach().double().numpy()).max() <= 1e-5
+
+
+@pytest.mark.parametrize("lowest", [-torch.inf, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize(("queries", "keys"), [(7, 7), (3, 7)])
+def test_a_key_is_masked_whose_bias_is_minus_infinity_or_the_lowest_number(
+    queries: int, keys: int, lowest: float, translated: Trace, normal: Callable[..., Any]
+) -> None:
+    query, key, value = normal(1, 3, queries, 5), normal(1, 3, keys, 5), normal(1, 3, keys, 5)
+    bias, later = numbers_by_distance(queries, keys), ~torch.ones(queries, keys).tril(keys - queries).bool()
+    step = attend(query, key, value, score=ScaledDot(bias=bias.masked_fill(later, lowest)))
+    source, target = translated.source[:1] * keys, translated.target[:1] * queries
+    trace = replace(translated, source=source, target=target, attended={"cross": {0: step}})
+    html = page(trace, focus_on(trace))
+    (layer,) = described(html)["kinds"]["cross"]["layers"]
+    assert layer["masks"] == 1
+    bits = np.unpackbits(inflated(described(html), layer["mask"]))[: queries * keys].reshape(queries, keys)
+    assert (bits == (~later).numpy()).all()
+    weights = weights_in(html)["cross", 0]
+    assert np.abs(weights - step.pattern.dense()[0].double().numpy()).max() <= 1e-5
+
+
+def test_the_page_of_a_t5_computes_the_weights_of_every_kind(tokenizer: Any) -> None:
+    trace = regard.trace(t5(), "It rains.", tokenizer=tokenizer, target="The river rises again")
+    html = page(trace, focus_on(trace))
+    kinds = described(html)["kinds"]
+    assert all("query" in layer for kind in kinds.values() for layer in kind["layers"])
+    assert [kind["layers"][0]["masks"] for kind in kinds.values()] == [0, 1, 0]  # only the decoder masks later tokens
+    for (kind, layer), weights in weights_in(html).items():
+        assert np.abs(weights - getattr(trace, kind)[layer].dense()[0].double().numpy()).max() <= 1e-5
+
+
+def test_a_query_whose_keys_all_have_the_lowest_number_attends_to_all_of_them(normal: Callable[..., Any]) -> None:
+    query, key, value = normal(1, 3, 2, 5), normal(1, 3, 4, 5), normal(1, 3, 4, 5)
+    bias = torch.full((1, 1, 2, 4), torch.finfo(torch.float32).min)
+    pattern = attend(query, key, value, score=ScaledDot(bias=bias)).pattern
+    torch.testing.assert_close(pattern.dense(), torch.full((1, 3, 2, 4), 0.25))
+    assert page_data.embed_mask(pattern, {}) == {"mask": None, "masks": 0}
 
 
 def test_grouped_heads_share_the_keys_of_one(handmade: Callable[..., Trace]) -> None:
@@ -248,7 +299,7 @@ def test_small_weights_are_off_by_half_their_step_at_most_and_others_by_half_a_u
 def test_a_page_that_would_be_too_large_takes_the_finest_step_that_fits_and_says_so(
     handmade: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = with_attention(handmade(" ".join("abcdefghijklmnopqrstuvw")), score=ScaledDot(bias=torch.zeros(3, 23, 23)))
+    trace = with_attention(handmade(" ".join("abcdefghijklmnopqrstuvw")), score=ScaledDot(bias=UNEVEN))
     size = {}
     for step in stored.SMALL_STEPS:
         blocks = [encode_units(stored.quantised(p, step, "")) for p in trace.encoder.values()]

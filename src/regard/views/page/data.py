@@ -26,7 +26,7 @@ from regard.tracing.trace import Trace
 from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record
-from regard.views.page.vectors import VALUE_BITS, step_of, vectors_of, vectors_record
+from regard.views.page.vectors import VALUE_BITS, step_of, vectors_of, vectors_record, with_infinity
 from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
 from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
@@ -211,15 +211,21 @@ def encode_layers(trace: Trace, blocks: Blocks, max_values: int) -> tuple[dict[s
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
     """Add the masks of a layer to `blocks`; return their name ("mask") and their number ("masks").
 
-    A mask has a bit for each query and key: 1 = the query may attend to the key. If `blocks` already contains equal
-    masks, their name is returned. If every query may attend to every key, no mask is stored.
+    A mask has a bit for each query and key: 1 = the query may attend to the key. A key with the bias -∞, or with the
+    lowest number of the bias's data type, is masked, too. If `blocks` already contains equal masks, their name is
+    returned. If every query may attend to every key, no mask is stored.
     """
-    if pattern.mask is None:
-        return {"mask": None, "masks": 0}
-    masks = keep_of_tile(pattern.mask, pattern.grid.whole(), pattern.device)[0].cpu().numpy()
-    masks = np.broadcast_to(masks, (masks.shape[0], *pattern.shape[2:]))
+    keep = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=pattern.device)
+    if pattern.mask is not None:
+        keep = keep & keep_of_tile(pattern.mask, pattern.grid.whole(), pattern.device)
+    if pattern.call.formula is not None and isinstance(pattern.call.formula.bias, Tensor):
+        keep = keep & (with_infinity(pattern.call.formula.bias) != -torch.inf)
+    masks = keep[0].cpu().numpy()
     if masks.all():
         return {"mask": None, "masks": 0}
+    if (masks == masks[:1]).all():
+        masks = masks[:1]
+    masks = np.broadcast_to(masks, (masks.shape[0], *pattern.shape[2:]))
     text = encode_bits(masks)
     equal_blocks = (name for name, block in blocks.items() if block == text)
     name = next(equal_blocks, f"mask {len(blocks)}")

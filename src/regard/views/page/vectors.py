@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from regard.attention.call import Call, SoftmaxFormula
-from regard.attention.grid.grid import Grid
+from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.scores.biases.alibi import Alibi
@@ -122,19 +122,36 @@ def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key:
     return max(errors, default=0.0)
 
 
-def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float]] | None:
+def with_infinity(bias: Float[Tensor, "*rows keys"]) -> Float[Tensor, "*rows keys"]:
+    """Return a bias with -∞ in place of the lowest numbers of its data type, by which transformers masks keys.
+
+    Such keys have weight 0 in both cases. The numbers of a query that has no other key stay, since the softmax of
+    numbers that are all the same gives it equal weights.
+    """
+    is_lowest = bias <= torch.finfo(bias.dtype).min / 2
+    return bias.masked_fill(is_lowest & ~is_lowest.all(dim=-1, keepdim=True), -torch.inf)
+
+
+def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float | None]] | None:
     """Return, for each head, the bias of a score at each distance (key - query position), the lowest distance first.
 
-    None if there is no bias, if the bias depends on more than head and distance, or if keys < queries - 1.
+    None in the lists replaces -∞, because JSON has no infinity. The result is None if there is no bias, or if the bias
+    depends on more than head and distance.
     """
-    bias = formula.bias
-    # Two queries are enough: the first has the distances 0 to keys - 1, the last has 1 - queries to keys - queries.
-    # But if keys < queries - 1, the distance -1 is missing.
-    if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias) or grid.keys < grid.queries - 1:
+    bias = with_infinity(formula.bias) if isinstance(formula.bias, Tensor) else formula.bias
+    if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias | Tensor):
         return None
-    two_queries = grid.whole().part(queries=torch.tensor([0, grid.queries - 1]))
-    numbers = numbers_of_bias(bias, two_queries, torch.device("cpu"))[0].float()
-    # Both queries have the distances 0 to keys - queries, so the bias at these distances is left out of `first`.
-    first, last = numbers[:, 0], numbers[:, 1]
-    overlap = grid.keys - grid.queries + 1
-    return torch.cat([last, first[:, overlap:]], dim=-1).tolist()
+
+    # Distances fall from query to query and grow from key to key: the first key and the first query have all of them.
+    def numbers_of(tile: Tile) -> Float[Tensor, "heads queries keys"]:
+        return numbers_of_bias(bias, tile, torch.device("cpu"))[:1].detach().float().cpu().expand(1, *tile.shape[1:])[0]
+
+    whole, first = grid.whole(), torch.tensor([0])
+    of_key, of_query = numbers_of(whole.part(keys=first)), numbers_of(whole.part(queries=first))
+    by_distance = torch.cat([of_key[:, :, 0].flip(-1), of_query[:, 0, 1:]], dim=-1)
+    if isinstance(bias, Tensor):
+        index = torch.arange(grid.keys) + torch.arange(grid.queries).flip(0)[:, None]
+        heads = zip(numbers_of(whole), by_distance, strict=True)
+        if not all(torch.equal(numbers, distances[index]) for numbers, distances in heads):
+            return None
+    return [[None if number == -math.inf else number for number in numbers] for numbers in by_distance.tolist()]
