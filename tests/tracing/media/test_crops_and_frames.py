@@ -24,6 +24,7 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import (
 import regard
 from regard import Trace
 from regard.tracing.focus import focus_on
+from regard.tracing.media.media import video_layout
 from regard.tracing.tokens.places import Patch
 from regard.views.patch_panels import patch_panels
 
@@ -177,3 +178,9 @@ def test_the_frames_of_a_video_are_followed_by_a_newline_in_llava_onevision(mini
     seen = eager_outputs(model, processor(frames, "<video>it", "pt"))
     assert_weights(trace.decoder, seen.attentions, atol=1e-4, rtol=1e-4)
     assert_an_inverted_square_is_where_the_trace_says(model, processor, frames)
+
+
+def test_a_video_without_a_text_has_no_patches_in_it():
+    config = transformers.LlavaOnevisionConfig()
+    layout = video_layout(config, torch.rand(1, 3, 3, 32, 32), (8, 8), n_image_tokens=0)
+    assert (len(layout.images), len(layout.encoder), layout.text_patches) == (3, 3, ())

@@ -169,7 +169,8 @@ def layout_of(
 
 def video_layout(config: Any, pixels: Tensor, sides: tuple[int, int], n_image_tokens: int) -> PictureLayout:
     """Return the layout of a video: the model reads each frame as one picture, and cuts no frame into tiles."""
-    newlines = ("[NEWLINE]",) if hasattr(config, "vision_aspect_ratio") else ()  # LLaVA-OneVision's last token
+    has_newline = n_image_tokens > 0 and hasattr(config, "vision_aspect_ratio")  # LLaVA-OneVision's last token
+    newlines = ("[NEWLINE]",) if has_newline else ()
     frames = {"pixel_values": pixels.flatten(0, -4)}  # [frames 3 height width]
     layout = whole_pictures(config, frames, sides, n_image_tokens - len(newlines))
     return replace(layout, text_patches=(*layout.text_patches, *newlines))
