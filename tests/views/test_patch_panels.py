@@ -49,6 +49,44 @@ def test_patches_lie_in_their_pictures(two_pictures):
     assert (panels[0].rows, panels[2].columns) == (range(1, 2), range(2))
 
 
+def test_a_spectrogram_in_patches_has_an_axis_of_time(two_pictures):
+    """Patches of 0.16 s that begin every 0.1 s, as in AST, row by row from below; the picture is 0.4 s wide."""
+    steps = {"row_step": 10.0, "column_step": 10.0}
+    times = [{"start_seconds": start, "end_seconds": start + 0.16} for start in (0.0, 0.1, 0.2)]
+    places = [Patch(0, row, column, 16.0, 16.0, **steps, **times[column]) for row in (1, 0) for column in range(3)]
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(places))
+    sound = replace(two_pictures, source=tokens, images=(torch.rand(3, 26, 40),))
+    focus = focus_on(sound, token="p1", head="L0H1")
+    (panel,) = patch_panels(focus, 1)
+    assert panel.seconds_per_pixel == pytest.approx(0.01)
+    drawing = figure(sound, focus)
+    ticks = [axes for axes in drawing.axes if [text.get_text() for text in axes.texts][:2] == ["0 s", "0.1 s"]]
+    assert [text.get_text() for text in ticks[0].texts] == ["0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s"]
+    inches_per_second = ticks[0].texts[4].get_position()[0] / 0.4
+    pictures = [axes for axes in drawing.axes if any(patch.get_gid() == "query" for patch in axes.patches)]
+    assert len(ticks) == len(pictures) == 2
+    for axes in pictures:
+        (query,) = (patch for patch in axes.patches if patch.get_gid() == "query")
+        assert query.get_x() == pytest.approx(0.1 * inches_per_second)
+        assert query.get_width() == pytest.approx(0.16 * inches_per_second)
+    frames = [Patch(i, 0, 0, 8.0, 8.0, start_seconds=i / 2, end_seconds=(i + 1) / 2) for i in range(6)]
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(frames))
+    video = replace(two_pictures, source=tokens, images=(torch.rand(3, 8, 8),) * 6)
+    video_panels = patch_panels(focus_on(video, token="p1", head="L0H1"), 6)
+    assert [panel.seconds_per_pixel for panel in video_panels] == [None] * 6
+
+
+@pytest.mark.parametrize(("n_columns", "last"), [(30, "2.5       3 s"), (60, "5         6 s")])
+def test_the_blocks_of_a_spectrogram_have_an_axis_of_time(n_columns, last):
+    """A column begins every 0.1 s and is two characters wide; of 60 columns, a block shows two."""
+    times = [{"start_seconds": i / 10, "end_seconds": i / 10 + 0.16} for i in range(n_columns)]
+    patches = [Patch(0, 0, i, 16.0, 16.0, column_step=10.0, **times[i]) for i in range(n_columns)]
+    panel = PatchPanel("", tuple((patch, 0.1) for patch in patches))
+    _, axis, *_ = str(panel_map(panel, WeightScale(0.1, 0.1), None)).splitlines()
+    assert axis.endswith(last)
+    assert axis.index(last[-3]) == 60
+
+
 def test_a_picture_with_its_thumbnail_and_a_video_have_names(two_pictures):
     alone = replace(two_pictures, images=two_pictures.images[:1])
     assert [panel.name for panel in patch_panels(focus_on(alone, token="p1", head="L0H1"), 1)][:2] == [

@@ -19,7 +19,7 @@ export interface Patch {
   left: number;
   height: number;
   width: number;
-  seconds?: [number, number]; // in a video, when the token's first frame begins and its last frame ends; left out if the frame rate is not known
+  seconds?: [number, number]; // of a spectrogram, the time that the patch covers; in a video, when the token's first frame begins and its last frame ends; left out if not known
 }
 
 /** A time span of a recording. */

@@ -1,4 +1,4 @@
-// The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query
+// The medium: the pictures or the spectrogram (a picture of sound) that the model read, coloured with the weights of the query; for a model that reads the waveform, the weights alone
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scaleEnds, shownHue, strength, theme } from "../parts/colours";
@@ -21,7 +21,7 @@ const withoutBorder = linkedFlag("without-border"); // true = the parts at the b
 /** One drawing: a picture, a thumbnail (a small copy of a picture), merged frames of a video, or the spectrogram of a recording. */
 interface Scene {
   name: string; // the caption; "" if there is only one drawing
-  seconds?: number; // the length of a recording
+  seconds?: number; // the length of a recording, or of a spectrogram that the model reads as a picture
   load: () => Promise<ImageBitmap>;
   rectangle: (token: Token) => Rectangle | null; // null = the token is no part of this drawing
 }
@@ -157,7 +157,15 @@ function pictureScenes(tokens: Token[]): Scene[] {
       const image = images[patch.image];
       return [left / image.width, top / image.height, width / image.width, height / image.height];
     },
+    seconds: secondsOf(tokens.filter(isPatch).map((token) => token.place).filter((place) => sceneOf(place) === sceneOf(patch))),
   }));
+}
+
+/** The length of a spectrogram that the model reads as a picture; undefined for other pictures, whose patches have no times or all the same. */
+function secondsOf([first, ...others]: Patch[]): number | undefined {
+  const other = others.find(({ seconds }) => seconds && first.seconds && seconds[0] !== first.seconds[0]);
+  if (!other) return undefined;
+  return (trace.value.images[first.image].width * (other.seconds![0] - first.seconds![0])) / (other.left - first.left);
 }
 
 const sceneOf = (patch: Patch) => `${patch.image} ${patch.thumbnail}`;
@@ -175,11 +183,11 @@ const timeOf = ({ seconds }: Patch): string => seconds ? `, ${words().seconds(se
 function soundScenes(tokens: Token[]): Scene[] {
   const { spectrogram } = trace.value;
   const frames = tokens.filter(isFrame);
-  if (!spectrogram || !frames.length) return [];
+  if (!frames.length) return [];
   const end = lastSecond();
   const rectangle = (token: Token): Rectangle | null =>
     isFrame(token) ? [token.place.start / end, 0, (token.place.end - token.place.start) / end, 1] : null;
-  return [{ name: "", seconds: end, load: () => soundOf(spectrogram), rectangle }];
+  return [{ name: "", seconds: end, load: () => (spectrogram ? soundOf(spectrogram) : pixelsOf(1, 1, () => 255)), rectangle }];
 }
 
 const placeText = (token: Token): string =>

@@ -41,6 +41,17 @@ class PatchPanel:
         columns = [patch.column for patch, _ in self.weights]
         return range(min(columns), max(columns) + 1)
 
+    @property
+    def seconds_per_pixel(self) -> float | None:
+        """How much time a pixel of a spectrogram's picture is wide; None for pictures and frames of a video."""
+        first = self.first_patch
+        for patch, _ in self.weights:
+            if first.start_seconds is None or patch.start_seconds is None:
+                return None
+            if patch.start_seconds != first.start_seconds:
+                return (patch.start_seconds - first.start_seconds) / (patch.left - first.left)
+        return None  # all patches have the time of the frame
+
     def grid(self) -> Float[np.ndarray, "rows columns"]:
         """Return the weights as a matrix, arranged as the patches are in the picture; 0 where there is no patch."""
         grid = np.zeros((len(self.rows), len(self.columns)))

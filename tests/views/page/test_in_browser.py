@@ -470,11 +470,20 @@ def test_pictures_and_a_recording_lie_under_the_weights(
     frames = tuple(Token(f"f{i}", f"f{i}", place=Frame(i / 2, (i + 1) / 2)) for i in range(4))
     page = shown(replace(trace, source=frames, spectrogram=torch.rand(5, 40)), token="f0", head="L0H0")
     assert [row[0] for row in table(page, "medium")][:2] == ["0.00 to 0.50 s", "0.50 to 1.00 s"]
-    expect(view(page, "medium").locator(".times span")).to_have_text(["0.00 s", "0.50 s", "1.00 s", "1.50 s", "2.00 s"])
+    times = ["0.00 s", "0.50 s", "1.00 s", "1.50 s", "2.00 s"]
+    expect(view(page, "medium").locator(".times span")).to_have_text(times)
     page.set_viewport_size({"width": 360, "height": 900})
     box = view(page, "medium").locator("canvas").bounding_box()
     assert box
     assert (box["width"] < 360, box["height"]) == (True, 140)  # a spectrogram stays as high in a narrow window
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page = shown(replace(trace, source=frames), token="f0", head="L0H0")  # a model that reads the waveform
+    assert weights(page, "medium") == pytest.approx(trace.encoder[0][0, 0, 0].tolist(), abs=CLOSE)
+    expect(view(page, "medium").locator(".times span")).to_have_text(times)
+    seconds = [{"start_seconds": i / 2, "end_seconds": (i + 1) / 2} for i in range(4)]
+    patches = tuple(Token(f"p{i}", f"p{i}", place=Patch(0, 0, i, 16.0, 4.0, **seconds[i])) for i in range(4))
+    page = shown(replace(trace, source=patches, images=(torch.rand(3, 16, 16),)), token="p0", head="L0H0")
+    expect(view(page, "medium").locator(".times span")).to_have_text(times)
 
 
 def test_the_colours_of_a_picture_are_scaled_to_its_weights(

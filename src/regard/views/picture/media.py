@@ -34,8 +34,8 @@ TITLE_HEIGHT, GAP, LIST_WIDTH, BAR_WIDTH = 0.72, 0.3, 4.0, 3.0
 """In inches: the height of the title, the space between two drawings, the width of the list of keys that are not
 patches, and the width of the colour bar."""
 
-NAME_HEIGHT = 0.22
-"""The height of the line above a picture with its name, in inches."""
+NAME_HEIGHT, SECONDS_HEIGHT = 0.22, 0.22
+"""In inches: the height of the line above a picture with its name, and of the axis of time below a spectrogram."""
 
 SOUND_HEIGHT, N_LISTED, LINE_HEIGHT = 1.6, 6, 0.17
 """SOUND_HEIGHT is the height of a spectrogram, and of the weights below it, in inches. At most N_LISTED keys that are
@@ -62,6 +62,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     panels, listed = patch_panels(focus, len(trace.images)), other_keys(focus)
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
+    bottom += 0.0 if panels[0].seconds_per_pixel is None else SECONDS_HEIGHT
     page = blank_page(bottom + 0.95 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     scale = WeightScale.of(panels)
@@ -71,6 +72,11 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
             total = f": {cell.panel.total:.3f}" if cell.has_weights else ""
             page.write(above, 0.0, 0.11, f"{cell.panel.name}{total}", 8.5, color=FAINT)
         draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, scale)
+    seconds_per_pixel = panels[0].seconds_per_pixel
+    if seconds_per_pixel is not None:
+        for cell in cells:
+            axes = page.area(cell.left, cell.top + cell.height, cell.width, SECONDS_HEIGHT)
+            write_seconds(page, axes, cell.width, trace.images[0].shape[2] * seconds_per_pixel)
     below = bottom + 0.2
     sum_text = f"all patches together {sum(panel.total for panel in panels):.3f}"
     if any(weight == 0 for panel in panels for _, weight in panel.weights):
@@ -182,15 +188,21 @@ def sound_figure(trace: Trace, focus: Focus) -> Figure:
         axes.axvline(x, color="#d62728", linewidth=1.5, gid="query")
     axes.add_patch(Rectangle((0, 0), width, SOUND_HEIGHT, **outline(EDGE, 0.5)))
     below = page.area(MARGIN, top + SOUND_HEIGHT, width, 0.75 + LINE_HEIGHT * len(listed))
-    step = next(step / 10 for step in STEPS if step / 10 * inches_per_second >= 0.5)
-    for number in range(int(seconds / step) + 1):
-        x = number * step * inches_per_second
-        page.write(below, x, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
+    write_seconds(page, below, width, seconds)
     text = f"the top is a weight of {largest:.3f}; the whole recording {numbers.sum():.3f}"
     page.write(below, 0.0, 0.4, text, 8.5, color=FAINT)
     listing = page.area(MARGIN, top + SOUND_HEIGHT + 0.5, width, 0.5 + LINE_HEIGHT * len(listed))
     write_other_keys(page, listing, listed, "frames of the recording")
     return page.figure
+
+
+def write_seconds(page: Page, axes: Axes, width: float, seconds: float) -> None:
+    """Write the labels of an axis of time at the top of `axes`; `width` inches are `seconds`."""
+    inches_per_second = width / seconds
+    step = next(step / 10 for step in STEPS if step / 10 * inches_per_second >= 0.5)
+    for number in range(int(seconds / step + 1e-6) + 1):
+        x = number * step * inches_per_second
+        page.write(axes, x, 0.16, f"{number * step:g} s", 7.0, color=FAINT, ha="center")
 
 
 def other_keys(focus: Focus) -> list[tuple[str, float]]:

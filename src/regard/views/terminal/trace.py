@@ -165,6 +165,11 @@ def panel_map(panel: PatchPanel, scale: WeightScale, query: Place | None) -> Tex
             share = max(scale.share(weight), 1e-9) if weight > 0 else 0.0  # only a weight of 0 is a space
             has_query = any((row, panel.columns[column]) in query_patches for column in block)
             text.append("[]" if has_query else shade(share) * 2, Style(color=colour(share)))
+    if panel.seconds_per_pixel is not None:
+        step = panel.first_patch.column_step or panel.first_patch.width
+        n_characters = 2 * math.ceil(len(panel.columns) / patches_per_block)
+        seconds = n_characters / 2 * patches_per_block * step * panel.seconds_per_pixel
+        text.append(f"\n{time_axis(seconds, n_characters)}", "dim")
     if patches_per_block > 1:
         text.append(f"\neach block: the largest weight of {patches_per_block} patches side by side", "dim")
     return text
