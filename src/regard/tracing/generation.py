@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float, Int
@@ -85,11 +86,28 @@ def generate_text(
     options: dict[str, Any] = {} if new_tokens is None else {"max_new_tokens": new_tokens}
     if any(getattr(one, "stop_strings", None) for one in (config, model.generation_config)):
         options["tokenizer"] = tokenizer  # the `generate` of some models takes no tokenizer
+    if "force_unique_generate_call" in signature(model.generate).parameters:  # Whisper, which else returns only what
+        options["force_unique_generate_call"] = True  # it wrote, without the tokens of the start, language and task
     try:
         # [:1] keeps only the first text, since the model's own generation_config may request several
         return model.generate(**inputs, generation_config=config, **options)[:1]
     except Exception as error:  # the model's code may raise any exception
         raise InputError(f"{type(model).__name__} could not write: {first_paragraph(error)}.") from error
+
+
+def n_given(model: "PreTrainedModel", ids: Int[Tensor, "1 tokens"]) -> int:
+    """Return how many tokens at the beginning of an encoder-decoder's target it did not generate.
+
+    One token starts the target; in Whisper, tokens of the language, the task, and text without times may follow.
+    """
+    config = model.generation_config
+    given = {getattr(config, "no_timestamps_token_id", None)}
+    for name in ("lang_to_id", "task_to_id"):
+        given |= set((getattr(config, name, None) or {}).values())
+    n = 1
+    while n < ids.shape[1] and int(ids[0, n]) in given:
+        n += 1
+    return n
 
 
 def next_tokens(tokenizer: Any, logits: Float[Tensor, " vocabulary"], n: int) -> list[tuple[str, float]]:

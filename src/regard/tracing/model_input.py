@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.effects.changes import Change, Cut, heads_of, named_tokens
 from regard.effects.interchange import Interchange
 from regard.errors import InputError
-from regard.tracing.generation import WrittenToken, generate_text, tokens_of, written_tokens
+from regard.tracing.generation import WrittenToken, generate_text, n_given, tokens_of, written_tokens
 from regard.tracing.media.media import Media
 from regard.tracing.patterns_by_layer import SIDES
 from regard.tracing.tokens.encoding import decoder_start_id, encode_target, encode_text, input_device
@@ -158,7 +158,7 @@ def with_generated(
             target_text=tokenizer.decode(ids[0], skip_special_tokens=True),
             target=tokens_of(tokenizer, ids),
             written_ids=ids,
-            n_read=1,  # the start token
+            n_read=n_given(model, ids),
         )
     from transformers.utils import ModelOutput
 

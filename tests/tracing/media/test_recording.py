@@ -1,5 +1,6 @@
 """Tests of traces of recordings: the time of each token, the model's weights, and the silence after a recording."""
 
+import copy
 import wave
 
 import numpy as np
@@ -209,8 +210,8 @@ def test_without_a_tokenizer_the_tokens_that_a_model_writes_are_ids(whisper):
     trace = regard.trace(whisper, audio=WAVE, processor=extractor, new_tokens=3)
     ids = whisper.generate(**inputs, max_new_tokens=3, do_sample=False)[0].tolist()
     written = [token.text for token in trace.target[1:]]
-    assert written == [f"[{number}]" for number in ids][-len(written) :]
-    assert written
+    assert written == [f"[{number}]" for number in ids]
+    assert len(written) == len(trace.written) == 3
     assert refusal(InputError, regard.trace, whisper, audio=WAVE, processor=extractor, target="hello") == (
         "a target needs a tokenizer; give tokenizer=…, or a processor that has one."
     )
@@ -292,6 +293,30 @@ def test_the_times_of_tokens_do_not_drift_if_the_strides_are_not_in_the_configur
     difference = (trace.encoder[0].key - other.encoder[0].key).abs().sum(dim=(0, 1, 3))
     most_changed = trace.source[int(difference.argmax())].place
     assert most_changed.start_seconds - step <= 3.75 <= most_changed.end_seconds + step
+
+
+def test_what_whisper_writes_follows_the_tokens_of_its_language_and_task(whisper, minilm):
+    """`generate` returns only what follows these tokens; the trace has the weights with which the model wrote it."""
+    model, processor = copy.deepcopy(whisper), SpeechAndText(minilm.tokenizer)
+    settings = {
+        "is_multilingual": True, "lang_to_id": {"<|en|>": 2001}, "task_to_id": {"transcribe": 3001},
+        "no_timestamps_token_id": 30_000, "language": "en", "task": "transcribe",
+    }  # fmt: skip
+    for name, value in settings.items():
+        setattr(model.generation_config, name, value)
+    trace = regard.trace(model, audio=WAVE, processor=processor, new_tokens=3)
+    inputs = processor(WAVE, 16_000, "pt")
+    written = model.generate(**inputs, max_new_tokens=3)
+    assert written.shape == (1, 3)
+    ids = torch.cat([torch.tensor([[101, 2001, 3001, 30_000]]), written], dim=1)
+    assert [token.piece for token in trace.target] == minilm.tokenizer.convert_ids_to_tokens(ids[0])
+    expected = eager_outputs(model, {**inputs, "decoder_input_ids": ids})
+    assert_all_weights(trace, expected)
+    assert [token.position for token in trace.written] == [4, 5, 6]
+    probabilities = expected.logits[0].softmax(-1)
+    for token in trace.written:
+        probability = float(probabilities[token.position - 1, ids[0, token.position]])
+        assert token.probability == pytest.approx(probability, rel=1e-4)  # eager attention rounds in another order
 
 
 def test_a_recording_of_several_channels_is_refused(whisper, minilm):
