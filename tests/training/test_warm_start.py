@@ -88,6 +88,10 @@ def test_settings_of_the_translators_kind_are_valid(first):
     ):
         message = f"there is no setting model.{name}; nearest: model.{nearest}."
         assert refusal(InputError, read_config, None, settings) == message
+    assert refusal(InputError, read_config, None, [start, "model.kind=transformer"]) == (
+        f"model.kind = transformer: training begins with {first}, which has recurrent; leave it out, or train a new "
+        "translator."
+    )
 
 
 @pytest.mark.parametrize("first", ["transformer"], indirect=True)

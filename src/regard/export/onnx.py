@@ -5,9 +5,10 @@
     config.json             the ids of PAD, BOS and EOS, max_tokens, and the names and axes of all inputs and outputs
     source.spm target.spm   the vocabularies, to split texts into pieces and to join pieces
 
-To read a text, divide it into the pieces of source.spm, and add the id of EOS. In an export of a Marian model,
-source.spm also has pieces of the other language, marked as unused. SentencePiece returns the id of the unknown piece
-for them; use the id that the piece itself has in source.spm, as Marian does.
+To read a text, clean it as `regard.text.cleaning.clean_text` does, divide it into the pieces of source.spm, and add the
+id of EOS. In an export of a Marian model, source.spm also has pieces of the other language, marked as unused.
+SentencePiece returns the id of the unknown piece for them; use the id that the piece itself has in source.spm, as
+Marian does.
 
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:

@@ -16,7 +16,7 @@ from regard.text.parallel import paths_in
 from regard.text.piece_table import BPE, algorithm_of
 from regard.text.placeholders import Placeholders
 from regard.text.vocabulary import Vocabulary
-from regard.training.settings.settings_file import VOCABULARY_SIZES
+from regard.training.settings.settings_file import VOCABULARY_SIZES, differs_from_start
 from regard.training.settings.train_config import Kind, TrainConfig, VocabularySettings
 from regard.translation.marian_folder import read_any_translator
 from regard.translation.translator_folder import TranslatorContents, kind_of
@@ -79,10 +79,7 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
     settings |= {f"model.{name}": (value, None, start_config.get(name)) for name, value in changed.items()}
     for name, (value, default_value, value_at_start) in settings.items():
         if value not in (default_value, value_at_start):
-            raise InputError(
-                f"{name} = {value}: training begins with {model.start_from}, which has {value_at_start}; leave it out, "
-                "or train a new translator."
-            )
+            raise differs_from_start(name, value, model.start_from, value_at_start)
     changes = {name: value for name, value in {**start_config, **model.changes}.items() if name not in VOCABULARY_SIZES}
     return replace(config, model=replace(model, kind=kind, changes=changes))
 

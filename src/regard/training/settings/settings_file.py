@@ -118,8 +118,11 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
     """
     settings = {key: value for key, value in table.items() if key in setting_names("model")}
     model = Model(**settings)
-    if "kind" not in settings and model.start_from is not None and holds_translator(Path(model.start_from)):
-        model = replace(model, kind=read_description(Path(model.start_from))["kind"])
+    if model.start_from is not None and holds_translator(Path(model.start_from)):
+        kind = read_description(Path(model.start_from))["kind"]
+        if settings.get("kind", kind) != kind:
+            raise differs_from_start("model.kind", model.kind, model.start_from, kind)
+        model = replace(model, kind=kind)
     hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
     valid = [*setting_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
     changes = {key: value for key, value in table.items() if key not in settings}
@@ -127,6 +130,14 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
         refuse_unknown("model", key, valid)
         check_value(value, hints[key], f"model.{key}")
     return replace(model, changes=changes)
+
+
+def differs_from_start(name: str, value: Any, start_from: str | None, value_at_start: Any) -> InputError:
+    """Return the error that a setting has another value than in the translator with which the training begins."""
+    return InputError(
+        f"{name} = {value}: training begins with {start_from}, which has {value_at_start}; leave it out, or train a "
+        "new translator."
+    )
 
 
 def setting_names(section: str) -> list[str]:
