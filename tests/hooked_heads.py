@@ -36,10 +36,11 @@ def llama():
     return sharp(LlamaForCausalLM(LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES | sizes))).double()
 
 
-def marian():
+def marian(decoder_heads=4):
     sizes = {"d_model": 24, "decoder_start_token_id": 0, "max_position_embeddings": 32}
     for part in ("encoder", "decoder"):
-        sizes |= {f"{part}_layers": 2, f"{part}_attention_heads": 4, f"{part}_ffn_dim": 37}
+        n_heads = 4 if part == "encoder" else decoder_heads
+        sizes |= {f"{part}_layers": 2, f"{part}_attention_heads": n_heads, f"{part}_ffn_dim": 37}
     return sharp(MarianMTModel(MarianConfig(**SIZES | sizes))).double()
 
 

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import regard
 from regard import InputError, LogitDifference, indirect_effects
+from regard.views.picture.comparison import comparison_figure
 from regard.views.picture.indirect_effects import effects_figure
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
@@ -97,6 +98,25 @@ def test_terminal_and_picture_show_the_effects(tokenizer, tmp_path, capsys):
     assert {name, f"{largest:.3f}", f"{abs(largest):.3g}", f"{-abs(largest):.3g}"} <= set(texts(figure))
     assert " ".join(" ".join(texts(figure)).split()).count("Grey: not tried.") == 1  # layer 0
     assert found.figure(tmp_path / "effects.png").exists()
+
+
+def test_pictures_say_what_grey_cells_are(tokenizer):
+    model = marian(decoder_heads=6)
+    clean = traced(model, tokenizer, CLEAN, TARGET)
+
+    def caption(heads):
+        options = {
+            "target": OTHER_TARGET,
+            "tokenizer": tokenizer,
+            "heads": heads,
+            "metric": lambda numbers: numbers[0, -1, 7],
+        }
+        return " ".join(" ".join(texts(effects_figure(indirect_effects(model, CORRUPTED, clean, **options)))).split())
+
+    assert "Grey: no such head." in caption(None)  # the encoder has four heads, the decoder six
+    assert "Grey: not tried, or no such head." in caption(["cross"])
+    compared = texts(comparison_figure(regard.compare(clean, clean)))
+    assert "Grey: no such head." in " ".join(" ".join(compared).split())
 
 
 def test_what_has_no_effects_is_refused(tokenizer):

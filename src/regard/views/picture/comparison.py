@@ -41,6 +41,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
 def title(comparison: Comparison) -> list[str]:
     models = " and ".join(quoted(model) for model in comparison.models)
     lines = [f"{models}. Each cell: the largest share of its attention that a query moves to other keys."]
+    if bool(comparison.heads.isnan().any()):
+        lines[0] += " Grey: no such head."
     if comparison.first is None:
         lines.append(f"No difference: no share is above {comparison.at_most:g}.")
     else:

@@ -29,10 +29,18 @@ def effects_figure(effects: IndirectEffects) -> Figure:
 
 def title(effects: IndirectEffects) -> list[str]:
     clean, corrupted = map(quoted, effects.texts)
-    grey_cells = " Grey: not tried." if bool(effects.heads.isnan().any()) else ""
     return [
         f"{quoted(effects.traces[1].model)} reads {corrupted}, each time with the output of one head from {clean}.",
         "Each cell: how much of the difference between the two runs that head restores. "
         f"The metric is {effects.clean:.3g} in the clean run and {effects.corrupted:.3g} in the corrupted run."
-        + grey_cells,
+        + meaning_of_grey(effects),
     ]
+
+
+def meaning_of_grey(effects: IndirectEffects) -> str:
+    """Return a sentence that says why cells of the grid are grey; "" if none is."""
+    n_heads = [effects.traces[1].attended[kind][layer].pattern.n_heads for kind, layer in effects.layers]
+    n_without_head = sum(max(n_heads) - n for n in n_heads)  # cells of layers with fewer heads than others
+    reasons = ["not tried"] if int(effects.heads.isnan().sum()) > n_without_head else []
+    reasons += ["no such head"] if n_without_head else []
+    return f" Grey: {', or '.join(reasons)}." if reasons else ""
