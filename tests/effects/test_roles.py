@@ -38,12 +38,13 @@ def test_roles_are_sums_over_queries_and_keys(normal, monkeypatch, block, mask):
         pairs = [(q, k) for q in range(n) for k in range(n) if has_role(role, q, k)]
         expected = torch.stack([weights[:, q, k] for q, k in pairs]).sum(dim=0)
         assert_close(seen.sums[row], expected, msg=lambda text, role=role: f"{role}: {text}")
-        assert int(seen.n_queries[row]) == len({q for q, _ in pairs})
+        n_queries = len({q for q, k in pairs if mask is None or k <= q})  # that may attend to a key of the role
+        assert seen.n_queries[row].tolist() == [n_queries] * 3
     apart = (torch.arange(n)[:, None] - torch.arange(n)).abs()
     assert_close(seen.sums[ROLES.index("distance")], (weights * apart).sum(dim=(1, 2)))
     entropies = [[-sum(w * math.log(w) for w in row if w > 0) for row in head] for head in weights.tolist()]
     assert_close(seen.sums[ROLES.index("entropy")], torch.tensor(entropies).double().sum(dim=1), rtol=1e-6, atol=1e-6)
-    assert seen.n_queries[-2:].tolist() == [n, n]
+    assert seen.n_queries[-2:].tolist() == [[n] * 3] * 2
 
 
 @pytest.mark.parametrize("role", KEY_ROLES)
@@ -63,6 +64,19 @@ def test_sums_of_texts_are_added_and_a_role_without_queries_has_a_mean_of_nan(no
     assert means[KEY_ROLES.index("separator")].isnan().all()
 
 
+def test_a_query_counts_in_the_heads_in_which_it_sees_a_key_of_the_role():
+    """A causal head that attends to earlier copies alone has the mean 1, though first copies have no earlier one."""
+    texts = ["a", "b", "c", "a", "b", "c"]
+    query, key = torch.arange(6)[:, None], torch.arange(6)
+    keep = torch.stack([key == torch.where(query < 3, query, query - 3), key == query])
+    x = torch.zeros(1, 2, 6, 2)
+    means = role_sums(attend(x, x, x, mask=Keep(keep) & Causal()).pattern, texts, [False] * 6).means()
+    duplicate, following = means[KEY_ROLES.index("duplicate")], means[KEY_ROLES.index("next")]
+    assert float(duplicate[0]) == pytest.approx(1.0)
+    assert bool(duplicate[1].isnan())
+    assert following.isnan().all()
+
+
 def test_tokens_with_the_same_text_have_the_same_number():
     assert token_numbers(["a", "b", "a"]).tolist() == [0, 1, 0]
 
@@ -72,4 +86,4 @@ def test_induction_does_not_count_the_query_itself(normal):
     pattern = attend(*[normal(1, 2, 3, 5)] * 3).pattern
     seen, row = role_sums(pattern, ["a", "a", "a"], [False] * 3), KEY_ROLES.index("induction")
     assert_close(seen.sums[row], pattern.dense()[0, :, 2, 1].double())
-    assert int(seen.n_queries[row]) == 1
+    assert seen.n_queries[row].tolist() == [1, 1]

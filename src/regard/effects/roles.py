@@ -9,7 +9,7 @@
     entropy                 the entropy of the weights, in nats
 
 The value of a role such as "previous" is the summed weight of a query on the keys of this role, averaged over the
-queries for which such a key exists. The values of "distance" and "entropy" are averaged over all queries.
+queries that may attend to such a key. The values of "distance" and "entropy" are averaged over all queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,18 +36,19 @@ class RoleSums:
     Attributes:
         sums: for each role and head, the sum over queries of the weight on the keys of the role; for the roles
             "distance" and "entropy", the sum over queries of the mean distance to the keys, or of the weights' entropy.
-        n_queries: for each role, the number of queries that have a key of the role.
+        n_queries: for each role and head, the number of queries that may attend to a key of the role; for "distance"
+            and "entropy", the number of all queries.
     """
 
     sums: Float[Tensor, "roles heads"]
-    n_queries: Int[Tensor, " roles"]
+    n_queries: Int[Tensor, "roles heads"]
 
     def __add__(self, other: "RoleSums") -> "RoleSums":
         return RoleSums(self.sums + other.sums, self.n_queries + other.n_queries)
 
     def means(self) -> Float[Tensor, "roles heads"]:
         """Return the sums divided by the numbers of queries; NaN for a role that no key has."""
-        return self.sums / self.n_queries[:, None]
+        return self.sums / self.n_queries
 
 
 def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -> RoleSums:
@@ -56,7 +57,7 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
     `texts` are the texts of its tokens; `special` is True for each special token, such as [SEP].
     """
     sums = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.float64)
-    n_queries = torch.zeros(len(ROLES), dtype=torch.long)
+    n_queries = torch.zeros(len(ROLES), pattern.n_heads, dtype=torch.long)
     tokens = token_numbers(texts)
     separators = torch.tensor(special, dtype=torch.bool)
     positions = torch.arange(len(tokens))
@@ -66,12 +67,20 @@ def role_sums(pattern: Pattern, texts: Sequence[str], special: Sequence[bool]) -
             query_positions = positions[queries]
             masks = torch.stack(list(key_roles(tokens, separators, query_positions)))
             sums[: len(masks)] += torch.einsum("hqk,rqk->rh", weights, masks.double())
-            n_queries[: len(masks)] += masks.any(dim=-1).sum(dim=-1)
+            visible = visible_keys(pattern, queries)
+            n_queries[: len(masks)] += torch.stack([(mask & visible).any(dim=-1).sum(dim=-1) for mask in masks])
             distances = (query_positions[:, None] - positions).abs().double()
             sums[-2] += torch.einsum("hqk,qk->h", weights, distances)  # the role "distance"; sums[-1] is "entropy"
             sums[-1] -= torch.xlogy(weights, weights).sum(dim=(1, 2))
             n_queries[-2:] += len(query_positions)
     return RoleSums(sums, n_queries)
+
+
+def visible_keys(pattern: Pattern, queries: slice) -> Bool[Tensor, "#heads queries #keys"]:
+    """Return to which keys some queries of a pattern of one text may attend in each head."""
+    tile = pattern.grid.whole().part(queries=range(pattern.grid.queries)[queries])
+    keep = pattern.keep(tile)
+    return torch.ones(1, len(tile.queries), 1, dtype=torch.bool) if keep is None else keep[0].cpu()
 
 
 def key_roles(

@@ -18,8 +18,8 @@ class Roles:
 
     Attributes:
         heads: the name of each head, such as "L3H1".
-        means: for each role and head, the mean weight on keys of the role, over the queries that have such a key; for
-            "distance" and "entropy", the mean over all queries. NaN if there is no such query.
+        means: for each role and head, the mean weight on keys of the role, over the queries that may attend to such a
+            key; for "distance" and "entropy", the mean over all queries. NaN if there is no such query.
     """
 
     heads: tuple[str, ...]
@@ -54,7 +54,7 @@ class Roles:
         if head not in self.heads:
             raise InputError(f"no head {head!r}; nearest: {', '.join(nearest(head, list(self.heads)))}.")
         shares = self.means[: len(KEY_ROLES)]  # without the last two rows, "distance" and "entropy", which are no roles
-        above_average = shares[:, self.heads.index(head)] - shares.mean(dim=1)
+        above_average = shares[:, self.heads.index(head)] - shares.nanmean(dim=1)
         return KEY_ROLES[int(above_average.nan_to_num(-1.0).argmax())]
 
     def __repr__(self) -> str:
@@ -70,5 +70,6 @@ def sums_of_heads(
     `texts` and `special` have, for each token of the text, its letters and whether it is a special token.
     """
     layers = [(layer, role_sums(pattern, texts, special)) for layer, pattern in patterns.items()]
-    names = tuple(f"L{layer}H{head}" for layer, sums in layers for head in range(sums.sums.shape[1]))
-    return names, RoleSums(torch.cat([sums.sums for _, sums in layers], dim=1), layers[0][1].n_queries)
+    names = tuple(f"L{layer}H{head}" for layer, of_layer in layers for head in range(of_layer.sums.shape[1]))
+    sums = torch.cat([of_layer.sums for _, of_layer in layers], dim=1)
+    return names, RoleSums(sums, torch.cat([of_layer.n_queries for _, of_layer in layers], dim=1))

@@ -113,7 +113,7 @@ class Scan:
             if document["sums"] is not None:
                 sums_of_weights, n_queries = document["sums"]
                 sums = RoleSums(torch.tensor(sums_of_weights, dtype=torch.float64), torch.tensor(n_queries))
-                if sums.sums.shape != (len(ROLES), len(heads)) or sums.n_queries.shape != (len(ROLES),):
+                if {sums.sums.shape, sums.n_queries.shape} != {(len(ROLES), len(heads))}:
                     return None
             counts = dict(zip(COUNTS, document["counts"], strict=True))
             if any(type(count) is not int or count < 0 for count in counts.values()):

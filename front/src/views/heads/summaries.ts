@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { decoded, keyItems, keyTokens, kind, queryTokens, restingQuery, trace, twoTexts } from "../../state/state";
 import { inSlices } from "../../state/slices";
 import { rowOf } from "../../state/weights";
-import { UNCHANGED, weightsOf } from "../../trace/attention";
+import { mayAttend, UNCHANGED, weightsOf } from "../../trace/attention";
 import type { Decoded } from "../../trace/blocks";
 import type { Layer } from "../../trace/data";
 import type { Item } from "../../trace/items";
@@ -22,7 +22,7 @@ export interface Summary {
   entropy: number; // the mean entropy of a query's weights, in nats
   distance: number; // the mean distance of a query to the keys, in tokens, weighted by the query's weights
   strongest: number; // the largest weight of any word on another word
-  roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on the role's keys, NaN if the text has no such keys; null in cross-attention
+  roles: Record<Role, number> | null; // for each role (see roles.ts), the mean weight on the role's keys, NaN if no query may attend to such a key; null in cross-attention
 }
 
 export const headsDone = signal(0); // rises when a summary or a largest weight of a head has been computed; views that read this signal are then drawn again
@@ -36,7 +36,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
   const pooled = new Float32Array(rows * columns);
   const isSelfAttention = queries === keys;
   let [entropy, distance, strongest] = [0, 0, 0];
-  const sums = ROLES.map((role) => ({ role, sum: 0, nQueries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that have such keys
+  const sums = ROLES.map((role) => ({ role, sum: 0, nQueries: 0 })); // for each role (see roles.ts): the sum of all weights on the keys of the role, and the number of queries that may attend to such keys
   for (let q = 0; q < queries.length; q++) {
     const weights = weightsOf(attention, headIndex, q);
     const largest = weights.reduce((a, b) => Math.max(a, b), 0);
@@ -49,7 +49,7 @@ function* summarise(attention: Decoded, headIndex: number, keysOf: ReturnType<ty
       if (keys[k].word && queries[q].word && !(isSelfAttention && k === q)) strongest = Math.max(strongest, weight);
     });
     for (const roleSum of keysOf ? sums : []) {
-      const keysOfRole = keysOf![roleSum.role](q);
+      const keysOfRole = keysOf![roleSum.role](q).filter((key) => mayAttend(attention, headIndex, q, key));
       for (const key of keysOfRole) roleSum.sum += weights[key];
       if (keysOfRole.length) roleSum.nQueries += 1;
     }
