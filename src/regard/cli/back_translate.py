@@ -20,7 +20,9 @@ def back_translate(
     ],
     text: Annotated[Path, typer.Argument(help="Text in the target language, one sentence a line.")],
     source: Annotated[Path, typer.Argument(help="The file to write: translations of the lines.")],
-    target: Annotated[Path, typer.Argument(help="The file to write: the translated lines of TEXT.")],
+    target: Annotated[
+        Path, typer.Argument(help="The file to write: the lines of TEXT that were translated, unchanged.")
+    ],
     greedy: Annotated[bool, typer.Option("--greedy", help="Greedy search instead of sampling.")] = False,
     beam: Annotated[
         int | None, typer.Option("--beam", "-b", help="Beam search with this many hypotheses instead of sampling.")
@@ -40,7 +42,8 @@ def back_translate(
     unknown pieces, are left out and counted. Ctrl-C stops and saves; the same command continues, also after a crash,
     and writes the same pairs as without the interruption.
 
-    If the translator was trained on little text, its samples are poor: --top-k 10 or --beam 5 gives better sources.
+    If the translator was trained on little text, its samples are poor: --top-k 10 or --beam 5 gives better sources. In
+    the training that uses the pairs, --synthetic 2 says that the second corpus has synthetic sources.
 
     [bold]Examples[/bold]
 

@@ -28,7 +28,7 @@ def compare(
         float | None,
         typer.Option(
             "--at-most",
-            help="Differences up to this number do not count. If it is given, a larger difference gives exit status 1.",
+            help="Up to this number, heads count as equal. If it is given, a larger difference gives exit status 1.",
             show_default="1e-3",
         ),
     ] = None,
@@ -60,7 +60,7 @@ def compare(
     from regard.tracing.comparison import compare as compare_traces
     from regard.views.json_text import comparison_json
 
-    outputs = checked_outputs([model, other], html=html, png=png, svg=svg, json=json)
+    outputs = checked_outputs(inputs=[model, other], html=html, png=png, svg=svg, json=json)
     if at_most is not None and not 0 <= at_most <= 1:
         raise InputError(f"--at-most {at_most:g}: a difference of attention is from 0 to 1.")
     remark_on_file_name(text)
@@ -83,7 +83,10 @@ def compare(
     if json != STDOUT:
         comparison.show()
         print_written(outputs)
-    if at_most is not None and comparison.first is not None:  # the first head and token that differ by more
+    has_difference = (
+        comparison.first is not None
+    )  # `first` is the first head and token that differ by more than at_most
+    if at_most is not None and has_difference:
         head, token, distance = comparison.largest(1)[0]
         print_remark(f"{head} at {token}: {distance:.3g} > {at_most:g}")
         raise typer.Exit(1)

@@ -20,7 +20,10 @@ def evaluate(
         Path | None, typer.Option("--translator", "-t", help="A translator's folder, to get HYPOTHESIS from --source.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--source", "-s", help="The source sentences, shown beside the worst lines.")
+        Path | None,
+        typer.Option(
+            "--source", "-s", help="The source sentences: shown beside the worst lines, and translated by --translator."
+        ),
     ] = None,
     truncate: Truncate = False,
     int8: Int8 = False,
@@ -78,7 +81,7 @@ def evaluate(
     )
     references = [reference, *(more or [])]
     text_files = [path for path in (*references, source, hypothesis, against) if path is not None]
-    outputs = checked_outputs([*text_files, translator, comet], html=html, json=json)
+    outputs = checked_outputs(inputs=[*text_files, translator, comet], html=html, json=json)
     if text_files.count(Path("-")) > 1:
         raise InputError("- is standard input, which can be read only once, and it is given twice; name a file.")
     lines = {path: read_file_lines(path) for path in text_files}
@@ -126,7 +129,11 @@ def evaluate(
 def check_inputs(
     hypothesis: Path | None, translator: Path | None, source: Path | None, translator_options: dict[str, bool]
 ) -> None:
-    """Raise InputError if both or none of `hypothesis` and `translator` are given, or `translator` without `source`."""
+    """Raise InputError if both or none of `hypothesis` and `translator` are given, or `translator` without `source`.
+
+    `translator_options` has, for each option that needs --translator, whether it is given; such an option alone is an
+    error too.
+    """
     if (hypothesis is None) == (translator is None):
         got = "both HYPOTHESIS and --translator" if translator else "neither HYPOTHESIS nor --translator"
         raise InputError(f"got {got}; give the file of translations, or a translator that makes them.")
@@ -144,6 +151,7 @@ def translate_lines(folder: Path, lines: list[str], truncate: bool, int8: bool, 
         from regard.translation.translator import Translator
 
         translator = Translator.load(folder, device, int8=int8)
+        # a line that is too long is cut, or else split into sentences
         translations = translator.translate(lines, truncate=truncate, split=not truncate)
     for number, translation in enumerate(translations, 1):
         if translation.untranslated:

@@ -77,7 +77,7 @@ def explain(
       Q = …  K = …  V = …               in place of x, W_q, W_k and W_v
       memory = …  memory_tokens = …     where K and V come from, if not from x
       n_heads = 2  W_o = …              heads to split into; output parameters
-      scale = 1.0                       factor of the products; else 1 / √d_k
+      scale = 1.0                       factor of Q Kᵀ; else 1 / √d_k
       mask = "causal"                   or rows of true (may attend) and false
       temperature = 0.5                 what the scores are divided by
       title = "…"  source = "…"         a title; where the numbers come from

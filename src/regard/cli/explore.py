@@ -15,7 +15,10 @@ def explore(
     text: Annotated[str | None, typer.Argument(help="The text that the page shows first.", show_default=False)] = None,
     model: Model = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="Show a saved trace; only --model or --translator reads other texts.")
+        Path | None,
+        typer.Option(
+            "--trace", help="Show a saved trace. Without --model or --translator, the page reads no other text."
+        ),
     ] = None,
     translator: Annotated[
         Path | None, typer.Option("--translator", help="The folder of a translator, which translates what is typed.")
@@ -64,7 +67,7 @@ def explore(
     with listening.socket:
         if name is not None:
             with spinner("loading the model"):  # a model that reads no text raises InputError before the page opens
-                session.load(name, generates=False)
+                session.load(name, generates=False)  # loaded again if the page lets it generate text
         print(f"exploring at {listening.address} (Ctrl-C ends it)", flush=True)
         if browser and sys.stdout.isatty():
             import webbrowser

@@ -24,8 +24,8 @@ def export(
 ) -> None:
     """Export a translator for another program, and check that the export translates the same.
 
-    The translator and the export translate the same lines greedily, and the difference is printed. An export that
-    differs by more than rounding errors is deleted.
+    The translator and the export translate the same lines greedily, and the largest difference of their logits is
+    printed. An export that differs by more than rounding errors is deleted.
 
     [bold]Examples[/bold]
 

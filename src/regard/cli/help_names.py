@@ -32,5 +32,5 @@ def with_help_names(parameters: list[Any], ctx: Any) -> list[Any]:
         if parameter.metavar is None and isinstance(parameter, TyperArgument):
             parameter.metavar = parameter.name.upper()
         elif parameter.metavar is None and isinstance(parameter, TyperOption):
-            parameter.metavar = TYPE_NAMES.get(parameter.display_type(ctx))
+            parameter.metavar = TYPE_NAMES.get(parameter.display_type(ctx))  # None = Typer's own name
     return parameters

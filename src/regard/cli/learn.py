@@ -31,7 +31,7 @@ def learn(
     """Learn what attention is and does, in eleven short lessons with numbers that you can follow.
 
     The page of --html has the same lessons with live pictures: choose a token, step through a computation, move the
-    temperature, cut an edge.
+    temperature, set an attention weight to 0.
 
     \b
     [bold]Examples[/bold]
@@ -98,7 +98,7 @@ def show_lesson(lesson: "Lesson", language: "Language") -> None:
             from regard.tracing.run import trace
 
             traced = trace("MiniLM", lesson.sentence)
-    show_attention(lesson, traced, language)
+    show_attention(lesson, traced, language)  # of a worked example or a stored page, if there is no sentence
     console.print()
     for command in lesson.commands:
         console.print(f"  $ {command}", soft_wrap=True)

@@ -47,6 +47,7 @@ def listen(host: str, port: int) -> ListeningSocket:
     port = opened.getsockname()[1]
     address = f"http://{host_in_url(host)}:{port}/"
     if host in LOOPBACK:
+        # a page of another site could make the browser call this server under its own name; so names are checked
         hosts = tuple(f"{host_in_url(loopback)}:{port}" for loopback in LOOPBACK)
         return ListeningSocket(opened, address, hosts, token=None)
     token = secrets.token_urlsafe(24)

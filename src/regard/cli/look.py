@@ -76,7 +76,8 @@ def look(
     """Run a model on a text and show which tokens attend to which.
 
     Without --token and --head, regard chooses a query token and a head that give a large weight to a distant word,
-    preferably one at which few other tokens look. A translator translates the text, or reads --target as the
+    preferably a word at which few other tokens look. L3H1 is head 1 of layer 3, counted from 0; L3average is the mean
+    of the heads of layer 3. A translator translates the text, or reads --target as the
     translation. The picture of a translation is its word alignment; with --token, --head or --layer, it is a picture of
     one head.
 
@@ -104,9 +105,8 @@ def look(
     from regard.cli.text_lines import read_stdin
 
     pictures = [path for path in (png, svg, pdf) if path is not None]
-    outputs = checked_outputs(
-        [model, *(image or []), video, audio], html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json
-    )
+    inputs = [model, *(image or []), video, audio]
+    outputs = checked_outputs(inputs, html=html, png=png, svg=svg, pdf=pdf, heads=heads, json=json)
     if heads:
         from regard.views.picture.canvas import check_picture_path
 
@@ -139,7 +139,8 @@ def look(
             )
         if words or span:
             traced = traced.words(*(span or ()))
-        full_trace, traced = traced, traced.stage(head)  # `traced` now has only the layers of one patch size
+        # Vision models such as Swin have stages: layers that divide the picture into the same patches. One is shown.
+        full_trace, traced = traced, traced.stage(head)
         if not padding:
             traced = traced.without_padding()
         focus = focus_on(traced, token, head, layer)
@@ -149,22 +150,24 @@ def look(
     remark_on_texts(traced)
     remark_on_layers_not_shown(full_trace, traced)
     remark_on_silence(full_trace, traced)
-    query, name = focus.query, f"{focus.head.kind} {focus.head.name}"
+    query = focus.query
+    head_name = f"{focus.head.kind} {focus.head.name}"  # such as "cross L3H1"
     if translation is not None:
         for remark in (*remarks_on_translation(translation), *translation.unlike):
             print_remark(remark)
     with spinner("drawing"):
         if html:
             if translation is None:
-                traced.html(html, token=query, head=name, padding=padding)
+                traced.html(html, token=query, head=head_name, padding=padding)
             else:
-                translation.html(html, token=query, head=name)
-        has_chosen_head = token or head or layer is not None
+                translation.html(html, token=query, head=head_name)
+        is_of_one_head = bool(token or head or layer is not None)
         for picture in pictures:
-            if translation is not None and translation.alignment.pairs and not has_chosen_head:
+            # an empty translation has no aligned words
+            if translation is not None and translation.alignment.pairs and not is_of_one_head:
                 translation.figure(picture)
             else:
-                traced.figure(picture, token=query, head=name, padding=padding)
+                traced.figure(picture, token=query, head=head_name, padding=padding)
         if heads:
             traced.heads_figure(heads, layer, focus.head.kind, padding=padding)
     if pictures or heads:
@@ -173,12 +176,12 @@ def look(
         from regard.views.json_text import trace_json
 
         all_heads = traced.heads(focus.head.kind)
-        json_heads = [focus.head] if head else [h for h in all_heads if layer in (None, h.layer)]
+        json_heads = [focus.head] if head else [h for h in all_heads if layer is None or h.layer == layer]
         write_json(json, trace_json(traced, focus, json_heads))
     if json != STDOUT:  # printed last: a reader of the output, such as head, may end this command
         if translation is not None:
             show_alignment(translation)
-        show(traced, token=query, head=name)
+        show(traced, token=query, head=head_name)
         print_written(outputs)
 
 

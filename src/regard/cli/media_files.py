@@ -43,5 +43,7 @@ def frames_per_second(path: Path) -> float | None:
         for frame in sequence.Iterator(picture):
             frame.load()  # a frame of a WebP file has its duration only afterwards
             durations.add(frame.info.get("duration", 0))
-    milliseconds, *other_durations = durations
-    return 1000 / milliseconds if milliseconds and not other_durations else None
+    if len(durations) > 1:
+        return None
+    milliseconds = durations.pop()
+    return 1000 / milliseconds if milliseconds else None

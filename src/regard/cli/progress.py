@@ -32,7 +32,8 @@ def line_progress(stream: BufferedIOBase, task: str, output: TextIO | None) -> I
 
     Yields a function that advances the bar by a number of lines. Remarks printed on the error stream appear above it.
 
-    `output` is the stream that is written while lines are read; None = nothing is written before the last line.
+    `output` is the stream that is written while lines are read; None = nothing is written before the last line. On one
+    terminal, the bar would mix with the lines that are typed or printed.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -19,8 +19,8 @@ def sample(
 ) -> None:
     """Write sample parallel text: the names of numbers in two languages.
 
-    Numbers of 1, 2, 3, … digits are about equally frequent. No number occurs twice, so no test number is in the
-    training text. Source and target are any two languages of num2words.
+    Numbers of 1, 2, 3, … digits are about equally frequent, as far as there are enough of them. No number occurs twice,
+    so no test number is in the training text. Source and target are any two languages of num2words.
 
     [bold]Example[/bold]
 

@@ -51,14 +51,14 @@ def scan(
 
     if out:
         check_table_path(out)
-    outputs = checked_outputs([file], table=out, png=png, svg=svg)
-    progress = None if out is None else out.with_name(f"{out.name}.progress")
-    checked_outputs([file], progress=progress)
-    result = scan_file(model, file, progress)
+    outputs = checked_outputs(inputs=[file], table=out, png=png, svg=svg)
+    progress_file = None if out is None else out.with_name(f"{out.name}.progress")
+    checked_outputs(inputs=[file], progress=progress_file)  # not among `outputs`: it is deleted at the end
+    result = scan_file(model, file, progress_file)
     from regard.tracing.tokens.readable_tokens import note_on_tokens
     from regard.views.terminal.roles import show
 
-    roles = result.roles()
+    roles = result.roles()  # for each head, its attention to the previous token, the first token, and so on
     if n_blank := result.n_lines - result.n_texts:
         print_remark(f"{counted(n_blank, 'blank line')} left out.")
     if result.n_truncated:
@@ -102,14 +102,14 @@ def scan_file(model: str | None, file: Path, progress: Path | None) -> "Scan":
         lines = chain.from_iterable(read_lines(stream, path))
         unfinished = None if progress is None else Scan.load(progress, loaded.name)
         result = unfinished or Scan(loaded.name)
-        result.skip(lines)
+        result.skip(lines)  # those that the unfinished scan has read
         if result.n_lines:
             print_remark(f"continuing after line {result.n_lines:,}")
         count = stack.enter_context(line_progress(stream, "scanning", None))
         count(result.n_lines)
         last_save = monotonic()
         try:
-            for _ in result.read(loaded, lines):
+            for _ in result.read(loaded, lines):  # yields after each line
                 count(1)
                 if progress and monotonic() - last_save > SAVE_SECONDS:
                     result.save(progress)

@@ -87,7 +87,7 @@ def checked_pairs(
     """Yield the pairs of lines of two texts; then raise InputError if one has more lines than the other."""
     for number, (source_line, target_line) in enumerate(zip_longest(source_lines, target_lines)):
         if source_line is None or target_line is None:
-            short, long = (source, target) if source_line is None else (target, source)
+            short, long = (target, source) if target_line is None else (source, target)
             raise InputError(
                 f"{short} has {number:,} lines and {long} has more; line n of {target} must be the translation of "
                 f"line n of {source}."
@@ -107,7 +107,7 @@ def text_lines(scored: "list[Translation]", pairs: bool) -> Iterator[str]:
 def json_lines(translator: "Translator", scored: "list[Translation]") -> Iterator[str]:
     from regard.text.vocabulary import EOS
 
-    end = translator.target_vocabulary.pieces([EOS])
+    end = translator.target_vocabulary.pieces([EOS])  # it has a score, but is not among `target_pieces`
     for translation, piece_scores in zip(scored, translator.piece_log_probabilities(scored), strict=True):
         record: dict[str, Any] = {
             "source": translation.source,

@@ -62,15 +62,17 @@ def search_from_options(
         return Greedy()
     beam = {name: value for name, value in beam_options.items() if value is not None}
     sampling = {name: value for name, value in sampling_options.items() if value is not None}
-    n_best, n_samples = beam.pop("n_best", 1), beam.pop("mbr", None)
-    size = beam.pop("size", max(n_best, Beam().size))
+    n_best = beam.pop("n_best", 1)
+    n_samples = beam.pop("mbr", None)
+    size = beam.pop("size", max(n_best, Beam().size))  # what remains in `beam` are the penalties
     try:
         if sample:
             return Sample(**sampling, n_best=n_best)
         if n_samples is None:
             return Beam(size, n_best=n_best, **beam)
-        return MinimumRisk(n_samples, Beam(size, n_best=size, **beam), Sample(**sampling), n_best)
-    except ValueError as error:
+        candidates = Beam(size, n_best=size, **beam)
+        return MinimumRisk(n_samples, candidates=candidates, sample=Sample(**sampling), n_best=n_best)
+    except ValueError as error:  # its message names attributes of the search, such as "temperature=0"
         message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
         for name in (*beam_options, *sampling, "n_samples"):
             message = message.replace(f"{name}=", f"{option_name(name)} ")

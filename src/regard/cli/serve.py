@@ -27,7 +27,7 @@ def serve(
       regard serve en-ko
       curl http://127.0.0.1:8000/translate \\
           -H 'Content-Type: application/json' -d '{"texts": ["forty-two"]}'
-      regard serve en-ko --host 0.0.0.0 --greedy     (prints TOKEN)
+      regard serve en-ko --host 0.0.0.0 --greedy     (prints a TOKEN for others)
       curl http://server:8000/translate -H 'Authorization: Bearer TOKEN' …
     """
     if greedy and beam is not None:
@@ -40,7 +40,7 @@ def serve(
         from regard.serve.server import application
         from regard.translation.translator import Translator
 
-        search = search_from_options(greedy, False, {"size": beam}, {})
+        search = search_from_options(greedy, sample=False, beam_options={"size": beam}, sampling_options={})
         translator = Translator.load(folder, device, int8=int8)
     listening = listen(host, port)
     print(f"serving {translator.name} at {listening.address} (Ctrl-C ends it)", flush=True)

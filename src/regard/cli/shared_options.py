@@ -48,7 +48,7 @@ Int8 = Annotated[
 Words = Annotated[
     bool,
     typer.Option(
-        "--words", help="Join the tokens of each word into one: its weights as a key are summed, as a query averaged."
+        "--words", help="Join the tokens of each word: the weights on them are summed, and their own weights averaged."
     ),
 ]
 Span = Annotated[

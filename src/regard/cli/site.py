@@ -38,7 +38,9 @@ def site(
     ] = None,
     course: Annotated[
         bool,
-        typer.Option("--course/--no-course", help="Write the course of regard learn too; its lessons need MiniLM."),
+        typer.Option(
+            "--course/--no-course", help="Write the course of regard learn too, with MiniLM, which its lessons need."
+        ),
     ] = True,
     int8: Annotated[
         bool,
@@ -50,7 +52,7 @@ def site(
     The page is that of regard explore: the model reads, continues or translates the text that the reader types. No
     server runs the model, and the typed text stays in the browser. The page links to the course of regard learn, which
     is written into the same folder. With MiniLM, the folder has 101 MB. Before the folder is written, the exported
-    model is compared with the original.
+    model is compared with the original; if they differ, nothing is written.
 
     [bold]Examples[/bold]
 

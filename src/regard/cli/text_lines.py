@@ -26,6 +26,7 @@ def standard_input() -> BufferedIOBase:
 
 
 def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
+    # only a BufferedReader has `peek`, which reads without moving on
     file = stream if isinstance(stream, BufferedReader) else BufferedReader(cast("RawIOBase", stream))
     return gzip.open(file) if file.peek(2)[:2] == GZIP else file
 
@@ -33,7 +34,8 @@ def decompressed(stream: BufferedIOBase) -> BufferedIOBase:
 def available_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
     """Yield, after each read of a stream, the lines that this read completed, without line ends.
 
-    A line that is longer than `LONGEST_LINE` is yielded before it is complete. The last line may have no line end.
+    A line that is longer than `LONGEST_LINE` is yielded before it is complete, so that `read_lines` can refuse it
+    without reading it whole. The last line may have no line end.
     """
     size, incomplete_line = FIRST_BYTES, b""
     while data := stream.read1(size):
@@ -59,7 +61,8 @@ def read_lines(
     Raises:
         InputError: a line is not UTF-8 or too long, or cannot be read; the lines before it have been yielded.
     """
-    name, number = file or "standard input", 0
+    name = file or "standard input"
+    number = 0  # of the line
     prompt()
     try:
         for lines in available_lines(decompressed(stream)):

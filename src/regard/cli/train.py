@@ -25,7 +25,7 @@ def train(
         str | None,
         typer.Option(
             "--weights",
-            help="How often an epoch uses each pair of a corpus: 1,0.3 = once; those of the second corpus 0.3 times.",
+            help="For each corpus, how often an epoch uses each of its pairs: 1,0.3 = once, and 0.3 times.",
             show_default="1",
         ),
     ] = None,
@@ -160,7 +160,10 @@ def numbers(
 
 
 def print_result(trained: "Trained") -> None:
-    """Print how the training ended: its best evaluation, and that of the saved parameters, if it is another one."""
+    """Print how the training ended: the best evaluation, and the evaluation of the saved parameters if it differs.
+
+    It differs if evaluation.keep is "last": then the last parameters are saved, not the best.
+    """
     if trained.reason is None:
         print(f"stopped at step {trained.step:,} and saved; the same command continues from there")
         return

@@ -101,9 +101,10 @@ def translate(
     --n-best writes "line ||| translation ||| score", with lines counted from 0, as Moses does. With --sample, these are
     several samples, in the order drawn.
 
-    --scores adds two numbers, "||| score ||| chrF"; then --alignments adds "||| pairs". The score is the mean
-    log-probability of a piece, as regard score prints. The chrF, from 0 to 100, is the chrF that translations of dev
-    texts with such a score had on average when the training ended; "-" means that it is not known. It is measured with
+    --scores adds two numbers, "||| score ||| chrF"; then --alignments adds "||| pairs". This score is the mean
+    log-probability of a piece, as regard score prints; that of --n-best is the one by which the search ranks, with its
+    penalties. The chrF, a measure of quality from 0 to 100, is an expectation: when the training ended, translations of
+    its evaluation texts with such a score had this chrF on average. "-" means that it is not known. It is measured with
     the default search: do not rely on it with --greedy, --sample or --mbr.
 
     [bold]Examples[/bold]
@@ -139,7 +140,8 @@ def translate(
         count = stack.enter_context(line_progress(stream, "translating", sys.stdout))
         if scores and translator.calibration is None:
             print(NO_CALIBRATION, file=sys.stderr)
-        first, n_untranslated = 1, 0
+        first = 1  # the number of the first line of `texts`
+        n_untranslated = 0
         for texts in read_lines(stream, file, prompt_for(stream, translator.name)):
             translations = translator.translate(
                 texts,
@@ -159,7 +161,7 @@ def translate(
             sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
             sys.stdout.buffer.flush()
             for number, translation in enumerate(translations, first):
-                # a drawn translation may be improbable
+                # remarks on texts unlike the training texts; a drawn translation may be improbable, so it gets none
                 unlike = translation.unlike_source if sample else translation.unlike
                 if remarks := [*remarks_on_translation(translation), *unlike]:
                     print(f"line {number}: {'; '.join(remarks)}", file=sys.stderr)
@@ -247,5 +249,5 @@ def text_lines(
             chrf = candidate.expected_chrf
             fields += [f"{candidate.mean_log_probability:.6f}", "-" if chrf is None else f"{chrf:.1f}"]
         if alignment is not None:
-            fields.append(alignment.pharaoh)
+            fields.append(alignment.pharaoh)  # pairs such as "0-0 1-2", as the program Pharaoh writes them
         yield " ||| ".join(fields)
