@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from regard.visible_text import escape_controls
@@ -52,6 +53,22 @@ def nearest(name: str, valid: list[str], n: int = 3) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, valid, n=n, cutoff=0.4) or valid[:n]
+
+
+def missing_file(path: Path) -> str:
+    """Return a message without its full stop: there is no file at `path`, but similar names are in its folder."""
+    if not path.parent.is_dir():
+        return f"there is no file {path}, and no folder {path.parent}"
+    names = sorted(file.name for file in path.parent.iterdir() if file.is_file())
+    return f"there is no file {path}; " + (
+        f"nearest: {', '.join(nearest(path.name, names))}" if names else "no file is in that folder"
+    )
+
+
+def refuse_missing(path: Path) -> None:
+    """Raise InputError if there is no file or folder at `path`; the message has similar names of its folder."""
+    if not path.exists():
+        raise InputError(f"{missing_file(path)}.")
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

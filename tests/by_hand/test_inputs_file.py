@@ -137,15 +137,17 @@ def test_what_cannot_be_used_is_refused(refused, text, message):
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / "snakes.toml").write_text("x = [[1]]")
     for path, message in (
         (
             tmp_path / "snake.toml",
-            f"no file {tmp_path}/snake.toml; name a TOML file of numbers, take a built-in example "
-            "(--list names them), or give a text with --text.",
+            f"there is no file {tmp_path}/snake.toml; nearest: snakes.toml; name a TOML file of numbers, take a "
+            "built-in example (--list names them), or give a text with --text.",
         ),
         (
             tmp_path / "multi-head",
-            f"no file {tmp_path}/multi-head; the built-in example of that name is shown with --example multi-head.",
+            f"there is no file {tmp_path}/multi-head; the built-in example of that name is shown with --example "
+            "multi-head.",
         ),
         (tmp_path, f"cannot read {tmp_path}: is a directory; name a TOML file."),
     ):

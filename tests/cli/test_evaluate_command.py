@@ -142,7 +142,7 @@ UNEQUAL = "test.de has 2 lines and short.de has 1 line; line n of each must belo
         (["test.de", "short.de"], UNEQUAL),
         (["test.de", "system.de", "-s", "short.de"], UNEQUAL),
         (["-", "-"], "- is standard input, which can be read only once, and it is given twice; name a file."),
-        (["none.de", "system.de"], "cannot read none.de: no such file or directory; name another file."),
+        (["none.de", "system.de"], "there is no file none.de; nearest: other.de, test.de, short.de."),
         (["test.de", "."], "cannot read .: is a directory; name another file."),
     ],
 )

@@ -1,6 +1,7 @@
 """Tests of `regard explain`: its output for built-in examples, files of numbers and heads of models; refusals."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -164,3 +165,31 @@ def test_help_shows_the_file_format():
     text = explain("--help")
     assert 'mask = "causal"' in text
     assert "W_q = [[1, 0], [0, 1]]" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_steps_of_a_token_fit_into_a_narrow_terminal(width):
+    """The numbers and their sums are all there; only the line of the strongest keys may be longer."""
+    text = "The cat sat on the mat."
+    lines = explain("--text", text, "--head", "L3H1", "--token", "mat", columns=width).splitlines()
+    assert max(len(line) for line in lines if "looks most" not in line) <= width
+    header = next(line for line in lines if "products" in line and "weights" in line)
+    assert header.split() == ["products", "scores", "exp", "weights"]
+    *rows, total = lines[lines.index(header) + 1 :][:10]
+    assert abs(sum(float(row.split()[4]) for row in rows) - 1) < 0.05
+    assert re.fullmatch(r"  sum +1\.10(14)? +1", total)
+
+
+def test_tokens_with_the_same_text_are_numbered():
+    text = explain("--text", "the cat sat on the mat", "--head", "L0H8", "--token", "the")
+    assert "the query the:1\n" in text
+    assert re.search(r"^the:1 looks most at the:1 0\.368, the:2 0\.359, ", text, re.MULTILINE)
+    assert re.search(r"^  the:2 +17\.5583 ", text, re.MULTILINE)
+
+
+def test_the_heading_of_a_section_fits_into_a_narrow_terminal():
+    lines = explain(columns=40).splitlines()
+    assert max(map(len, lines)) <= 40
+    assert (
+        lines[lines.index("── Queries, keys and values: 3 tokens ×") + 1] == "── 3 roles = 9 vectors ─────────────────"
+    )

@@ -27,7 +27,7 @@ def test_the_difference_is_printed(translator_folder, tmp_path, to, now):
     ("options", "message"),
     [
         (["--to", "onxx"], "cannot export to 'onxx'; nearest: onnx; there are huggingface, ctranslate2, onnx."),
-        (["--to", "onnx", "--lines", "none.en"], "cannot read none.en: no such file or directory; name another file."),
+        (["--to", "onnx", "--lines", "none.en"], "there is no file none.en; no file is in that folder."),
     ],
 )
 def test_an_unknown_format_and_a_missing_file_are_refused(translator_folder, tmp_path, monkeypatch, options, message):

@@ -78,4 +78,4 @@ def test_a_language_and_a_lesson_that_do_not_exist_are_refused() -> None:
     assert refused("learn", "--language", "de") == (
         "--language de: the lessons are in English and Korean; give en or ko."
     )
-    assert refused("learn", "13").startswith("no lesson '13'; there are looking-back,")
+    assert refused("learn", "13").startswith("no lesson '13'; nearest: looking-back. There are looking-back,")

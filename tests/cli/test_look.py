@@ -250,7 +250,7 @@ def test_pictures_and_recordings_that_cannot_be_read_are_refused(tmp_path, pictu
         "--image, --video and --audio cannot be read together; give one of them."
     )
     assert refused("look", "--image", tmp_path / "none.png", "--model", vit_folder) == (
-        f"cannot read {tmp_path}/none.png: no such file or directory; name another file."
+        f"there is no file {tmp_path}/none.png; nearest: red.png."
     )
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav."
     assert refused("look", "--audio", picture, "--model", vit_folder) == f"{picture} is not a WAV file; {advice}"

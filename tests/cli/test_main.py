@@ -202,8 +202,28 @@ def test_files_are_written_even_if_nothing_can_be_printed(command, run_main, mon
 def test_an_output_without_the_letters_is_told_in_a_line(run_main, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
     status, _, error = run_main("explain")
-    message = "the output is encoded in latin-1, which has no '─'; set PYTHONUTF8=1 or a locale with UTF-8."
+    message = "the output is encoded in latin-1, which has no '─'; set PYTHONIOENCODING=utf-8."
     assert (status, error) == (2, f"regard: {message}\n")
+
+
+@pytest.mark.parametrize("command", ["explain --json", "look hi --html", "learn --language"])
+def test_an_option_without_its_value_names_the_help_of_the_verb(command, run_main):
+    verb, option = command.split()[0], command.split()[-1]
+    message = f"option '{option}' requires an argument; see regard {verb} --help."
+    assert run_main(*command.split()) == (2, "", f"regard: {message}\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp949"])
+def test_the_advice_for_an_output_without_the_letters_works(encoding):
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "80"}
+    advised = environment | {"PYTHONIOENCODING": "utf-8"}
+    refused, shown = (
+        subprocess.run([*COMMAND, "explain"], capture_output=True, env=given) for given in (environment, advised)
+    )
+    assert f"encoded in {encoding}, which".encode() in refused.stderr
+    assert b"set PYTHONIOENCODING=utf-8." in refused.stderr
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert "softmax" in shown.stdout.decode()
 
 
 def importing_from(folder):
@@ -269,8 +289,8 @@ def test_characters_that_a_terminal_would_execute_are_shown_by_their_codes(name,
     status, _, error = run_main("explain", tmp_path / name)
     assert status == 2
     assert error.splitlines() == [
-        f"regard: no file {tmp_path}/{expected}; name a TOML file of numbers, take a built-in example (--list names "
-        "them), or give a text with --text."
+        f"regard: there is no file {tmp_path}/{expected}; no file is in that folder; name a TOML file of numbers, take "
+        "a built-in example (--list names them), or give a text with --text."
     ]
     _, printed, _ = run_main("explain", "--json", tmp_path / name)
     assert printed.splitlines()[-1] == f"wrote {tmp_path}/{expected}"

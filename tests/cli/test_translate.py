@@ -145,9 +145,7 @@ def test_a_file_is_read_and_unpacked(folder, tmp_path):
     assert lines(folder, "--input", tmp_path / "a", text="") == lines(folder, text="no dog\nthe cat\n")
     (tmp_path / "a").write_bytes(packed[:-9])
     assert refused_text(folder, "--input", tmp_path / "a").startswith(f"cannot read {tmp_path / 'a'}: ")
-    assert refused_text(folder, "--input", tmp_path / "b") == (
-        f"cannot read {tmp_path / 'b'}: no such file or directory; give a text file with a sentence a line."
-    )
+    assert refused_text(folder, "--input", tmp_path / "b") == (f"there is no file {tmp_path / 'b'}; nearest: a.")
 
 
 def test_several_samples_are_those_of_successive_seeds(folder, translator):

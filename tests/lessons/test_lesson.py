@@ -73,9 +73,9 @@ def test_a_lesson_has_a_name_and_a_number() -> None:
     assert read_lesson("5") == read_lesson("masks")
 
 
-@pytest.mark.parametrize("name", ["0", "12", "mask"])
-def test_an_unknown_lesson_is_refused(name: str) -> None:
+@pytest.mark.parametrize(("name", "near"), [("0", "looking-back"), ("maks", "masks"), ("query key", "query-key-value")])
+def test_an_unknown_lesson_is_refused(name: str, near: str) -> None:
     assert refusal(InputError, read_lesson, name) == (
-        f"no lesson {name!r}; there are looking-back, query-key-value, pattern, temperature, masks, heads, model, "
-        "transformer, movement, explanation, translator, or 1 to 11."
+        f"no lesson {name!r}; nearest: {near}. There are looking-back, query-key-value, pattern, temperature, masks, "
+        "heads, model, transformer, movement, explanation, translator, or 1 to 11."
     )

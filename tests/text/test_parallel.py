@@ -135,7 +135,7 @@ def test_files_without_lines_or_that_cannot_be_read_twice_are_refused(files, tmp
     missing = Parallel(tmp_path / "none", parallel.target)
     assert refused(missing) == f"there is no file {tmp_path}/none; nearest: a.de, a.en."
     missing = Parallel(tmp_path / "none" / "a.de", parallel.target)
-    assert refused(missing) == f"there is no file {tmp_path}/none/a.de; no file is in that folder."
+    assert refused(missing) == f"there is no file {tmp_path}/none/a.de, and no folder {tmp_path}/none."
     assert refused(Parallel(tmp_path, parallel.target)) == (
         f"cannot read {tmp_path}: it is a folder; name a file in it."
     )

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float
 
 from regard.by_hand import examples
 from regard.by_hand.example_inputs import MATRICES, ExampleInputs, checked_temperature
-from regard.errors import InputError, counted, nearest, reason
+from regard.errors import InputError, counted, missing_file, nearest, reason
 from regard.tracing.tokens.readable_tokens import Token
 
 BIASES = ("b_q", "b_k", "b_v")
@@ -40,12 +40,13 @@ def read_inputs(path: Path) -> ExampleInputs:
         text = path.read_bytes().decode().removeprefix("\ufeff")
     except FileNotFoundError as error:
         if path.name in examples.NAMES:
-            advice = f"the built-in example of that name is shown with --example {path.name}"
-        else:
-            advice = (
-                "name a TOML file of numbers, take a built-in example (--list names them), or give a text with --text"
-            )
-        raise InputError(f"no file {path}; {advice}.") from error
+            raise InputError(
+                f"there is no file {path}; the built-in example of that name is shown with --example {path.name}."
+            ) from error
+        raise InputError(
+            f"{missing_file(path)}; name a TOML file of numbers, take a built-in example (--list names them), or give "
+            "a text with --text."
+        ) from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name a TOML file.") from error
     except UnicodeDecodeError as error:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 TYPE_NAMES = {
@@ -18,6 +19,14 @@ class Verb(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return with_help_names(super().get_params(ctx), ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            if getattr(error, "ctx", None) is None:  # the parser does not know the verb, which the message names
+                vars(error)["ctx"] = ctx
+            raise
 
 
 class RegardCommand(TyperGroup):

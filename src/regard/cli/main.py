@@ -136,8 +136,8 @@ def run() -> None:
         exit_with_message(usage_message(error))
     except UnicodeEncodeError as error:
         exit_with_message(
-            f"the output is encoded in {error.encoding}, which has no {error.object[error.start]!r}; set PYTHONUTF8=1 "
-            "or a locale with UTF-8."
+            f"the output is encoded in {sys.stdout.encoding}, which has no {error.object[error.start]!r}; set "
+            "PYTHONIOENCODING=utf-8."
         )
     except OSError as error:
         # an error of standard output has no file name

@@ -9,7 +9,7 @@ from io import BufferedIOBase, BufferedReader, RawIOBase
 from pathlib import Path
 from typing import cast
 
-from regard.errors import InputError, reason
+from regard.errors import InputError, reason, refuse_missing
 from regard.text.parallel import GZIP, LONGEST_LINE, decode_line, refuse_longer
 
 FIRST_BYTES, MOST_BYTES = 2**12, 2**16
@@ -86,6 +86,7 @@ def read_lines(
 
 def open_text(stack: ExitStack, path: Path) -> BufferedIOBase:
     try:
+        refuse_missing(path)
         return stack.enter_context(path.open("rb"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; give a text file with a sentence a line.") from error
@@ -100,6 +101,7 @@ def read_file_lines(path: Path) -> list[str]:
     if str(path) == "-":
         return [line for lines in read_lines(standard_input()) for line in lines]
     try:
+        refuse_missing(path)
         file = path.open("rb")
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error

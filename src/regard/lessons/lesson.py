@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
-from regard.errors import InputError
+from regard.errors import InputError, nearest
 
 NAMES = (
     "looking-back",
@@ -76,7 +76,8 @@ def read_lesson(name: str) -> Lesson:
     if name.isdecimal() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]
     if name not in NAMES:
-        raise InputError(f"no lesson {name!r}; there are {', '.join(NAMES)}, or 1 to {len(NAMES)}.")
+        near = nearest(name, list(NAMES), n=1)[0]
+        raise InputError(f"no lesson {name!r}; nearest: {near}. There are {', '.join(NAMES)}, or 1 to {len(NAMES)}.")
     given = tomllib.loads(files(__package__).joinpath("texts", f"{name}.toml").read_text(encoding="utf-8"))
     texts = {language: lesson_text(given.pop(language)) for language in ("en", "ko")}
     commands, views = tuple(given.pop("commands")), tuple(given.pop("views"))

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NoReturn
 
-from regard.errors import InputError, nearest, reason
+from regard.errors import InputError, reason, refuse_missing
 from regard.likely_encoding import ends_within_character, likely_encoding
 from regard.text.cleaning import clean_text, compose, without_control_characters
 
@@ -244,10 +244,7 @@ def refuse_other_than_files(path: Path) -> None:
     """Raise InputError unless the path is a regular file; a pipe, for example, cannot be read a second time."""
     if path.is_dir():
         raise InputError(f"cannot read {path}: it is a folder; name a file in it.")
-    if not path.exists():
-        names = [file.name for file in sorted(path.parent.glob("*")) if file.is_file()]
-        hint = f"nearest: {', '.join(nearest(path.name, names))}" if names else "no file is in that folder"
-        raise InputError(f"there is no file {path}; {hint}.")
+    refuse_missing(path)
     if not path.is_file():
         raise InputError(
             f"cannot read {path}: it is a pipe or a device, and the text is read twice; write it to a file."

@@ -76,7 +76,7 @@ def test_speech_is_read_in_frames_of_time(whisper, minilm, tmp_path):
         from_file = regard.trace(model, audio=path, processor=processor, target="a dog runs", sampling_rate=1)
         assert_close(from_file.output, rounded.output)
     assert refusal(InputError, regard.trace, model, audio=tmp_path / "none.wav", processor=processor) == (
-        f"cannot read {tmp_path}/none.wav: no such file or directory; name another file."
+        f"there is no file {tmp_path}/none.wav; nearest: speech.wav."
     )
     place = trace.source[50].place
     assert isinstance(place, Frame)

@@ -150,7 +150,7 @@ def test_files_that_are_not_settings(tmp_path, content, message):
     file.write_bytes(content)
     assert refusal(InputError, read_config, file).startswith(message.format(file=file))
     file.unlink()
-    assert refusal(InputError, read_config, file) == f"cannot read {file}: no such file or directory."
+    assert refusal(InputError, read_config, file) == f"there is no file {file}; no file is in that folder."
 
 
 @pytest.mark.usefixtures("without_type_checks")

@@ -118,7 +118,7 @@ def test_a_folder_that_may_not_be_used(tmp_path, texts, monkeypatch, method):
 
 def test_a_text_that_is_not_there(tmp_path, texts):
     assert refusal(InputError, claim, tmp_path / "out", texts | {"source": tmp_path / "c"}) == (
-        f"cannot read {tmp_path / 'c'}: no such file or directory."
+        f"there is no file {tmp_path / 'c'}; nearest: a, b."
     )
     assert not (tmp_path / "out").exists()
 

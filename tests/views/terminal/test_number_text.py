@@ -51,3 +51,9 @@ def test_shown_positions_are_in_order_with_gaps_exactly_where_some_are_missing(c
 
 def test_a_gap_of_one_position_is_a_gap():
     assert with_gaps({1, 3}, 5) == [None, 1, None, 3, None]
+
+
+def test_without_decimals_small_numbers_are_rounded_to_0_and_1():
+    weights = [[0.1361, 0.4319, 0.4319], [0.0009, 0.9088, 0.0903]]
+    assert aligned(weights, 0) == [["0", "0", "0"], ["0", "1", "0"]]
+    assert aligned([[0.004, 0.0]], 2) == [["4.00e-03", "0       "]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import InputError, first_paragraph, import_extra, reason
+from regard.errors import InputError, first_paragraph, import_extra, reason, refuse_missing
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's names for pictures of one channel (grey), three channels, and four."""
@@ -20,9 +20,12 @@ def pictures_in_file(path: Path, n_most: int | None = None) -> list[Any]:
     pillow, sequence = import_extra("PIL.Image", "huggingface"), import_extra("PIL.ImageSequence", "huggingface")
     upright = import_extra("PIL.ImageOps", "huggingface").exif_transpose
     try:
+        refuse_missing(path)
         with pillow.open(path) as picture:
             return [upright(frame) for frame in islice(sequence.Iterator(picture), n_most)]
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except InputError:
+        raise
+    except (IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot read {path}: {reason(error)}; name another file.") from error
     except Exception as error:  # Pillow raises exceptions of many classes for damaged files
         raise InputError(f"cannot read the picture {path}: {first_paragraph(error)}.") from error

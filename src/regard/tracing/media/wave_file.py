@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from regard.errors import InputError, reason
+from regard.errors import InputError, reason, refuse_missing
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 """The numbers for samples that are integers or floating-point numbers, and for a header that says it further below."""
@@ -22,6 +22,7 @@ def read_wave(path: Path) -> tuple[Float[np.ndarray, " samples"], int]:
     """Read a WAV file; return the samples (the mean of all channels, -1 to 1) and the samples per second."""
     advice = "write it as one with: ffmpeg -i FILE -ac 1 -ar 16000 -sample_fmt s16 speech.wav"
     try:
+        refuse_missing(path)
         chunks = chunks_of(path.read_bytes())
         header, data = chunks[b"fmt "], chunks[b"data"]
         kind, n_channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", header)

@@ -14,7 +14,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from regard.errors import InputError, import_extra, nearest, reason
+from regard.errors import InputError, import_extra, nearest, reason, refuse_missing
 from regard.training.settings.settled_config import SettledConfig, checked_complete
 from regard.training.settings.train_config import Model, Section, TrainConfig, check_value
 from regard.translation.translator_folder import holds_translator, model_kinds, read_description
@@ -63,9 +63,12 @@ def read_config(
 def read_tables(file: Path) -> Tables:
     """Read a TOML file and return its tables by name; the names and values in them are not checked yet."""
     try:
+        refuse_missing(file)
         tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {reason(error)}.") from error
+    except InputError:
+        raise
     # tomllib also raises ValueError for a number with thousands of digits, and RecursionError for too many brackets
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not TOML: {error}.") from error

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from regard.atomic_files import write_atomically
-from regard.errors import InputError, reason
+from regard.errors import InputError, missing_file, reason
 from regard.json_file import read_json
 from regard.training.data.corpora import TextFiles
 from regard.training.settings.settings_file import as_toml, read_config
@@ -53,6 +53,8 @@ def claim(folder: Path, texts: TextFiles, folder_lock: ExitStack | None = None) 
     for name, path in texts.items():
         try:
             checksums[name] = checksum(path)
+        except FileNotFoundError as error:
+            raise InputError(f"{missing_file(path)}.") from error
         except OSError as error:
             raise InputError(f"cannot read {path}: {reason(error)}.") from error
     about = folder / ABOUT

@@ -20,6 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from regard.by_hand.worked_attention import Stage, WorkedAttention, largest_first
+from regard.tracing.tokens.token_reference import reference_of
 from regard.views.terminal.number_text import (
     GAP,
     LABEL_CELLS,
@@ -91,8 +92,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
     is_cut = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
         yield Text()
-        rule = "─" * max(0, min(width, RULE_CELLS) - cell_len(section) - 4)
-        yield Text.assemble(("── ", "dim"), (section, "bold"), (f" {rule}", "dim"))
+        yield from section_rule(section, width)
         blocks = [format_block(worked, stage, width, digits) for stage in stages]
         is_cut = is_cut or any(block.is_cut for block in blocks)
         for row in side_by_side(blocks, width):
@@ -108,6 +108,15 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
         )
 
 
+def section_rule(section: str, width: int) -> Iterator[Text]:
+    """Yield a line from left to right with the name of a section in it; a name that is too long takes several lines."""
+    *names, last = (line.plain for line in wrapped(section, max(1, width - len("── "))))
+    for name in names:
+        yield Text.assemble(("── ", "dim"), (name, "bold"))
+    rule = "─" * max(0, min(width, RULE_CELLS) - cell_len(last) - len("──  "))
+    yield Text.assemble(("── ", "dim"), (last, "bold"), (f" {rule}".rstrip(), "dim"))
+
+
 def title_lines(worked: WorkedAttention, width: int) -> Iterator[Text]:
     yield from wrapped(printable(worked.title), width, "bold")
     for note in filter(None, (worked.inputs.source, *worked.notes)):
@@ -118,11 +127,12 @@ def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
     """Yield a line for each head, with the three keys on which the query `worked.query` has its largest weights."""
     if worked.query is None:
         return
-    token = printable(worked.inputs.queries[worked.query].text)
+    queries, keys = worked.inputs.queries, worked.inputs.keys
+    token = printable(reference_of(worked.query, queries))
     yield Text()
     for head, weights in enumerate(worked.weights[:, worked.query], 1):
         strongest = [key for key in largest_first(weights)[:3] if weights[key] > 0]
-        listing = ", ".join(f"{printable(worked.inputs.keys[key].text)} {weights[key]:.3f}" for key in strongest)
+        listing = ", ".join(f"{printable(reference_of(key, keys))} {weights[key]:.3f}" for key in strongest)
         within = f", in head {head}," if worked.inputs.n_heads > 1 else ""
         yield Text.assemble((token, "bold"), f"{within} looks most at {listing or 'nothing'}")
 

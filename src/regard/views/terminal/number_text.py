@@ -158,11 +158,14 @@ def with_gaps(positions: Iterable[int], count: int) -> list[int | None]:
 def aligned(numbers: Sequence[Sequence[float]], digits: int) -> list[list[str]]:
     """Return numbers as texts of equal width, aligned on the decimal point.
 
+    If all are too small for the decimals, or one is too large, they have a power of ten; without decimals, small ones
+    become 0.
+
     >>> aligned([[2.0, 1.5], [-1 / 3, 10.0]], 2)
     [[' 2   ', ' 1.5 '], ['-0.33', '10   ']]
     """
     sizes = [abs(number) for row in numbers for number in row if number and math.isfinite(number)]
-    scientific = bool(sizes) and (max(sizes) >= 1e9 or max(sizes) < 10.0**-digits)
+    scientific = bool(sizes and (max(sizes) >= 1e9 or (digits and max(sizes) < 10.0**-digits)))
     texts = [[format_number(number, digits, scientific) for number in row] for row in numbers]
     parts = [text.partition(".") for row in texts for text in row if text != MINUS_INFINITY]
     n_before_point = max((len(before) for before, _, _ in parts), default=0)

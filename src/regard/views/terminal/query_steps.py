@@ -8,6 +8,7 @@ from rich.text import Text
 from regard.by_hand.query_steps import QuerySteps, query_steps
 from regard.by_hand.worked_attention import WorkedAttention, largest_first
 from regard.errors import counted
+from regard.tracing.tokens.token_reference import reference_of
 from regard.views.terminal.matrices import show, standard_output, strongest_keys, title_lines, wrapped
 from regard.views.terminal.number_text import DIGITS, LABEL_CELLS, aligned, printable, shortened
 
@@ -24,38 +25,57 @@ def show_query(worked: WorkedAttention, digits: int | None = None) -> None:
     If the temperature is 0, there is no softmax; every matrix is then printed instead.
 
     Args:
-        digits: the number of decimals of rounded numbers; None = 4.
+        digits: the number of decimals of rounded numbers; None = 4, or fewer in a narrow terminal.
     """
     console = standard_output()
     if worked.inputs.temperature == 0:
         show(worked, console, digits)
         return
-    for line in lines(worked, console.width, DIGITS if digits is None else digits):
+    for line in lines(worked, console.width, digits):
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def lines(worked: WorkedAttention, width: int, digits: int) -> Iterator[Text]:
+def lines(worked: WorkedAttention, width: int, digits: int | None) -> Iterator[Text]:
     assert worked.query is not None
     steps = query_steps(worked)
     yield from title_lines(worked, width)
     yield Text()
-    yield Text.assemble("the query ", (printable(worked.inputs.query_texts[worked.query]), "bold"))
+    yield Text.assemble("the query ", (printable(reference_of(worked.query, worked.inputs.queries)), "bold"))
     exponent = list(steps.before)[-1]
-    minus_largest = f"{'+' if steps.largest < 0 else '-'} {abs(steps.largest):.{digits}f}"
-    softmax = {
-        "exp": f"exp({exponent} {minus_largest}); to subtract the largest changes no weight",
-        "weights": "exp / sum of exp",
-    }
+    most = DIGITS if digits is None else digits
+    sign, size = "+" if steps.largest < 0 else "-", f"{abs(steps.largest):.{most}f}"
+    softmax = {"exp": f"exp({exponent} {sign} {size})", "weights": "exp / sum of exp"}
     for name, formula in (steps.formulas | softmax).items():
         yield Text.assemble("  ", (name, "bold"), f" = {printable(formula)}")
+    sink = "" if steps.sink is None else " and the sink"
+    for line in wrapped(f"{steps.largest:.{most}f} is the largest of {exponent}{sink}; to subtract it changes no weight.", width - 2):
+        yield Text("  ").append_text(line)
     yield Text()
-    yield from table(worked, steps, digits)
+    yield from widest_table(worked, steps, digits, width)
     yield from strongest_keys(worked)
     yield Text()
     yield from wrapped("--all shows every matrix of every token, --html FILE the steps as a page.", width)
 
 
-def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[Text]:
+def widest_table(worked: WorkedAttention, steps: QuerySteps, digits: int | None, width: int) -> list[Text]:
+    """Return the lines of the table of steps; in a narrow terminal without bars, with narrow gaps and fewer decimals.
+
+    Args:
+        digits: the number of decimals in any terminal; None = DIGITS, or fewer in a narrow terminal.
+    """
+    most = DIGITS if digits is None else digits
+    fewest = 1 if digits is None else digits
+    for gap, bar_cells, decimals in [(GAP, BAR_CELLS, most), *((1, 0, fewer) for fewer in range(most, fewest - 1, -1))]:
+        # an exponential or a weight is at most 1, so that it needs more decimals than a score
+        lines = list(table(worked, steps, decimals, min(most, decimals + 1), gap, bar_cells))
+        if max(line.cell_len for line in lines) <= width:
+            break
+    return lines
+
+
+def table(
+    worked: WorkedAttention, steps: QuerySteps, score_digits: int, weight_digits: int, gap: int, bar_cells: int
+) -> Iterator[Text]:
     """Yield the lines of the table of steps.
 
     The strongest keys have a row each, in the order of the text. Below are a row for all other keys, a row for the sink
@@ -64,9 +84,9 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     keys = sorted(largest_first(steps.weights)[:MOST_KEYS])
     other_keys = [key for key in range(len(steps.weights)) if key not in keys]
     columns = {**steps.before, "exp": steps.exponentials, "weights": steps.weights}
-    rows = []  # (label, numbers by column); a column without a number is empty
+    rows: list[tuple[str, dict[str, float]]] = []  # (label, numbers by column); a column without a number is empty
     for key in keys:
-        label = shortened(worked.inputs.key_texts[key], LABEL_CELLS)
+        label = shortened(reference_of(key, worked.inputs.keys), LABEL_CELLS)
         rows.append((label, {name: float(column[key]) for name, column in columns.items()}))
     if other_keys:
         sums = {name: float(columns[name][other_keys].sum()) for name in ("exp", "weights")}
@@ -74,16 +94,19 @@ def table(worked: WorkedAttention, steps: QuerySteps, digits: int) -> Iterator[T
     if steps.sink_exponential is not None:
         rows.append(("sink", {"exp": steps.sink_exponential}))
     rows.append(("sum", {"exp": steps.total, "weights": float(steps.weights.sum())}))
-    texts = {name: column_texts([numbers.get(name) for _, numbers in rows], digits) for name in columns}
+    texts = {}
+    for name in columns:
+        digits = score_digits if name in steps.before else weight_digits
+        texts[name] = column_texts([numbers.get(name) for _, numbers in rows], digits)
     widths = {name: max(map(cell_len, [name, *texts[name]])) for name in columns}
     label_cells = max(cell_len(label) for label, _ in rows)
-    header = "".join(" " * GAP + name.rjust(widths[name]) for name in columns)
+    header = "".join(" " * gap + name.rjust(widths[name]) for name in columns)
     yield Text(" " * (2 + label_cells) + header, style="dim")
     for row, (label, _) in enumerate(rows):
-        cells = "".join(" " * GAP + texts[name][row].rjust(widths[name]) for name in columns)
+        cells = "".join(" " * gap + texts[name][row].rjust(widths[name]) for name in columns)
         line = Text("  " + label + " " * (label_cells - cell_len(label)) + cells)
         if row < len(keys):  # the row of one key: only such a row has a bar
-            line.append("  " + "█" * round(BAR_CELLS * float(steps.weights[keys[row]])))
+            line.append("  " + "█" * round(bar_cells * float(steps.weights[keys[row]])))
         else:
             line.stylize("bold" if label == "sum" else "dim")
         line.rstrip()
