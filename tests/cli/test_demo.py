@@ -17,7 +17,10 @@ def test_numbers_sentence_pictures_page_and_translator(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.cli.demo.remark_on_fonts", drawn.append)
     text = output("demo", "--out", tmp_path / "here")
     assert len(drawn) == 1
-    assert "·" in drawn[0]  # the letters of alignment.png, whose last label is the end of the text
+    assert "(end)" in drawn[0]  # the letters of alignment.png, whose last label is the end of the text
+    assert re.search(
+        r"^ *\(end\) .*\n(.*\n)*  ·· to 0\.2  ░░ to 0\.4 ", text, re.MULTILINE
+    )  # the last row, then the legend
     assert "x1  0.1361  0.4319  0.4319" in text  # weights of the worked example
     assert "x1  1.8639  6.3194  1.7042" in text  # its context
     assert "snake  0.674" in text

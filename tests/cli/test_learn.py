@@ -44,6 +44,17 @@ def test_headings_of_a_worked_example_are_in_the_language_of_the_lesson(name: st
     assert [line for line in headings if not re.search("[가-힣]", line) or cell_len(line) != 80] == []
 
 
+ENGLISH = r"\b(tokens?|heads?|layers?|columns?|rows?|scaled|allowed|largest|looks|before|without|cut|to|sum)\b"
+"""Words of the English views; the lessons themselves quote other English words."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_korean_lesson_shows_its_numbers_in_korean(name: str) -> None:
+    printed = [line for line in output("learn", name, "--language", "ko").splitlines() if not line.startswith("  $ ")]
+    assert [line for line in printed if re.search(ENGLISH, line)] == []
+    assert re.search(ENGLISH, output("learn", name, "--language", "en"))
+
+
 def test_no_lesson_on_the_terminal_speaks_of_a_picture() -> None:
     texts = " ".join(" ".join(read_lesson(name).texts[language].text) for name in NAMES for language in ("en", "ko"))
     assert re.findall("picture|그림", texts) == []

@@ -58,7 +58,7 @@ def demo(
     show_matrices(worked_example("self-attention"), console)
 
     console.print()
-    console.rule("2  whom does `it` look at?", align="left")
+    console.rule("2  a real model: which word does “it” look at?", align="left")
     console.print()
     with spinner("running MiniLM"):
         from regard.tracing.model_loading import load
@@ -101,6 +101,7 @@ def train_number_translator(out: Path, console: "Console") -> Path:
         from regard.training.watcher import Terminal
         from regard.translation.translator import Translator
         from regard.views.alignment import alignment_table, write_alignment
+        from regard.views.terminal.trace import shades_legend
 
         splits = sample("en", "ko", dict.fromkeys(SPLITS, EVALUATION_PAIRS) | {"train": PAIRS}, seed=7)
         numbers = out / "numbers"
@@ -119,7 +120,9 @@ def train_number_translator(out: Path, console: "Console") -> Path:
     longest = max(translations, key=lambda translation: len(translation.source_pieces))
     alignment = longest.alignment
     source, target = piece_labels(alignment.source_pieces), piece_labels(alignment.target_pieces)
+    console.print("where each piece of a translation (row) looks in the English text (column)\n")
     console.print(alignment_table(source, target, alignment.piece_weights))
+    console.print(f"  {shades_legend()}", style="dim")
     console.print(f"\n{longest.source} → {longest.text}")
     remark_on_fonts("".join([*source, *target, longest.text]))
     rule, picture = longest.translator.alignment_rule.caption, out / "alignment.png"
@@ -127,5 +130,5 @@ def train_number_translator(out: Path, console: "Console") -> Path:
 
 
 def piece_labels(pieces: tuple[str, ...]) -> list[str]:
-    """Return labels for pieces: their letters, ␣ for a single space, · for the end of the text."""
-    return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["·"]
+    """Return labels for pieces: their letters, ␣ for a single space, (end) for the end of the text."""
+    return [piece.replace("▁", "") or "␣" for piece in pieces[:-1]] + ["(end)"]

@@ -12,6 +12,12 @@ from regard.errors import InputError
 if TYPE_CHECKING:
     from regard.lessons.lesson import Language, Lesson
 
+WHAT_NEXT = {
+    "en": "regard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.",
+    "ko": "첫 강의는 regard learn 1로 보고, regard learn --html course.html은 모든 강의를 웹 페이지 하나로 저장합니다.",
+}
+"""The line below the list of the lessons, by language."""
+
 TEXT_WIDTH = 92
 """The largest width of a lesson's text, in columns of the terminal."""
 
@@ -72,7 +78,7 @@ def list_lessons(lessons: "list[Lesson]", language: str) -> None:
     longest = max(len(lesson.name) for lesson in lessons)
     for number, lesson in enumerate(lessons, 1):
         print(f"{number:>3}  {lesson.name:<{longest}}  {lesson.texts[language].title}")
-    print("\nregard learn 1 shows the first one; regard learn --html course.html writes all of them as a page.")
+    print(f"\n{WHAT_NEXT[language]}")
 
 
 def show_lesson(lesson: "Lesson", language: "Language") -> None:

@@ -24,8 +24,8 @@ from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
 from regard.tracing.focus import focus_on
 from regard.tracing.model_loading import LoadedModel
+from regard.views.korean import korean
 from regard.views.page.worked import write_worked_page
-from regard.views.page.worked_korean import korean
 
 
 @pytest.fixture

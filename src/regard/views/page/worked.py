@@ -14,6 +14,7 @@ from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.work_out import projections
 from regard.by_hand.worked_attention import WorkedAttention
 from regard.errors import InputError
+from regard.views.korean import korean
 from regard.views.output_file import write_output
 from regard.views.page import document
 from regard.views.page.blocks import encode_bits
@@ -21,7 +22,6 @@ from regard.views.page.data import token_records
 from regard.views.page.movement import array_record
 from regard.views.page.vectors import step_of, vectors_record
 from regard.views.page.weights import SMALL_BELOW, UNITS
-from regard.views.page.worked_korean import korean
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")

@@ -9,7 +9,7 @@ query, `worked.query`, is marked with ▸; the keys with the largest weights of 
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
@@ -53,9 +53,6 @@ INDENT, BETWEEN = 2, 4
 QUERY_MARK = "▸ "
 """Stands before the label of the row of `worked.query`, the query whose weights are explained."""
 
-SUM_LABEL = "  sum"
-"""The label of the row that shows the sum of each column."""
-
 RGB = tuple[int, int, int]
 WHITE: RGB = (255, 255, 255)
 BLUE: RGB = (8, 81, 156)
@@ -65,16 +62,23 @@ MASKED_STYLE = Style(color="#6e6e6e", bgcolor="#c8c8c8")
 """The style of a number that the mask hides."""
 
 
-def show(worked: WorkedAttention, console: Console | None = None, digits: int | None = None) -> None:
+def show(
+    worked: WorkedAttention,
+    console: Console | None = None,
+    digits: int | None = None,
+    *,
+    translated: Callable[[str], str] = str,
+) -> None:
     """Print every matrix of a worked example of attention, no wider than the console.
 
     Args:
         console: None = standard output, 120 cells wide if it is not a terminal and the variable COLUMNS is not set.
         digits: the number of decimals of rounded numbers; None = 4, or fewer if the columns do not fit otherwise.
+        translated: returns a title, a heading or a formula in another language; str = English.
     """
     console = console or standard_output()
     has_no_colours = console.color_system is None or console.no_color
-    for line in lines(worked, console.width, digits):
+    for line in lines(worked, console.width, digits, translated):
         if has_no_colours:
             line.rstrip()
         console.print(line, soft_wrap=True, highlight=False)
@@ -87,13 +91,15 @@ def standard_output() -> Console:
     return console
 
 
-def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Iterator[Text]:
-    yield from title_lines(worked, width)
+def lines(
+    worked: WorkedAttention, width: int, digits: int | None = None, translated: Callable[[str], str] = str
+) -> Iterator[Text]:
+    yield from title_lines(worked, width, translated)
     is_cut = False
     for section, stages in groupby(worked.stages, key=lambda stage: stage.section):
         yield Text()
-        yield from section_rule(section, width)
-        blocks = [format_block(worked, stage, width, digits) for stage in stages]
+        yield from section_rule(translated(section), width)
+        blocks = [format_block(worked, stage, width, digits, translated) for stage in stages]
         is_cut = is_cut or any(block.is_cut for block in blocks)
         for row in side_by_side(blocks, width):
             yield Text()
@@ -101,11 +107,11 @@ def lines(worked: WorkedAttention, width: int, digits: int | None = None) -> Ite
     yield from strongest_keys(worked)
     if is_cut:
         yield Text()
-        yield from wrapped(
+        note = (
             f"Fitted to {width} columns: some rows, columns or digits are left out. A wider window shows more, "
-            "and regard explain … --json FILE writes every number.",
-            width,
+            "and regard explain … --json FILE writes every number."
         )
+        yield from wrapped(translated(note), width)
 
 
 def section_rule(section: str, width: int) -> Iterator[Text]:
@@ -117,10 +123,10 @@ def section_rule(section: str, width: int) -> Iterator[Text]:
     yield Text.assemble(("── ", "dim"), (last, "bold"), (f" {rule}".rstrip(), "dim"))
 
 
-def title_lines(worked: WorkedAttention, width: int) -> Iterator[Text]:
-    yield from wrapped(printable(worked.title), width, "bold")
+def title_lines(worked: WorkedAttention, width: int, translated: Callable[[str], str] = str) -> Iterator[Text]:
+    yield from wrapped(printable(translated(worked.title)), width, "bold")
     for note in filter(None, (worked.inputs.source, *worked.notes)):
-        yield from wrapped(printable(note), width)
+        yield from wrapped(printable(translated(note)), width)
 
 
 def strongest_keys(worked: WorkedAttention) -> Iterator[Text]:
@@ -161,7 +167,13 @@ class Block:
         return max(line.cell_len for line in (*self.heading, self.header or Text(), *self.rows))
 
 
-def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int | None) -> Block:
+def format_block(
+    worked: WorkedAttention,
+    stage: Stage,
+    width: int,
+    digits: int | None,
+    translated: Callable[[str], str] = str,
+) -> Block:
     """Return a matrix as lines of at most `width` terminal cells, with at most `digits` decimals (None = 4)."""
     notable = worked.strongest[:N_NOTABLE]
     rows: list[tuple[str, bool, np.ndarray | None]] = []  # (label, whether it is bold, numbers); None = rows left out
@@ -172,7 +184,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
         else:
             rows.append((label, row == stage.marked, stage.matrix[row]))
     if stage.summed:
-        rows.append((SUM_LABEL, False, stage.matrix.sum(axis=0)))
+        rows.append((" " * len(QUERY_MARK) + translated("sum"), False, stage.matrix.sum(axis=0)))
     label_cells = max(cell_len(label) for label, _, _ in rows) + (1 if stage.rows else 0)
     room = width - INDENT - label_cells
     n_columns = stage.matrix.shape[1]
@@ -193,7 +205,7 @@ def format_block(worked: WorkedAttention, stage: Stage, width: int, digits: int 
         lines.append(line)
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
     is_cut = not is_best or None in columns or len(number_rows) < len(rows)
-    return Block(heading(stage), header, tuple(lines), is_cut)
+    return Block(heading(stage, translated), header, tuple(lines), is_cut)
 
 
 def rows_to_show(stage: Stage, notable: Sequence[int]) -> list[int | None]:
@@ -225,11 +237,11 @@ def row_text(
     return line
 
 
-def heading(stage: Stage) -> tuple[Text, Text]:
-    formula = f" = {printable(stage.formula)}" if stage.formula else ""
+def heading(stage: Stage, translated: Callable[[str], str]) -> tuple[Text, Text]:
+    formula = f" = {printable(translated(stage.formula))}" if stage.formula else ""
     return (
         Text.assemble(" " * INDENT, (stage.name, "bold"), formula),
-        Text(" " * INDENT + stage.shape, style="dim"),
+        Text(" " * INDENT + translated(stage.shape), style="dim"),
     )
 
 

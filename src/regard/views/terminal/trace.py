@@ -5,7 +5,7 @@ with the environment variable NO_COLOR.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -79,33 +79,42 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
     )
 
 
-def other_heads(trace: Trace, focus: Focus, n_heads: int) -> list[RenderableType]:
-    """Return the query's largest weight on another word: a table of `n_heads` heads, and a grid of all heads."""
+def other_heads(
+    trace: Trace, focus: Focus, n_heads: int, translated: Callable[[str], str] = str
+) -> list[RenderableType]:
+    """Return the query's largest weight on another word: a table of `n_heads` heads, and a grid of all heads.
+
+    `translated` returns a heading in another language, with {} for the query's name; str = English.
+    """
     heads = trace.heads(focus.head.kind)
     strongest = strongest_other_words(heads, focus.query)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
     noun = "token" if any(key.place for key in focus.head.keys) else "word"  # a patch or a frame is no word
     if not strongest:
         return [Text.assemble(name, f" looks at no other {noun} in any head.")]
+    headings = (
+        "heads in which {} looks most sharply at another ",
+        "every head: the largest weight that {} gives to another ",
+    )
+    (before, after), (before_grid, after_grid) = (translated(text + noun).split("{}") for text in headings)
     return [
-        Text.assemble("heads in which ", name, " looks most sharply at another " + noun),
+        Text.assemble(before, name, after),
         Padding.indent(head_table(strongest[:n_heads], focus), 2),
         "",
-        Text.assemble("every head: the largest weight that ", name, " gives to another " + noun),
+        Text.assemble(before_grid, name, after_grid),
         Padding.indent(head_grid(heads, strongest, focus), 2),
-        Padding.indent(Text(shades_legend(), style="dim"), 2),
+        Padding.indent(Text(translated(shades_legend()), style="dim"), 2),
     ]
 
 
-def title(trace: Trace, focus: Focus) -> Text:
+def title(trace: Trace, focus: Focus, translated: Callable[[str], str] = str) -> Text:
     queries, keys = focus.head.queries, focus.head.keys
     tokens = counted(len(queries), "token")
     if focus.head.kind == "cross":
         tokens = f"{len(queries)} target and {len(keys)} source tokens"
     kind = f"{focus.head.kind} · " if len(trace.kinds) > 1 else ""
-    return Text.assemble(
-        (visible_name(trace.model), "bold"), f" · {kind}{size_label(trace.heads(focus.head.kind))} · {tokens}"
-    )
+    size = translated(f"{kind}{size_label(trace.heads(focus.head.kind))} · {tokens}")
+    return Text.assemble((visible_name(trace.model), "bold"), f" · {size}")
 
 
 def occurrence_note(focus: Focus) -> Text:

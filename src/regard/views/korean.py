@@ -1,4 +1,4 @@
-"""The titles, notes and headings of worked examples in Korean, for readers who choose this language."""
+"""Texts of views in Korean, for readers who choose this language: worked examples, and what a terminal shows."""
 
 import re
 
@@ -45,15 +45,48 @@ KOREAN = {
     ),
     "Given": "주어진 값",
     "Attention": "어텐션",
+    "Queries, keys and values": "쿼리, 키, 값",
     "The heads together": "헤드 합치기",
+    "Output": "출력",
+    "sum": "합",
+    "heads in which {} looks most sharply at another word": "“{}” 토큰이 다른 단어를 가장 많이 보는 헤드",
+    "every head: the largest weight that {} gives to another word": (
+        "모든 헤드: “{}” 토큰이 다른 단어에 주는 가장 큰 가중치"
+    ),
+    "before": "끊기 전",
+    "cut": "끊음",
+    "Attention shows where a head reads; by itself it does not explain the answer.": (
+        "어텐션은 헤드가 어디를 읽는지 보여 줄 뿐, 그것만으로 모델의 답을 설명하지는 못합니다."
+    ),
 }
-"""English titles, notes and headings without numbers or names, each with its Korean translation."""
+"""English texts without numbers or names, each with its Korean translation. {} in both is where a name is put."""
 
 PATTERNS = {
     r"(.+) · encoder (L\d+H\d+)": "{} · 인코더 {}",
     r"(.+) · decoder (L\d+H\d+)": "{} · 디코더 {}",
     r"(.+) · cross (L\d+H\d+)": "{} · 크로스 어텐션 {}",
-    r"Queries, keys and values: (\d+) tokens × 3 roles = (\d+) vectors": (
+    r"([\d,]+) tokens? × ([\d,]+) tokens?": "토큰 {}개 × 토큰 {}개",
+    r"([\d,]+) tokens? × ([\d,]+)": "토큰 {}개 × {}",
+    r"softmax\((.+) and a sink\), row by row": "softmax({}, 싱크 포함), 행마다",
+    r"softmax\((.+)\), row by row": "softmax({}), 행마다",
+    r"all on the largest of (.+) and a sink, shared by equal ones": (
+        "{}와 싱크 가운데 가장 큰 것에 모두, 같으면 똑같이 나눔"
+    ),
+    r"all on the largest of (.+), shared by equal ones": "{}에서 가장 큰 것에 모두, 같으면 똑같이 나눔",
+    r"(.+), not scaled": "{}, 스케일링 없음",
+    r"(.+), −∞ where not allowed": "{}, 볼 수 없는 곳은 −∞",
+    r"(.+) / (.+), the temperature": "{} / 온도 {}",
+    r"columns? ([\d–]+) of (.+)": "{1}의 {0}열",
+    r"(weights.*) of (.+) · rows of (.+)": "“{1}”의 {0} · {2}의 행",
+    r"(\d+) layers? × (\d+) heads? · (\d+) tokens?": "{}층 × 헤드 {}개 · 토큰 {}개",
+    r"(.+) looks, in (.+), at": "{1}에서 “{0}” 토큰이 보는 토큰",
+    r"without (.+) → (.+)": "{} → {} 없이",
+    "  ".join(5 * [r"(\S+) to (\S+)"]): "  ".join(5 * ["{} {}까지"]),
+    r"Fitted to (\d+) columns: .+": (
+        "{}열에 맞추느라 일부 행이나 열, 소수 자릿수를 뺐습니다. 창을 넓히면 더 보이고, regard explain … --json FILE은 "
+        "모든 숫자를 저장합니다."
+    ),
+    r"Queries, keys and values: (\d+) tokens? × 3 roles = (\d+) vectors?": (
         "쿼리, 키, 값: 토큰 {}개 × 역할 3개 = 벡터 {}개"
     ),
     r"Head (\d+) of (\d+)": "헤드 {} / {}",
@@ -79,7 +112,7 @@ expression fill the `{}`."""
 
 
 def korean(text: str) -> str:
-    """Return a title, a note or a heading in Korean; a text that regard has not written itself is returned unchanged.
+    """Return a text of a view in Korean; a text that regard has not written itself is returned unchanged.
 
     >>> korean("x2 may attend to no key: its weights and its context are 0.")
     '“x2” 토큰은 볼 수 있는 키가 없어 가중치와 컨텍스트가 0입니다.'
