@@ -7,7 +7,16 @@ import pytest
 import torch
 from refusals import refusal
 
-from regard import Causal, Padding, ScaledDot, Softmax, attend, explain_backend
+from regard import (
+    Causal,
+    LatentAttention,
+    MultiHeadAttention,
+    Padding,
+    ScaledDot,
+    Softmax,
+    attend,
+    explain_backend,
+)
 
 QUERY, KEY, VALUE = TENSORS = torch.zeros(2, 6, 5, 11), torch.zeros(2, 3, 7, 11), torch.zeros(2, 3, 7, 13)
 
@@ -189,5 +198,22 @@ def test_arguments_of_sdpa_are_refused_with_what_to_write_instead(
 
 
 def test_an_unknown_argument_is_refused(without_type_checks):
-    message = "attend() got an unexpected keyword argument 'maks'"
+    message = "attend has no argument 'maks'; nearest: mask."
     assert refusal(TypeError, lambda: attend(*TENSORS, maks=Causal())) == message
+
+
+def test_the_result_is_not_unpacked_as_a_pair():
+    def unpacked(pair):
+        context, weights = pair
+        return context, weights
+
+    layer, x = MultiHeadAttention(8, 2), torch.zeros(2, 5, 8)
+    advice = "is one object and cannot be unpacked as a pair; give it a name, such as seen, and read"
+    query = torch.zeros(1, 2, 5, 7)
+    assert refusal(TypeError, unpacked, attend(query, query, query)) == (
+        f"Attended {advice} seen.context and seen.pattern."
+    )
+    assert refusal(TypeError, unpacked, layer(x)) == f"MultiHeadRead {advice} seen.output and seen.pattern."
+    assert refusal(TypeError, unpacked, LatentAttention(8, 2, d_latent=3, d_rotary=2)(x)) == (
+        f"LatentRead {advice} seen.output and seen.pattern."
+    )

@@ -24,7 +24,7 @@ from regard.attention.normalise.softmax import Softmax
 from regard.attention.overflow import may_be_wrong, may_overflow, statistics_may_hold_nan, without_overflow
 from regard.attention.pattern import Pattern
 from regard.attention.precision import without_autocast
-from regard.attention.pytorch_arguments import explain_arguments_of
+from regard.attention.pytorch_arguments import NotAPair, explain_arguments_of
 from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
@@ -32,7 +32,7 @@ from regard.attention.weights import context_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Attended(Described):
+class Attended(NotAPair, Described):
     """The result of one call of `attend`: the context, and the pattern of the attention weights.
 
     Attributes:

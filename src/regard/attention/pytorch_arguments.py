@@ -1,9 +1,10 @@
-"""An error for calls with the arguments of a PyTorch function; it says what to write instead of each of them."""
+"""Errors for code that is written as for a PyTorch function: they say what to write instead."""
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -14,7 +15,8 @@ def explain_arguments_of(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for a function that may be called with the arguments of PyTorch's `torch_name` by mistake.
 
-    The decorated function then raises a TypeError that says what to write instead.
+    The decorated function then raises a TypeError that says what to write instead. For any other argument that the
+    function does not have, the error names the most similar arguments.
 
     Args:
         positional: what to write in place of too many positional arguments.
@@ -23,8 +25,9 @@ def explain_arguments_of(
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         name_of_call = function.__qualname__.removesuffix(".__init__").removesuffix(".forward")
-        parameters = signature(function).parameters.values()
-        max_positional = sum(parameter.kind is Parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+        parameters = signature(function).parameters
+        max_positional = sum(one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in parameters.values())
+        names = [name for name in parameters if name != "self"]
 
         @wraps(function)
         def with_hints(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -33,6 +36,10 @@ def explain_arguments_of(
             except TypeError:
                 hints = [positional] if len(args) > max_positional else []
                 hints += [named[name] for name in kwargs if name in named]
+                unknown = [name for name in kwargs if name not in parameters]
+                if unknown and not hints:
+                    near = ", ".join(get_close_matches(unknown[0], names) or names)
+                    raise TypeError(f"{name_of_call} has no argument {unknown[0]!r}; nearest: {near}.") from None
                 if not hints:
                     raise
                 text = "; ".join(dict.fromkeys(hints))
@@ -41,3 +48,16 @@ def explain_arguments_of(
         return with_hints
 
     return decorate
+
+
+class NotAPair:
+    """The base class of results that PyTorch's functions return as a pair, such as the output and the weights."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        first = next(name for name in ("output", "context") if hasattr(self, name))
+        raise TypeError(
+            f"{type(self).__name__} is one object and cannot be unpacked as a pair; give it a name, such as seen, and "
+            f"read seen.{first} and seen.pattern."
+        )

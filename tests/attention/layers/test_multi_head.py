@@ -231,6 +231,21 @@ def test_refusals(without_type_checks):
         "positions is the function sinusoidal; it takes an object such as Rotary(), which rotates queries and keys. "
         "Vectors that are added to tokens (LearnedPositions, sinusoidal) are added before this layer."
     )
+    for x, what in (
+        (
+            [[[0.0] * 8]],
+            "x is a list; this MultiHeadAttention takes a tensor [batch tokens 8], and torch.as_tensor makes ",
+        ),
+        (None, "x is None; this MultiHeadAttention takes a tensor [batch tokens 8], and torch.as_tensor makes "),
+    ):
+        assert refusal(TypeError, MultiHeadAttention(8, 2), x) == f"{what}one of an array or a list."
+    assert refusal(TypeError, MultiHeadAttention(8, 2), torch.ones(2, 5, 8, dtype=torch.int64)) == (
+        "x has dtype torch.int64; this MultiHeadAttention takes vectors of floats; convert whole numbers with "
+        ".float(), and token ids with an nn.Embedding."
+    )
+    assert refusal(TypeError, lambda: MultiHeadAttention(d_modle=8, n_heads=2)) == (
+        "MultiHeadAttention has no argument 'd_modle'; nearest: d_model."
+    )
     assert refusal(TypeError, lambda: MultiHeadAttention("8", 2)) == "d_model is a str; it takes a whole number."
     assert refusal(TypeError, lambda: MultiHeadAttention(8, 2.0)) == "n_heads is a float; it takes a whole number."
     read = MultiHeadAttention(8, 2)(torch.zeros(3, 5, 8))

@@ -332,7 +332,7 @@ def test_a_boolean_tensor_is_a_mask_and_numbers_are_refused(without_type_checks)
     assert isinstance(as_mask(torch.ones(3).bool()), Keep)
     for dtype, kind in itertools.product((torch.float32, torch.int64), (as_mask, Keep)):
         assert refusal(TypeError, kind, torch.ones(3, dtype=dtype)) == (
-            f"mask has dtype {dtype}; a mask is boolean, True = may attend. "
+            f"mask has dtype {dtype}; a mask is boolean, True = may attend: mask.bool() makes one of 1 and 0. "
             "Numbers to be added to the scores are a bias: score=ScaledDot(bias=…)."
         )
 

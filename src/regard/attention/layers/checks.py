@@ -11,10 +11,25 @@ from regard.attention.representation import type_name
 
 
 def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, d_model: int) -> None:
-    """Raise ValueError for tokens of a wrong shape. A `KeyValue` is not checked: the layer has made it from tokens."""
+    """Raise an error unless tokens are vectors of the right shape. A `KeyValue` is not checked: the layer has made it.
+
+    Raises:
+        TypeError: the tokens are not a tensor, or not a tensor of floats.
+        ValueError: the shape is not [batch tokens d_model].
+    """
+    if not isinstance(tokens, Tensor | KeyValue | None) or (tokens is None and name == "x"):
+        raise TypeError(
+            f"{name} is {type_name(tokens)}; this {type(layer).__name__} takes a tensor [batch tokens {d_model}], and "
+            "torch.as_tensor makes one of an array or a list."
+        )
     if isinstance(tokens, Tensor) and (tokens.ndim != 3 or tokens.shape[2] != d_model):
         raise ValueError(
             f"{name} has shape {list(tokens.shape)}; this {type(layer).__name__} takes [batch tokens {d_model}]."
+        )
+    if isinstance(tokens, Tensor) and not tokens.is_floating_point():
+        raise TypeError(
+            f"{name} has dtype {tokens.dtype}; this {type(layer).__name__} takes vectors of floats; convert whole "
+            "numbers with .float(), and token ids with an nn.Embedding."
         )
 
 

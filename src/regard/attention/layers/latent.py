@@ -30,6 +30,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
+from regard.attention.pytorch_arguments import NotAPair
 from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 
@@ -231,7 +232,7 @@ class LatentAttention(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class LatentRead(Described):
+class LatentRead(NotAPair, Described):
     """The result of multi-head latent attention.
 
     Attributes:

@@ -28,6 +28,7 @@ from regard.attention.normalise.normaliser import Normaliser
 from regard.attention.normalise.softmax import Softmax
 from regard.attention.pattern import Pattern
 from regard.attention.positions.rotary import Rotary
+from regard.attention.pytorch_arguments import NotAPair
 from regard.attention.representation import Described
 from regard.attention.scores.dot import ScaledDot
 from regard.attention.scores.score import Score
@@ -201,7 +202,7 @@ class MultiHeadAttention(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MultiHeadRead(Described):
+class MultiHeadRead(NotAPair, Described):
     """The result of multi-head attention.
 
     Attributes:

@@ -30,8 +30,8 @@ class Keep(EqualFields, Mask):
             )
         if self.tensor.dtype != torch.bool:
             raise TypeError(
-                f"mask has dtype {self.tensor.dtype}; a mask is boolean, True = may attend. Numbers to be added to the "
-                "scores are a bias: score=ScaledDot(bias=…)."
+                f"mask has dtype {self.tensor.dtype}; a mask is boolean, True = may attend: mask.bool() makes one of "
+                "1 and 0. Numbers to be added to the scores are a bias: score=ScaledDot(bias=…)."
             )
 
     @property
