@@ -25,9 +25,10 @@ def test_exponentials_and_their_sum_are_those_of_the_softmax():
 
 def test_the_largest_score_is_subtracted_with_its_sign():
     numbers = built_in_inputs("self-attention")
-    for scale, exponent in ((1.0, "exp(scores - 16.00)"), (-1.0, "exp(scores + 4.00)")):
+    for scale, exponent, largest in ((1.0, "exp(scores - 16.00)", "16.00"), (-1.0, "exp(scores + 4.00)", "-4.00")):
         shown = [line.plain for line in lines(work_out(replace(numbers, scale=scale), 1), 80, 2)]
-        assert f"  exp = {exponent}; to subtract the largest changes no weight" in shown
+        assert f"  exp = {exponent}" in shown
+        assert f"  {largest} is the largest of scores; to subtract it changes no weight." in shown
 
 
 def test_a_mask_a_temperature_and_a_sink_take_part():

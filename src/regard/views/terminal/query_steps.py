@@ -47,8 +47,9 @@ def lines(worked: WorkedAttention, width: int, digits: int | None) -> Iterator[T
     softmax = {"exp": f"exp({exponent} {sign} {size})", "weights": "exp / sum of exp"}
     for name, formula in (steps.formulas | softmax).items():
         yield Text.assemble("  ", (name, "bold"), f" = {printable(formula)}")
-    sink = "" if steps.sink is None else " and the sink"
-    for line in wrapped(f"{steps.largest:.{most}f} is the largest of {exponent}{sink}; to subtract it changes no weight.", width - 2):
+    sink = "" if steps.sink_exponential is None else " and the sink"
+    note = f"{steps.largest:.{most}f} is the largest of {exponent}{sink}; to subtract it changes no weight."
+    for line in wrapped(note, width - 2):
         yield Text("  ").append_text(line)
     yield Text()
     yield from widest_table(worked, steps, digits, width)
