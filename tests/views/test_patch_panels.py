@@ -202,3 +202,16 @@ def test_a_block_stands_for_several_patches_if_a_row_is_too_long_for_a_line():
     assert remark == "each block: the largest weight of 2 patches side by side"
     short = PatchPanel("", panel.weights[:38])
     assert len(panel_map(short, scale, None).plain) == 76
+
+
+def test_the_names_of_frames_fit_beside_each_other(two_pictures):
+    """Over three pictures in two columns, each name with a time and a weight is as wide as its picture at most."""
+    seconds = [{"start_seconds": 100.0 + i, "end_seconds": 101.0 + i} for i in range(6)]
+    places = [Patch(2 * i, 0, 0, 8.0, 8.0, n_images=2, **seconds[i]) for i in range(6)]
+    tokens = tuple(Token(f"p{i}", f"p{i}", place=place) for i, place in enumerate(places))
+    video = replace(two_pictures, source=tokens, images=(torch.rand(3, 8, 8),) * 12)
+    drawing = figure(video, focus_on(video, token="p1", head="L0H1"))
+    names = [text for axes in drawing.axes for text in axes.texts if text.get_text().startswith("frames ")]
+    assert len(names) == 12
+    for name in names:
+        assert name.get_window_extent().width <= name.axes.get_window_extent().width * 1.001

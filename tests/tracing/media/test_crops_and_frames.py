@@ -16,13 +16,14 @@ from random_models import (
     tokenizer_with,
     without_vision_attention,
 )
+from refusals import refusal
 from torch.testing import assert_close
 from transformers.models.gemma3.image_processing_pil_gemma3 import (
     Gemma3ImageProcessorPil,  # transformers 5.17 exports it only beside torchvision
 )
 
 import regard
-from regard import Trace
+from regard import InputError, Trace
 from regard.tracing.focus import focus_on
 from regard.tracing.media.media import video_layout
 from regard.tracing.tokens.places import Patch
@@ -184,3 +185,47 @@ def test_a_video_without_a_text_has_no_patches_in_it():
     config = transformers.LlavaOnevisionConfig()
     layout = video_layout(config, torch.rand(1, 3, 3, 32, 32), (8, 8), n_image_tokens=0)
     assert (len(layout.images), len(layout.encoder), layout.text_patches) == (3, 3, ())
+
+
+@pytest.mark.parametrize("kind", ["VideoMAE", "Vivit"])
+def test_a_tubelet_is_a_patch_of_several_frames(kind, tmp_path):
+    """Changing a patch of one frame changes the query of one token alone, in the first layer."""
+    sizes = {**VISION, "image_size": (48, 80), "num_frames": 6}
+    if kind == "VideoMAE":
+        model = sharp(transformers.VideoMAEModel(transformers.VideoMAEConfig(**sizes, patch_size=16, tubelet_size=2)))
+        processor = transformers.VideoMAEImageProcessorPil(do_resize=False, do_center_crop=False)
+    else:
+        model = sharp(transformers.VivitModel(transformers.VivitConfig(**sizes, tubelet_size=[3, 16, 16])))
+        processor = transformers.VivitImageProcessor(do_resize=False, do_center_crop=False)
+    n_merged, n_extra = (2, 0) if kind == "VideoMAE" else (3, 1)
+    frames = [np.asarray(random_picture(48, 80, seed)) for seed in range(6)]
+    trace = regard.trace(model, video=frames, fps=2.0, processor=processor)
+    assert len(trace.tokens) == n_extra + 6 // n_merged * 3 * 5
+    assert len(trace.images) == 6
+    inputs = processor([frames], return_tensors="pt")
+    assert_weights(trace.encoder, eager_outputs(model, inputs).attentions, rtol=1e-3, atol=1e-5)
+    for frame, row, column in ((0, 0, 0), (3, 1, 2), (5, 2, 4)):
+        box = np.s_[16 * row : 16 * row + 16, 16 * column : 16 * column + 16]
+        changed = [with_inverted(one, box) if i == frame else one for i, one in enumerate(frames)]
+        other = regard.trace(model, video=changed, fps=2.0, processor=processor)
+        (token,) = changed_tokens(trace, other, "encoder L0H0")
+        first = frame // n_merged * n_merged
+        assert (token.place.image, token.place.row, token.place.column) == (first, row, column)
+        assert (token.place.n_images, token.place.start_seconds) == (n_merged, first / 2)
+        assert token.place.end_seconds == (first + n_merged) / 2
+    drawing = trace.figure(tmp_path / "video.png", token=f"{n_merged}:1,2", head="L0H1")
+    assert drawing.exists()
+    loaded = regard.Trace.load(trace.save(tmp_path / "video.safetensors"))
+    assert loaded.tokens == trace.tokens
+
+
+def test_time_and_space_apart_are_refused():
+    """TimeSformer attends to the frames of a patch and to the patches of a frame in turn."""
+    sizes = {**VISION, "image_size": 48, "patch_size": 16, "num_frames": 4}
+    model = transformers.TimesformerModel(transformers.TimesformerConfig(**sizes))
+    processor = transformers.VideoMAEImageProcessorPil(do_resize=False, do_center_crop=False)
+    frames = [random_picture(48, 48, seed) for seed in range(4)]
+    assert refusal(InputError, regard.trace, model, video=frames, processor=processor) == (
+        "TimesformerModel and VideoMAEImageProcessorPil do not divide pictures into patches in a way that regard "
+        "knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
+    )

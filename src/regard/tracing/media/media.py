@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
 from regard.tracing.media.picture_file import pictures_in_file, with_channels
-from regard.tracing.media.picture_layout import PictureLayout, whole_pictures, with_grid, with_seconds
+from regard.tracing.media.picture_layout import PictureLayout, tubelets, whole_pictures, with_grid, with_seconds
 from regard.tracing.media.tiles import anyres_layout, tile_shapes, tiles_in_turn, tiles_with_empty_ones
 from regard.tracing.tokens.encoding import input_device
 from regard.tracing.tokens.places import Patch
@@ -73,6 +73,8 @@ def read_pictures(
     if video is None and not pictures:
         raise InputError("images=… is an empty list; give at least one picture.")
     arguments = {f"{name}s": video if images is None else images}
+    if video is not None and is_picture_processor(processor):  # that of VideoMAE, for which a video is a list
+        arguments = {"images": [video]}
     if fps is not None and hasattr(processor, "video_processor"):  # these processors accept the times of the frames
         metadata = {"total_num_frames": len(video), "fps": fps, "frames_indices": list(range(len(video)))}
         arguments |= {"video_metadata": [metadata], "do_sample_frames": False}
@@ -128,6 +130,9 @@ def layout_of(
     )
     if pixels is None or sides is None:
         raise unknown_division
+    if hasattr(config, "tubelet_size") and pixels.ndim == 5 and len(pixels) == 1:  # VideoMAE, ViViT
+        size = config.tubelet_size  # [frames height width], or the frames alone
+        return tubelets(pixels[0], sides, n_merged=size if isinstance(size, int) else size[0])
     if config.model_type == "vit_mae":  # a masked autoencoder: it reads a random choice of the patches, shuffled
         raise InputError(
             f"{type(model).__name__} reads the patches of a picture in a random order, so no token has a known place; "
@@ -244,9 +249,9 @@ def on_device(encoded: Mapping[str, Any], model: "PreTrainedModel") -> dict[str,
 def patch_sides(model: "PreTrainedModel") -> tuple[int, int] | None:
     """Return the height and the width of a patch in pixels; None if the model's configuration has none."""
     for config in vision_configs(model):
-        size = getattr(config, "patch_size", None)
+        size = getattr(config, "patch_size", getattr(config, "tubelet_size", None))  # ViViT has no patch_size
         if isinstance(size, int | tuple | list):
-            return (size, size) if isinstance(size, int) else (int(size[0]), int(size[-1]))
+            return (size, size) if isinstance(size, int) else (int(size[-2:][0]), int(size[-1]))
     return None
 
 
@@ -303,6 +308,13 @@ def media_positions(config: Any, encoded: Mapping[str, Any], name: str) -> list[
     if token_id is None or "input_ids" not in encoded:
         return []
     return [int(position) for position in (encoded["input_ids"][0] == token_id).nonzero()[:, 0]]
+
+
+def is_picture_processor(processor: Any) -> bool:
+    """Return whether a processor is one of transformers for pictures alone, which has no argument for videos."""
+    from transformers.image_processing_utils import BaseImageProcessor
+
+    return isinstance(processor, BaseImageProcessor) and "pixel_values_videos" not in processor.model_input_names
 
 
 def flat_pictures(images: Any) -> list[Any]:

@@ -63,6 +63,24 @@ def whole_pictures(
     )
 
 
+def tubelets(
+    frames: Float[Tensor, "frames channels height width"], patch_sides: tuple[int, int], n_merged: int
+) -> PictureLayout:
+    """Return the `PictureLayout` for a model such as VideoMAE, whose patches ("tubelets") have `n_merged` frames.
+
+    The model reads all patches of a video as one sequence: those of the first frames come first, row by row.
+    """
+    patch_height, patch_width = patch_sides
+    rows, columns = frames.shape[2] // patch_height, frames.shape[3] // patch_width
+    patches = list[Patch]()
+    for first in range(0, len(frames) - n_merged + 1, n_merged):
+        patches += PatchGrid(
+            image=first, rows=rows, columns=columns, height=rows * patch_height, width=columns * patch_width,
+            n_images=n_merged,
+        ).patches()  # fmt: skip
+    return PictureLayout(images=tuple(frames), encoder=(tuple(patches),), text_patches=())
+
+
 def with_grid(layout: PictureLayout, grid: tuple[int, int], padded: tuple[int, int], patch_size: int) -> PictureLayout:
     """Return a copy of a layout with a coarser grid of patches, for a layer of a model such as Swin.
 

@@ -69,8 +69,9 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     for cell in cells:
         if cell.panel.name:
             above = page.area(cell.left, cell.top - NAME_HEIGHT, cell.width, NAME_HEIGHT)
-            total = f": {cell.panel.total:.3f}" if cell.has_weights else ""
-            page.write(above, 0.0, 0.11, f"{cell.panel.name}{total}", 8.5, color=FAINT)
+            name = f"{cell.panel.name}: {cell.panel.total:.3f}" if cell.has_weights else cell.panel.name
+            size = min(8.5, 8.5 * cell.width / page.fonts.width(name, 8.5))
+            page.write(above, 0.0, 0.11, name, size, color=FAINT)
         draw_picture(page.area(cell.left, cell.top, cell.width, cell.height), trace, focus, cell, scale)
     seconds_per_pixel = panels[0].seconds_per_pixel
     if seconds_per_pixel is not None:
