@@ -28,7 +28,7 @@ class Engine(Protocol):
     def context_and_statistics(
         self, call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
     ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-        """Return the context, the statistics that `ask` requests, and whether `may_be_wrong` must check the context.
+        """Return the context, the statistics for `ask`, and whether to check the context for NaN and overflow.
 
         Args:
             contexts: whether to compute the context; if False, None is returned in its place.
@@ -41,6 +41,7 @@ ENGINES: tuple[Engine, ...] = cpu_engine, gpu_engine
 
 
 def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
+    """Check a call and return the statistics that `ask` requests, with gradients if the call needs them."""
     ask.check(call.grid)
     if ask.entropy and call.normalise.signed:
         raise ValueError(
@@ -55,17 +56,18 @@ def summary_of(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
 
 
 def compute_summary(call: Call, ask: Ask, report: ProgressCallback) -> Summary:
+    """Compute statistics without gradients, by kernels, or by torch operations where kernels cannot or give NaN."""
     engine = find_engine(call)
     if engine is not None:
         _, summary, _ = engine.context_and_statistics(call, ask, contexts=False, report=report)
         if not statistics_may_hold_nan(summary):
             return summary
-        call = without_overflow(call)
+        call = without_overflow(call)  # in float64, which the kernels do not support
     return gather_statistics(blocks_of(call, report), call.grid, call.empty(), ask)
 
 
 def find_engine(call: Call) -> Engine | None:
-    """Return the engine (C or Triton kernels) that supports a call, or None; its tensors must be concrete."""
+    """Return the engine (C or Triton kernels) that supports a call, or None; the call's tensors must be concrete."""
     for engine in ENGINES:
         if engine.unsupported_reason(call) is None:
             return engine

@@ -17,6 +17,7 @@ FOR_ALL_QUERIES = "received", "pooled"
 
 
 def with_gradients(call: Call, summary: Summary) -> Summary:
+    """Return a summary with the same numbers, from which gradients flow to the tensors of the call."""
     numbers = floats_of(summary)
     differentiable = Statistics.apply(call, summary.ask, numbers, *call.tensors)  # type: ignore[no-untyped-call]
     statistics = dict(zip(numbers, differentiable, strict=True))
@@ -33,6 +34,8 @@ def floats_of(summary: Summary) -> dict[str, Tensor]:
 
 
 class Statistics(torch.autograd.Function):
+    """Connects statistics that are computed already with the tensors of a call, by a backward pass."""
+
     @staticmethod
     def forward(ctx: Any, call: Call, ask: Ask, numbers: dict[str, Tensor], *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the tensors of `numbers`, the computed statistics, as outputs with a backward pass."""
@@ -51,13 +54,14 @@ class Statistics(torch.autograd.Function):
             largest = pooled_map(call, ask) if has_maximum else None
         for tile in block_tiles(call, call.grid.whole()):
             with torch.enable_grad():
-                block = Block(tile, *weights_and_keep(call, tile))
-                numbers = floats_of(gather_statistics([block], call.grid, call.empty(), ask))
+                weights, keep = weights_and_keep(call, tile)
+                block = Block(tile, weights, keep)
+                numbers = floats_of(gather_statistics([block], call.grid, call.empty(), ask))  # of the tile's queries
             block_gradients = {
                 name: gradient if name in FOR_ALL_QUERIES else entries_at(gradient, 2, tile.queries)
                 for name, gradient in output_gradients.items()
             }
-            if has_maximum:  # a cell's gradient goes to the block that has its largest weight
+            if has_maximum:  # the gradient of a cell of the map goes to each block that has the cell's largest weight
                 block_gradients["pooled"] = block_gradients["pooled"] * (numbers["pooled"] == largest)
             input_gradients = torch.autograd.grad(
                 [numbers[name] for name in names],
@@ -71,7 +75,7 @@ class Statistics(torch.autograd.Function):
                 for total, gradient in zip(totals, input_gradients, strict=True)
             ]
         total_of = dict(zip(inputs, totals, strict=True))
-        tensor_gradients = [  # pop gives a tensor that occurs twice its gradient only once
+        tensor_gradients = [  # by pop, a tensor that is both key and value gets its gradient once
             total_of.pop(tensor).to(tensor.dtype) if tensor in total_of else None for tensor in call.tensors
         ]
         no_gradients = None, None, None  # for call, ask and numbers
@@ -79,6 +83,9 @@ class Statistics(torch.autograd.Function):
 
 
 def pooled_map(call: Call, ask: Ask) -> Tensor | None:
-    """Return the pooled map with the same bits as in the backward pass, which finds the largest weights by `==`."""
+    """Return the pooled map by torch operations, with the bits of the backward pass, which compares them by `==`.
+
+    The map of the forward pass may come from a kernel, which rounds otherwise.
+    """
     pooled = replace(NOTHING, pooled=ask.pooled, reduce=ask.reduce)
     return gather_statistics(blocks_of(call), call.grid, call.empty(), pooled).pooled

@@ -20,4 +20,5 @@ def key_ranges(grid: Grid, mask: Mask | None, device: torch.device) -> Ranges | 
         return None
     ranges = mask.ranges(grid, device)
     assert ranges is not None
+    # axis 0 has the ranges; some may be empty for every query
     return ranges if len(ranges.starts) == 1 else ranges.without_empty()

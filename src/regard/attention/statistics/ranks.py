@@ -67,7 +67,8 @@ def check_shapes(pattern: Pattern, group: "dist.ProcessGroup | None") -> None:
 
 def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results:
     """Add up the results of all ranks in place; a rank's results are 0 for the queries that other ranks compute."""
-    for numbers in (*results.per_query.values(), results.groups, results.top and results.top.weights):
+    top_weights = None if results.top is None else results.top.weights
+    for numbers in (*results.per_query.values(), results.groups, top_weights):
         if numbers is not None:
             dist.all_reduce(numbers, group=group)
     if results.top is not None:
@@ -82,7 +83,11 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the sum over all ranks, or the maximum; `all_reduce` would add with larger rounding errors."""
+    """Return the sum over all ranks, or the maximum.
+
+    Several ranks add to one number here, which `all_reduce` would do with larger rounding errors. The `error` of a
+    maximum is 0.
+    """
     if sums is None:
         return None
     total = CompensatedSum.zeros(*sums.rounded.shape)

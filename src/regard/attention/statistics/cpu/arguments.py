@@ -22,7 +22,8 @@ LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     """Return the arguments of the C kernel, except those that `engine.compute` sets later, such as the vectors.
 
-    If torch operations do not compute the scores (`write_scores`), the C kernel computes them from these arguments:
+    If torch operations do not compute the scores (`write_scores`), the C kernel computes them from the fields softcap,
+    scale and bias_factor of the arguments, in which the softcap and the temperature of the call are contained:
 
         scores / temperature = softcap · tanh(scale · query · key) + bias_factor · bias
         scores / temperature = scale · query · key + bias_factor · bias                     if softcap = -1 (none)
@@ -30,7 +31,8 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     grid, ask, formula, limits = call.grid, results.ask, call.softmax_formula, plan.limits
     arguments = kernel.Arguments(batch=grid.batch, heads=grid.heads, group=grid.heads // call.key.shape[1])
     statistics = arguments.statistics
-    statistics.queries, statistics.keys_of_head, statistics.offset = grid.queries, grid.keys, grid.keys - grid.queries
+    statistics.queries, statistics.keys_of_head = grid.queries, grid.keys
+    statistics.offset = grid.keys - grid.queries  # the position of query 0 among the keys
     statistics.inverse = results.inverse.data_ptr()
     for name, numbers in results.per_query.items():
         setattr(statistics, name, numbers.data_ptr())
@@ -64,8 +66,8 @@ def arguments_of(call: Call, plan: Plan, results: Results) -> kernel.Arguments:
     if formula.sinks is not None:
         sinks = formula.sinks.float() / temperature
         arguments.sinks = sinks.data_ptr()
-    arguments.tensors_pointed_to = table, sinks
-    arguments.doubtful = hides_overflow(call)
+    arguments.tensors_pointed_to = table, sinks  # keeps them in memory as long as the arguments
+    arguments.doubtful = hides_overflow(call)  # whether the context must be checked even if the kernel sees no NaN
     return arguments
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.call import Call
 from regard.attention.precision import without_autocast
-from regard.attention.statistics.cpu.plan import BLOCK_QUERIES
+from regard.attention.statistics.cpu.plan import BATCH, BLOCK_QUERIES, HEAD
 
 CONVERTED_AT_ONCE = 2**22
 """The most numbers converted at a time: 16 MiB of float32. A key head with more numbers is converted alone."""
@@ -48,7 +48,7 @@ def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool)
     """
     query, key = call.query, call.key
     if call.formula is not None and call.formula.projection is not None:
-        with without_autocast(call.device):
+        with without_autocast(call.device):  # the dot products of the projected vectors are the scores
             query, key = call.formula.vectors(query.float(), key.float())
     value = call.value if contexts else None
     adjacent = call.grid.queries >= MIN_QUERIES
@@ -60,8 +60,9 @@ def converted_heads(call: Call, bounds: Int[Tensor, "blocks 8"], contexts: bool)
     n_key_numbers = key.shape[2] * (key.shape[3] + (0 if value is None else value.shape[3]))
     n_numbers_of_key_head = group * n_query_numbers + n_key_numbers
     heads_at_once = max(1, CONVERTED_AT_ONCE // max(1, n_numbers_of_key_head))
-    # for each block: its batch item, and the number of its chunk (`heads_at_once` consecutive key heads)
-    chunk_of_block = [(batch, head // group // heads_at_once) for batch, head in bounds[:, :2].tolist()]
+    # For each block: its batch item, and the number of its chunk (`heads_at_once` consecutive key heads). Blocks are
+    # sorted by batch item and head, so those of a chunk are adjacent.
+    chunk_of_block = [(batch, head // group // heads_at_once) for batch, head in bounds[:, [BATCH, HEAD]].tolist()]
     first_block = 0
     for (batch, chunk), n_blocks in Counter(chunk_of_block).items():
         key_heads = slice(chunk * heads_at_once, (chunk + 1) * heads_at_once)

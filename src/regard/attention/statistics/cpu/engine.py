@@ -74,7 +74,7 @@ def compute(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None, share: slice | None = None
 ) -> Results:
     """Run the C kernel for a call, without gradients; `share` selects some of the blocks of the plan, None = all."""
-    if torch.is_inference_mode_enabled():  # autograd could not use tensors that are created in inference mode
+    if torch.is_inference_mode_enabled():  # later, autograd could not use the results if they were made in it
         with torch.inference_mode(False), torch.no_grad():
             return compute(call, ask, contexts=contexts, report=report, share=share)
     plan = Plan.of(call.grid, call.mask)
@@ -90,16 +90,17 @@ def compute(
     for converted in converted_heads(call, plan.bounds, contexts):
         write_vectors(arguments, converted, results)
         # A thread's scratch memory holds a block's scores and sums, its rows of the pooled map, and PANEL columns of a
-        # matrix. The kernel may read up to PANEL floats past the end, so these are added.
+        # matrix: of the keys, transposed, or of the values. The kernel may read up to PANEL floats past the end.
         map_size = min(plan.max_queries, map_rows) * map_columns
-        panel_size = PANEL * max(arguments.d_key, plan.max_width if arguments.n_weighted_sums else 0)
+        n_rows_of_panel = max(arguments.d_key, plan.max_width if arguments.n_weighted_sums else 0)
+        panel_size = PANEL * n_rows_of_panel
         arguments.scratch_size = plan.max_scratch + map_size + panel_size + PANEL
         arguments.scratch = scratch.resize_(n_threads * arguments.scratch_size).data_ptr()
         if write_by_torch is None:
-            runs: Iterable[Tensor] = [plan.bounds[converted.block_numbers]]
+            bounds_of_runs: Iterable[Tensor] = [plan.bounds[converted.block_numbers]]
         else:
-            runs = written_blocks(call, plan, converted, write_by_torch, arguments, n_threads)
-        for bounds in runs:  # of the blocks that the kernel computes next
+            bounds_of_runs = written_blocks(call, plan, converted, write_by_torch, arguments, n_threads)
+        for bounds in bounds_of_runs:
             arguments.bounds, arguments.n_blocks, arguments.next = bounds.data_ptr(), bounds.shape[0], 0
             check_arguments("regard_attention", arguments)
             while arguments.next < arguments.n_blocks:
@@ -121,7 +122,8 @@ def written_blocks(
     """
     bounds = plan.bounds[converted.block_numbers].clone()
     dtype = torch.bool if write is write_mask else torch.float32
-    blocks_at_once = max(1, min(len(bounds), max(n_threads, COMPUTED_AT_ONCE // max(1, plan.max_scratch))))
+    wanted_at_once = max(n_threads, COMPUTED_AT_ONCE // max(1, plan.max_scratch))
+    blocks_at_once = max(1, min(wanted_at_once, len(bounds)))
     # A block has at most max_scratch scores, and the kernel may read PANEL numbers after the last.
     computed = torch.empty(blocks_at_once * (plan.max_scratch + PANEL), dtype=dtype, device=CPU)
     if write is write_mask:
@@ -143,7 +145,7 @@ def run(arguments: kernel.Arguments, n_threads: int) -> None:
     """Run the C kernel on several threads, until all blocks are computed or `SECONDS_AT_ONCE` have passed."""
     function = c_function("regard_attention")
     assert function is not None
-    if n_threads == 1 or gnu_openmp_parallel() is not None:
+    if n_threads == 1 or gnu_openmp_parallel() is not None:  # OpenMP keeps its threads, a pool must start new ones
         run_on_threads(function, arguments, n_threads)
         return
     with ThreadPoolExecutor(n_threads - 1) as other_threads:

@@ -59,7 +59,7 @@ class KeyLimits:
         if ranges is None or len(ranges.starts) > 1:
             return None
         starts, stops = (
-            limits[0].expand(-1, -1, grid.queries).int().contiguous() for limits in (ranges.starts, ranges.stops)
+            numbers[0].expand(-1, -1, grid.queries).int().contiguous() for numbers in (ranges.starts, ranges.stops)
         )
         batch_stride, head_stride, _ = strides(starts)
         return cls(starts, stops, (batch_stride, head_stride))
@@ -69,7 +69,8 @@ class KeyLimits:
 
         If a group may attend to no key, its stop is at most its start. `n_keys` is the number of all keys.
         """
-        # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group.
+        # If a query may attend to no key, its start becomes n_keys, which does not lower the minimum of its group. Its
+        # stop may raise the maximum: the group then has more keys than needed, all of them masked.
         starts = torch.where(self.starts < self.stops, self.starts, n_keys)
         *lead, n_all_queries = starts.shape
         n_groups = -(-n_all_queries // n_queries)
@@ -173,6 +174,7 @@ def bounds_of(grid: Grid, mask: Mask | None, limits: KeyLimits | None) -> Int[Te
     n_queries = (grid.queries - first_query).clamp(max=size)
     n_keys = (stop_key - first_key).clamp(min=0)
     width = n_keys.minimum((SCORES_IN_CACHE // n_queries).clamp(1, KEYS_AT_ONCE))
+    # in the order BATCH to OFFSET; all broadcast to [batch heads blocks]
     columns = batch, head, first_query, n_queries, first_key, n_keys, width, torch.zeros_like(n_keys)
     return torch.stack(torch.broadcast_tensors(*columns), dim=-1).view(-1, 8)  # type: ignore[no-untyped-call]
 

@@ -68,6 +68,7 @@ class MapCells:
     def of(cls, queries: int, keys: int, rows: int, columns: int) -> "MapCells":
         """Divide queries among the map's rows and keys among its columns; cached, as layers often have equal sizes."""
         row_of_query = (torch.arange(queries, device=CPU) * rows // max(1, queries)).int()
+        # the first key of column c is c · keys / columns, rounded up
         first_key_of_column = (-(-torch.arange(columns + 1, device=CPU) * keys // max(1, columns))).int()
         sizes = row_of_query.bincount(minlength=rows)[:, None] * first_key_of_column.diff()
         return cls(row_of_query, first_key_of_column, sizes)
@@ -88,7 +89,7 @@ class Results:
     received: CompensatedSum | None
     pooled: CompensatedSum | None  # the sum, or the maximum, of the weights in each cell of the map
     cells: MapCells | None
-    needs_check: bool = False  # whether `overflow.may_be_wrong` must check the context; attention.h says when
+    needs_check: bool = False  # whether to check the context for NaN and overflow (`doubtful` in attention.h)
 
     @classmethod
     def of(cls, grid: Grid, ask: Ask, d_value: int | None) -> "Results":

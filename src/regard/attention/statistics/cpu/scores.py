@@ -34,6 +34,7 @@ def torch_writer(call: Call, plan: Plan) -> Write | None:
 
 
 def kernel_computes_scores(formula: SoftmaxFormula, grid: Grid) -> bool:
+    """Return whether the C kernel can compute the scores: they are dot products, plus a bias that it can read."""
     return formula.other_score is None and (formula.bias is None or is_readable(formula.bias, grid))
 
 
@@ -66,14 +67,17 @@ def write_scores(
         part_scores = scores[first_of_part : first_of_part + size].view(len(part.queries), -1)
         torch.div(scores_of(call, part)[0, 0], call.softmax_formula.temperature, out=part_scores)
         mask_keep = None if call.mask is None or limits is not None else keep_of_tile(call.mask, part, call.device)
-        for keep in (mask_keep, call.score.keep(part)):
+        for keep in (mask_keep, call.score.keep(part)):  # a bias of -∞ in the score masks keys too
             if keep is not None:
                 part_scores.masked_fill_(~keep[0, 0], -math.inf)
         first_of_part += size
 
 
 def write_mask(keep: Bool[Tensor, " weights"], call: Call, tile: Tile, width: int, limits: KeyLimits | None) -> None:
-    """Write the mask of a block into `keep`: True = may attend. `write_scores` needs `width` and `limits`."""
+    """Write the mask of a block into `keep`: True = may attend; all keys of a query are adjacent.
+
+    `width` and `limits` are not used; `write_scores` needs them.
+    """
     assert call.mask is not None
     rows = keep[: tile.shape.numel()].view(len(tile.queries), -1)
     rows.copy_(keep_of_tile(call.mask, tile, call.device)[0, 0])

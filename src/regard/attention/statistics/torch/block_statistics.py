@@ -48,7 +48,7 @@ def gather_statistics(blocks: Iterable[Block], grid: Grid, like: Tensor, ask: As
         if ask.top is not None:
             top_of_blocks.append(top_keys(block, ask.top))
         if ask.received:
-            received = received + block.weights.sum(dim=2, dtype=received.dtype)
+            received = received + block.weights.sum(dim=2, dtype=received.dtype)  # not +=, for autograd and torch.func
         if pooled is not None:
             pooled.add(block)
     top = None
