@@ -273,6 +273,18 @@ def test_a_silenced_head_of_a_group_is_the_one_that_is_named(grouped):
     assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
+def test_positions_count_padding_on_the_left(grouped):
+    with regard.changed(grouped, [Cut(4, 3)]), torch.no_grad():
+        found = grouped(**PADDED).logits
+    for row, cut in ((slice(2, 5), Cut(2, 1)), (slice(5), Cut(4, 3))):
+        text = PADDED["input_ids"][int(row.start is None), row][None]
+        with regard.changed(grouped, [cut]), torch.no_grad():
+            expected = grouped(text).logits
+        assert_close(found[int(row.start is None), row][None], expected, atol=1e-5, rtol=1e-4)
+        with torch.no_grad():
+            assert (grouped(text).logits - expected).abs().max() > 1e-2
+
+
 def test_what_cannot_be_changed_is_refused(minilm, inputs, without_type_checks):
     def run(*changes, model=minilm.model):
         with regard.changed(model, changes):

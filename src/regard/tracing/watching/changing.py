@@ -38,8 +38,8 @@ def changed(model: nn.Module, changes: Sequence[Change]) -> Iterator[None]:
 
     Args:
         changes: `Cut`, `Silence`, `Sharpen` and `Interchange` objects. The tokens of a `Cut` or `Interchange` must be
-            positions in the whole text, also while a model generates token by token. An `Interchange` replaces the
-            output in every item of a batch.
+            positions in the whole text, also while a model generates token by token; padding on the left counts. A
+            change is made in every item of a batch.
 
     Raises:
         TypeError: `model` is not a module, or a change is of another type.
