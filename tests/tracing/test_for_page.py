@@ -1,9 +1,11 @@
 """Tests of traces made for a page: with hidden vectors, or without for long texts and models that do not allow it."""
 
 import copy
+from dataclasses import replace
 
 from torch.testing import assert_close
 
+from regard.tracing import run
 from regard.tracing.for_page import MOST_CHARACTERS, trace_for_page
 
 TEXT = "The snake is very dangerous because it has a venom."
@@ -29,3 +31,11 @@ def test_a_model_whose_layers_cannot_be_taken_apart_has_none(minilm):
     found = trace_for_page(model, TEXT, tokenizer=minilm.tokenizer)
     assert found.states is None
     assert len(found.encoder) == 6
+
+
+def test_a_model_whose_layers_cannot_be_taken_apart_is_loaded_once(minilm, monkeypatch):
+    model, loads = copy.deepcopy(minilm.model), []
+    model.encoder.layer[2].feed_forward_chunk = lambda hidden: hidden.tanh()
+    monkeypatch.setattr(run, "load", lambda *names, **options: loads.append(names) or replace(minilm, model=model))
+    assert trace_for_page("MiniLM", TEXT).states is None
+    assert len(loads) == 1

@@ -21,11 +21,14 @@ function copyOf(panel: HTMLElement): HTMLElement {
     const { scrollLeft, scrollTop } = scrolled[i];
     const content = copied.firstElementChild as HTMLElement;
     if (content instanceof HTMLTableElement) Object.assign(copied.style, { maxHeight: "none", overflow: "visible" });
-    else Object.assign(content.style, { marginTop: `${-scrollTop}px`, marginLeft: `${-scrollLeft}px` });
+    else {
+      Object.assign(copied.style, { maxHeight: getComputedStyle(scrolled[i]).maxHeight, overflow: "hidden" }); // in page.css, it depends on the panel before
+      Object.assign(content.style, { marginTop: `${-scrollTop}px`, marginLeft: `${-scrollLeft}px` });
+    }
   });
   const canvases = panel.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(imageOf(canvases[i])));
-  copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .caution button").forEach((control) => control.remove());
+  copy.querySelectorAll("details, .tools, .hint, .quiet, .keys-hint, .find, .layers, .rule button, .caution button").forEach((control) => control.remove());
   const texts = panel.querySelectorAll(".tokens"); // in page.css, the size of letters depends on the width of the window: the copy gets the present size
   copy.querySelectorAll<HTMLElement>(".tokens").forEach((copied, i) => (copied.style.fontSize = getComputedStyle(texts[i]).fontSize));
   const { fontFamily, fontSize, lineHeight, color } = getComputedStyle(document.body);

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from page_views import boxes, number, overlaps, table, view
+from page_views import boxes, number, overlaps, saved, table, view
+from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 import regard
@@ -74,6 +75,11 @@ def test_cards_in_a_row_end_at_one_height_and_the_heads_fill_theirs(
 IS_ON_TOP = """(one) => {
     const { left, top, height } = one.getBoundingClientRect();
     return document.elementFromPoint(left + 5, top + height / 2) === one;
+}"""
+
+IS_IN_ITS_LIST = """(one) => {
+    const [row, list] = [one, one.closest(".scroll")].map((element) => element.getBoundingClientRect());
+    return list.top <= row.top && row.bottom <= list.bottom + 1;
 }"""
 
 NOTE_TEXTS = """() => {
@@ -309,6 +315,23 @@ def test_a_click_on_a_picture_makes_the_patch_the_query(shown: Callable[..., Pag
     page.get_by_label("Language").select_option("ko")
     expect(page.locator("h1:not(.brand)")).to_have_text("그림 1장")
     expect(page).to_have_title("그림 1장 · regard")
+
+
+def test_the_list_beside_a_picture_is_scrolled_to_the_query(
+    shown: Callable[..., Page], handmade: Callable[..., Trace], tmp_path: Path
+) -> None:
+    trace = handmade(" ".join(f"p{i}" for i in range(48)), n_layers=1)
+    patches = tuple(Token(f"{i // 8},{i % 8}", f"{i}", place=Patch(0, i // 8, i % 8, 8.0, 8.0)) for i in range(48))
+    page = shown(replace(trace, source=patches, images=(torch.rand(3, 48, 64),)), "5,6", "L0H1")
+    chosen = view(page, "sentence").locator(".columns li[aria-selected=true]")
+    expect(chosen).to_contain_text("5,6")
+    assert chosen.evaluate(IS_IN_ITS_LIST)
+    canvas = view(page, "medium").locator("canvas")
+    canvas.click(position={"x": 5, "y": 5})
+    expect(chosen).to_contain_text("0,0")
+    assert chosen.evaluate(IS_IN_ITS_LIST)
+    with Image.open(saved(page, "sentence", "png", tmp_path)) as picture:  # as high as the list on the page
+        assert picture.height < 2 * (box(view(page, "sentence"))[3] - box(view(page, "sentence"))[1])
 
 
 @pytest.mark.parametrize("n_pictures", [2, 6])

@@ -24,9 +24,10 @@ def test_a_picture_is_whole_and_keeps_its_colours_and_its_layout_where_it_is_ope
     drawing.goto(saved(page, "sentence", "svg", tmp_path).as_uri())
     assert view(drawing, "sentence").evaluate(style) == on_page
     heights = "all => all.map(one => [one.scrollHeight, one.clientHeight])"
-    for name, hint in HINTS.items():
+    for name, hint in (HINTS | {"movement": "show the numbers"}).items():
         drawing.goto(saved(page, name, "svg", tmp_path).as_uri())
         assert hint not in view(drawing, name).inner_text()
+        assert drawing.locator(".find, .layers, .tools").count() == 0
         assert all(content <= shown + 1 for content, shown in drawing.locator(".scroll").evaluate_all(heights))
     drawing.close()
     expect(view(page, "pattern").locator("h2")).to_have_text("All weights · L3H1")  # the picture names the head

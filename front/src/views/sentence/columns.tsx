@@ -14,6 +14,13 @@ import { FAINTEST_LINE, type DrawnHead } from "./drawn-heads";
 
 const PITCHES = [[64, 22], [16, 27], [0, 32]] as const; // pairs [n, height]: a row is `height` pixels high if there are more than n tokens; the first such pair is used
 
+/** Scroll the row of a query that was chosen elsewhere into view; -1 = no query. Under the pointer, no row moves. */
+function showRow(box: HTMLElement, row: number, pitch: number): void {
+  const top = row * pitch - box.scrollTop;
+  const isInView = top >= 0 && top + pitch <= box.clientHeight;
+  if (row >= 0 && !isInView && !box.matches(":hover")) box.scrollTop += top - box.clientHeight / 2;
+}
+
 export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const say = words();
   const [box] = useSize<HTMLDivElement>();
@@ -23,6 +30,7 @@ export function Columns({ drawn }: { drawn: DrawnHead[] }) {
   const nRows = Math.max(queries.length, keys.length);
   const [, pitch] = PITCHES.find(([n]) => nRows > n)!;
   runAgainOn(progress, dark, colourScale);
+  useLayoutEffect(() => showRow(box.current!, query ? queries.indexOf(query) : -1, pitch), [query, queries, pitch]);
   useLayoutEffect(() => drawLines(canvas.current!, box.current!, drawn, pitch));
   const { row, hue, fullWeight, grid } = drawn[0];
   const keysName = row ? say.keysWeights : say.keys;
