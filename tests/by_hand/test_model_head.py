@@ -14,6 +14,7 @@ import regard
 from regard import InputError
 from regard.by_hand.model_head import head_scores, head_softmax, model_inputs
 from regard.by_hand.work_out import work_out
+from regard.tracing.decoder_note import DECODER_NOTE
 
 SNAKE = "The snake is very dangerous because it has a venom."
 VOCABULARY = {"vocab_size": 30_522, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -126,7 +127,7 @@ def test_translators(name, kind, minilm):
     model = random_model(transformers.AutoModelForSeq2SeqLM, TRANSLATORS[name])
     how = {"target": "it has a venom", "tokenizer": minilm.tokenizer}
     numbers, _ = model_inputs(model, SNAKE, head=f"{kind} L1H3", **how)
-    assert numbers.notes == ()
+    assert numbers.notes == (() if kind == "encoder" else (DECODER_NOTE,))
     assert ("memory" in numbers.matrices) == (kind == "cross")
     assert (len(numbers.queries), len(numbers.keys)) == {"encoder": (13, 13), "decoder": (6, 6), "cross": (6, 13)}[kind]
     assert_equal_to_the_head(numbers, model, f"{kind} L1H3", **how)

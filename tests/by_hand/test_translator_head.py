@@ -12,6 +12,7 @@ from regard.by_hand.translator_head import translate_or_score, translator_inputs
 from regard.by_hand.work_out import work_out
 from regard.recurrent.config import RecurrentConfig
 from regard.recurrent.model import Recurrent
+from regard.tracing.decoder_note import DECODER_NOTE
 from regard.translation.translator import Translator
 
 TEXT = "a dog ran to the cat"
@@ -29,7 +30,7 @@ def module_of(translator, kind):
 def test_every_kind_starts_from_its_tokens_and_the_layer_s_parameters(translator, kind, target):
     numbers, _ = translator_inputs(translator, TEXT, head=f"{kind} L0H1", target=target)
     assert numbers.title == f"{translator.name} · {kind} L0H1"
-    assert numbers.notes == ()
+    assert numbers.notes == (() if kind == "encoder" else (DECODER_NOTE,))
     assert ("memory" in numbers.matrices) == (kind == "cross")
     module = module_of(translator, kind)
     own = slice(module.d_head, 2 * module.d_head)

@@ -52,10 +52,11 @@ def test_the_pieces_add_up(translator_folder, files, translator):
 
 def test_texts_of_different_lengths_are_refused(translator_folder, files):
     long, short = files
-    short.write_text("die katze sass\nkein hund\n")
-    for source, target in ((long, short), (short, long)):
+    cases = ((long, short, "kein hund", "1 line"), (short, long, "die katze sass\nkein hund", "2 lines"))
+    for source, target, text, lines in cases:
+        short.write_text(f"{text}\n")
         assert refused("score", translator_folder, source, target, "--device", "cpu") == (
-            f"{short} has 2 lines and {long} has more; line n of {target} must be the translation of line n of "
+            f"{short} has {lines} and {long} has more; line n of {target} must be the translation of line n of "
             f"{source}."
         )
 

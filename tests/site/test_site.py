@@ -284,7 +284,7 @@ def test_a_course_that_cannot_be_written_is_refused(carried, translator_folder, 
 
     monkeypatch.setattr(folders, "write_course", write_course)
     assert refusal(InputError, write_site, tmp_path / "site", translator=translator_folder) == (
-        "the course needs MiniLM: the hub cannot be reached. Leave the course out: --no-course, or course=False."
+        "cannot write the course: the hub cannot be reached. Leave the course out: --no-course, or course=False."
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -8,12 +8,13 @@ import torch
 from pictures import caption
 
 from regard import Causal, Trace
+from regard.tracing.decoder_note import DECODER_NOTE, decoder_note
 from regard.tracing.focus import focus_on
 from regard.tracing.tokens.places import Frame, Patch
 from regard.tracing.tokens.readable_tokens import Token
 from regard.views.picture.heads import heads_figure
 from regard.views.picture.trace import figure
-from regard.views.shared_text import CAUTION, DECODER_NOTE, decoder_note, single_line, token_label
+from regard.views.shared_text import CAUTION, single_line, token_label
 from regard.visible_text import escape_controls
 
 

@@ -32,6 +32,7 @@ from regard.by_hand.linear_calls import (
     linear_calls,
 )
 from regard.errors import InputError
+from regard.tracing.decoder_note import decoder_note
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.head import Head
 from regard.tracing.model_loading import load
@@ -76,9 +77,16 @@ def model_inputs(
     with linear_calls(model.modules()) as calls, torch.no_grad():
         model_trace = trace(model, text, target=target, tokenizer=tokenizer, truncate=truncate)
         focus = focus_on(model_trace, token, head)
-        inputs = head_inputs(focus, calls, head_title(model_trace, focus))
+        inputs = traced_inputs(model_trace, focus, calls)
     note = unfamiliar_text_note(model_trace.model, model_trace.tokens)
     return replace(inputs, notes=(*inputs.notes, note) if note else inputs.notes), focus.query
+
+
+def traced_inputs(model_trace: Trace, focus: Focus, calls: Sequence[LinearCall]) -> ExampleInputs:
+    """Return `head_inputs`, in a decoder with a note on what a query is there."""
+    inputs = head_inputs(focus, calls, head_title(model_trace, focus))
+    note = decoder_note(model_trace, focus.head.kind)
+    return replace(inputs, notes=(*inputs.notes, note)) if note else inputs
 
 
 def head_title(model_trace: Trace, focus: Focus) -> str:

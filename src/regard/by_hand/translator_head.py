@@ -4,7 +4,7 @@ from torch import nn
 
 from regard.by_hand.example_inputs import ExampleInputs
 from regard.by_hand.linear_calls import linear_calls
-from regard.by_hand.model_head import head_inputs, head_title
+from regard.by_hand.model_head import traced_inputs
 from regard.tracing.focus import focus_on
 from regard.tracing.tokens.encoding import check_text
 from regard.tracing.tokens.token_reference import TokenReference
@@ -46,4 +46,4 @@ def translator_inputs(
     with linear_calls(modules) as calls:
         trace = translation.trace  # runs the model
     focus = focus_on(trace, token, head)
-    return head_inputs(focus, calls, head_title(trace, focus)), focus.query
+    return traced_inputs(trace, focus, calls), focus.query

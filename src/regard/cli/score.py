@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.shared_options import Device, TranslatorFolder, Truncate
-from regard.errors import InputError
+from regard.errors import InputError, counted
 
 if TYPE_CHECKING:
     from regard.translation.translation import Translation
@@ -89,8 +89,8 @@ def checked_pairs(
         if source_line is None or target_line is None:
             short, long = (target, source) if target_line is None else (source, target)
             raise InputError(
-                f"{short} has {number:,} lines and {long} has more; line n of {target} must be the translation of "
-                f"line n of {source}."
+                f"{short} has {counted(number, 'line')} and {long} has more; line n of {target} must be the "
+                f"translation of line n of {source}."
             )
         yield source_line, target_line
 

@@ -81,7 +81,7 @@ def write_lessons(path: Path) -> None:
         write_course(path, site=PAGE)
     except InputError as error:
         advice = "Leave the course out: --no-course, or course=False."
-        raise InputError(f"the course needs MiniLM: {error} {advice}") from error
+        raise InputError(f"cannot write the course: {error} {advice}") from error
 
 
 def export_models(

@@ -43,6 +43,9 @@ KOREAN = {
     "Q is the queries times the matrix W of the general score (Luong et al. 2015, section 3.1).": (
         "Q는 쿼리에 general 점수(Luong 등 2015, 3.1절)의 행렬 W를 곱한 것입니다."
     ),
+    "A query is a token just read; its weights help to predict the token after it.": (
+        "쿼리는 디코더가 방금 읽은 토큰이며, 그 가중치는 다음 토큰을 예측하는 데 쓰입니다."
+    ),
     "Given": "주어진 값",
     "Attention": "어텐션",
     "Queries, keys and values": "쿼리, 키, 값",

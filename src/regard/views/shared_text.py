@@ -1,4 +1,4 @@
-"""Texts that several views show: a token's label, a model's size, a note on decoders, a caution on attention."""
+"""Texts that several views show: a token's label, a model's size, a caution on attention."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,12 +7,7 @@ from regard.errors import counted
 from regard.tracing.head import Head
 from regard.tracing.tokens.readable_tokens import Token
 from regard.tracing.tokens.token_reference import reference_of
-from regard.tracing.trace import Trace
 from regard.visible_text import escape_controls
-
-DECODER_NOTE = "A query is a token just read; its weights help to predict the token after it."
-"""The note beside the weights of an encoder-decoder model's decoder. A picture of a word alignment does not need the
-note, because its rows are the predicted tokens."""
 
 CAUTION = "Attention shows where a head reads; by itself it does not explain the answer."
 """`caution` in front/src/words.ts is the same sentence."""
@@ -32,8 +27,3 @@ def size_label(heads: Sequence[Head]) -> str:
     fewest, most = min(n_heads.values()), max(n_heads.values())
     layers = counted(len(n_heads), "layer")
     return f"{layers} × {counted(most, 'head')}" if fewest == most else f"{layers} of {fewest} to {most} heads"
-
-
-def decoder_note(trace: Trace, kind: str) -> str:
-    """Return a note if `kind` is the attention of an encoder-decoder model's decoder, else an empty text."""
-    return DECODER_NOTE if kind != "encoder" and trace.source else ""

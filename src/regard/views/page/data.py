@@ -16,6 +16,7 @@ from torch import Tensor
 from regard.attention.masks.mask import keep_of_tile
 from regard.attention.pattern import Pattern
 from regard.errors import InputError
+from regard.tracing.decoder_note import decoder_note
 from regard.tracing.focus import Focus
 from regard.tracing.generation import N_NEXT
 from regard.tracing.patterns_by_layer import SIDES
@@ -28,7 +29,6 @@ from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record
 from regard.views.page.vectors import VALUE_BITS, step_of, vectors_of, vectors_record, with_infinity
 from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
-from regard.views.shared_text import decoder_note
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000

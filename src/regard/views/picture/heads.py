@@ -15,6 +15,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from regard.errors import counted
+from regard.tracing.decoder_note import decoder_note
 from regard.tracing.focus import group_by_layer
 from regard.tracing.head import Head
 from regard.tracing.patterns_by_layer import missing_layer_error
@@ -37,7 +38,7 @@ from regard.views.picture.canvas import (
 )
 from regard.views.picture.fonts import Fonts, fonts_for
 from regard.views.picture.pattern import SQUARE_ROOT, PatternCells, half_capital, label_text, pattern_cells
-from regard.views.shared_text import CAUTION, decoder_note, single_line, size_label
+from regard.views.shared_text import CAUTION, single_line, size_label
 
 TITLE_HEIGHT = 0.72
 """The height of the title, in inches."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from regard.tracing.decoder_note import decoder_note
 from regard.tracing.focus import Focus, focus_on
 from regard.tracing.tokens.places import Patch
 from regard.tracing.tokens.token_reference import TokenReference
@@ -23,7 +24,7 @@ from regard.views.picture.head_grid import GRID_WIDTH, lay_out_head_grid
 from regard.views.picture.media import TITLE_HEIGHT, fonts_of, image_figure, sound_figure, write_title
 from regard.views.picture.pattern import lay_out_pattern
 from regard.views.picture.sentence import lay_out_sentence
-from regard.views.shared_text import CAUTION, decoder_note, token_label
+from regard.views.shared_text import CAUTION, token_label
 
 GRID_GAP = 0.4
 """The space between the pattern and the grid of heads, in inches."""

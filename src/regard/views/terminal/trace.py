@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.errors import counted
+from regard.tracing.decoder_note import decoder_note
 from regard.tracing.focus import Focus, focus_on, group_by_layer, strongest_other_words
 from regard.tracing.head import Head
 from regard.tracing.media.recording import SILENCE
@@ -21,7 +22,7 @@ from regard.tracing.tokens.places import Place
 from regard.tracing.tokens.token_reference import TokenReference, times
 from regard.tracing.trace import Trace
 from regard.views.patch_panels import PatchPanel, WeightScale, frame_weights, patch_panels
-from regard.views.shared_text import CAUTION, decoder_note, size_label, token_label
+from regard.views.shared_text import CAUTION, size_label, token_label
 from regard.views.terminal.columns import Columns
 from regard.visible_text import escape_controls, isolated, visible_name
 
