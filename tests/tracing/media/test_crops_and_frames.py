@@ -213,6 +213,9 @@ def test_a_tubelet_is_a_patch_of_several_frames(kind, tmp_path):
         assert (token.place.image, token.place.row, token.place.column) == (first, row, column)
         assert (token.place.n_images, token.place.start_seconds) == (n_merged, first / 2)
         assert token.place.end_seconds == (first + n_merged) / 2
+    assert refusal(InputError, regard.trace, model, video=frames[:5], processor=processor) == (
+        f"the video has 5 frames and {kind}Model reads 6; give as many."
+    )
     drawing = trace.figure(tmp_path / "video.png", token=f"{n_merged}:1,2", head="L0H1")
     assert drawing.exists()
     loaded = regard.Trace.load(trace.save(tmp_path / "video.safetensors"))

@@ -235,7 +235,7 @@ def test_what_is_no_recording_of_one_channel_is_refused(whisper, minilm):
 def test_a_text_beside_a_recording_is_refused(whisper, minilm):
     processor = SpeechAndText(minilm.tokenizer)
     assert refusal(InputError, regard.trace, whisper, "a dog", audio=WAVE, processor=processor, new_tokens=2) == (
-        "regard reads a recording without a text beside it; leave the text out. The text of a decoder is target=…; "
+        "a trace of a recording has no text beside it; leave the text out. The text of a decoder is target=…; "
         "regard.watching(model) records the attention of a model that reads both, without tokens."
     )
 
@@ -345,7 +345,7 @@ def test_a_spectrogram_in_patches_is_refused(whisper):
 def test_pictures_for_a_model_of_text_or_speech_are_refused(minilm):
     advice = "give a model that does, such as ViT or Qwen2-VL."
     picture = np.zeros((8, 8, 3), dtype=np.uint8)
-    for processor in (minilm.tokenizer, SpeechAndText(minilm.tokenizer)):
+    for processor in (minilm.tokenizer, SpeechAndText(minilm.tokenizer), transformers.WhisperFeatureExtractor()):
         for text in ("a dog", None):
             assert refusal(InputError, regard.trace, minilm.model, text, images=picture, processor=processor) == (
                 f"BertModel reads no images; {advice}"

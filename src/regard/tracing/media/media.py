@@ -64,7 +64,8 @@ def read_pictures(
     """
     name = "image" if video is None else "video"
     is_tokenizer = hasattr(processor, "convert_ids_to_tokens")
-    is_for_recordings = hasattr(processor, "feature_extractor") and not hasattr(processor, "image_processor")
+    reads_recordings = hasattr(processor, "feature_extractor") or hasattr(processor, "sampling_rate")
+    is_for_recordings = reads_recordings and not hasattr(processor, "image_processor")
     if is_tokenizer or is_for_recordings:
         raise InputError(f"{type(model).__name__} reads no {name}s; give a model that does, such as ViT or Qwen2-VL.")
     n_channels = channels(model)
@@ -131,6 +132,10 @@ def layout_of(
     if pixels is None or sides is None:
         raise unknown_division
     if hasattr(config, "tubelet_size") and pixels.ndim == 5 and len(pixels) == 1:  # VideoMAE, ViViT
+        n_frames = len(pixels[0])
+        if n_frames != getattr(config, "num_frames", n_frames):
+            name = type(model).__name__
+            raise InputError(f"the video has {n_frames} frames and {name} reads {config.num_frames}; give as many.")
         size = config.tubelet_size  # [frames height width], or the frames alone
         return tubelets(pixels[0], sides, n_merged=size if isinstance(size, int) else size[0])
     if config.model_type == "vit_mae":  # a masked autoencoder: it reads a random choice of the patches, shuffled
@@ -149,7 +154,7 @@ def layout_of(
             raise InputError(f"{type(model).__name__} reads pictures beside a text; give the text too.")
         return merged_squares(config.vision_config, encoded, patch)
     if not pictures:
-        # In other models, such as VideoMAE, a patch may cover several frames.
+        # other models, such as TimeSformer, may also attend from frame to frame
         reads_each_frame_as_picture = (
             "pixel_values_videos" in encoded  # LLaVA-OneVision and LLaVA-NeXT-Video
             or hasattr(image_processor, "crop_to_patches")  # InternVL

@@ -38,8 +38,8 @@ def read_audio(model: "PreTrainedModel", processor: Any, audio: Any, sampling_ra
         raise InputError(f"{name} reads no recordings; give a model that does, such as Whisper.")
     if text:
         raise InputError(
-            "regard reads a recording without a text beside it; leave the text out. The text of a decoder is "
-            "target=…; regard.watching(model) records the attention of a model that reads both, without tokens."
+            "a trace of a recording has no text beside it; leave the text out. The text of a decoder is target=…; "
+            "regard.watching(model) records the attention of a model that reads both, without tokens."
         )
     check_samples(np.asarray(audio))
     if rate != sampling_rate:
