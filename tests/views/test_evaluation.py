@@ -93,7 +93,7 @@ def test_one_system_as_text(one_system):
         "        score",
         "BLEU     31.4",
         "chrF2    58.3",
-        "TER      44.0   less is better",
+        "TER      44.0   lower is better",
         "exact    12.5   % of 1,234 lines",
         "",
         "by length, in words of the reference as BLEU counts them",
@@ -131,7 +131,7 @@ def test_two_systems_as_text(two_systems):
         "             score        other   difference",
         "BLEU    31.4 ± 1.1   28.9 ± 0.9         +2.5   p ≤ 0.001",
         "chrF2   58.3 ± 1.1   55.8 ± 0.9         +2.5   p = 0.250",
-        "TER     44.0 ± 1.1   41.5 ± 0.9         +2.5   p = 0.250; less is better",
+        "TER     44.0 ± 1.1   41.5 ± 0.9         +2.5   p = 0.250; lower is better",
         "exact         12.5         10.0         +2.5   % of 1,234 lines",
     ]
     assert "    other        a black cat" in lines

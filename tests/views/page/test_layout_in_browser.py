@@ -171,6 +171,17 @@ def test_the_step_that_is_shown_is_in_view_and_whole_in_a_narrow_window(
         assert all(left > key[2] - 1.5 or right < key[2] + 1.5 for left, _, right, _ in others)
 
 
+def test_weights_keep_their_colours_in_high_contrast(opened: Callable[..., Page], kept_page: Path) -> None:
+    page = opened(kept_page)
+    page.emulate_media(forced_colors="active")
+    colours = "all => all.map((one) => getComputedStyle(one).backgroundColor)"
+    page.wait_for_function(f"() => new Set(({colours})([...document.querySelectorAll('[data-head]')])).size > 60")
+    assert len({*view(page, "sentence").locator(".word").evaluate_all(colours)}) > 5
+    frame = view(page, "sentence").locator(".word[aria-selected=true]")
+    assert frame.evaluate("(one) => getComputedStyle(one).boxShadow") != "none"
+    page.emulate_media(forced_colors="none")
+
+
 def test_numbers_that_scroll_do_not_cover_the_name_of_their_sum(
     shown: Callable[..., Page], handmade: Callable[..., Trace]
 ) -> None:

@@ -79,7 +79,7 @@ def worst_caption(n_shown: int, n_lines: int) -> str:
 
 
 def score_card(score: MetricScore, note: str) -> str:
-    """Return the HTML card (a small panel) of one metric; `note` is a remark such as "less is better", or empty."""
+    """Return the HTML card (a small panel) of one metric; `note` is a remark such as "lower is better", or empty."""
     notes = [note] if note else []
     comparison = score.comparison
     if comparison is not None:

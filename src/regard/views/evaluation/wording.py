@@ -40,9 +40,9 @@ def score_text(score: float | None) -> str:
 
 
 def score_note(score: MetricScore, evaluation: Evaluation) -> str:
-    """Return a note: for TER, that less is better; for BLEU, that all lines are too short; else an empty text."""
+    """Return a note: for TER, that lower is better; for BLEU, that all lines are too short; else an empty text."""
     if score.name == "TER":
-        return "less is better"
+        return "lower is better"
     if score.name.startswith("BLEU") and all(group.bleu is None for group in evaluation.by_length):
         return "no line has the four words that it counts together; see --tokenize char"
     return ""
