@@ -116,6 +116,27 @@ def test_the_pattern_of_attention_that_is_written_out_has_the_models_own_weights
     assert_close(pattern.dense(), KEPT["weights"], rtol=1e-5, atol=1e-6)
 
 
+LOWEST = torch.finfo(torch.float32).min
+
+
+@pytest.mark.parametrize(("bias", "has_bias"), [(torch.zeros(1), False), (BIAS, True)])
+def test_the_lowest_numbers_of_a_bias_are_a_mask(bias, has_bias):
+    masking = torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, LOWEST)
+    pattern = watch(lambda query, key, value: keep(((query @ key.mT + (bias + masking)) / 5**0.5).softmax(-1)) @ value)
+    assert_close(pattern.dense(), KEPT["weights"], rtol=1e-5, atol=1e-6)
+    assert bool((pattern.keep(pattern.grid.whole()) == CAUSAL).all())
+    assert (pattern.call.score.bias is not None) == has_bias
+    assert pattern.scores().abs().max() < 1e3  # without the numbers that mask
+
+
+def test_a_query_that_a_bias_lets_see_no_key_keeps_its_weights():
+    masking = torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, LOWEST)
+    masking[2] = LOWEST
+    pattern = watch(lambda query, key, value: keep((query @ key.mT + masking).softmax(-1)) @ value)
+    assert_close(pattern.dense(), KEPT["weights"], rtol=1e-5, atol=1e-6)
+    assert pattern.call.mask is None
+
+
 class Changing(nn.Module):
     """Attention whose module changes the context in place, as Nystromformer's does."""
 

@@ -297,9 +297,11 @@ def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Att
     scores, context, value = map(arranged, (weighted_sum.scores, weighted_sum.context, weighted_sum.value))
     if inputs is not None:
         query, key = arranged(inputs.query), arranged(inputs.key)
-        bias = None if inputs.bias is None else arranged(inputs.bias)
-        mask = None if inputs.keep is None else Keep(arranged(inputs.keep))
+        bias, keep = (None if part is None else arranged(part) for part in (inputs.bias, inputs.keep))
+        if bias is not None:
+            bias, keep = without_lowest_numbers(bias, keep)
         score, normalise = ScaledDot(scale=inputs.scale, bias=bias), Softmax(sinks=inputs.sinks)
+        mask = None if keep is None else Keep(keep)
         pattern = Pattern(Call.of(query, key, value.to(query.dtype), score, mask, normalise))
         if has_weights(pattern, scores):
             return Attended(context=context, pattern=pattern, backend="written out")
@@ -308,6 +310,22 @@ def written_out_attention(weighted_sum: WeightedSum, n_heads: int | None) -> Att
     query, key = (scores.new_zeros(*scores.shape[:2], n, 1) for n in scores.shape[2:])
     call = Call.of(query, key, value.to(query.dtype), ScaledDot(bias=scores), None, Softmax())
     return Attended(context=context, pattern=Pattern(call), backend="written out")
+
+
+def without_lowest_numbers(bias: Tensor, keep: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return a bias without the lowest numbers of its type, and `keep` with False in their place.
+
+    Models such as GPT-J and BLOOM mask keys by adding these numbers. A bias of nothing else becomes None. If a query
+    would see no key, bias and `keep` are returned as they are: in such a model, the weights of this query are not 0.
+    """
+    if not bias.is_floating_point():
+        return bias, keep
+    is_seen = bias > torch.finfo(bias.dtype).min / 32  # CodeGen divides its mask by √d_key
+    visible = is_seen if keep is None else is_seen & keep
+    if bool(is_seen.all()) or not bool(visible.any(dim=-1).all()):
+        return bias, keep
+    rest = bias.masked_fill(~is_seen, 0.0)
+    return rest if bool(rest.any()) else None, visible
 
 
 IN_PLACE = re.compile(r"__i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor)__|__setitem__|[a-z]\w*[a-z0-9]_")
