@@ -243,6 +243,11 @@ def test_refusals(without_type_checks):
         "x has dtype torch.int64; this MultiHeadAttention takes vectors of floats; convert whole numbers with "
         ".float(), and token ids with an nn.Embedding."
     )
+    assert refusal(TypeError, MultiHeadAttention(8, 2), torch.zeros(2, 5, 8).double()) == (
+        "x has dtype torch.float64 and the parameters of this MultiHeadAttention have torch.float32; convert x with "
+        ".to(torch.float32), or the layer with .double()."
+    )
+    assert MultiHeadAttention(8, 2).double()(torch.zeros(2, 5, 8).double()).output.dtype == torch.float64
     assert refusal(TypeError, lambda: MultiHeadAttention(d_modle=8, n_heads=2)) == (
         "MultiHeadAttention has no argument 'd_modle'; nearest: d_model."
     )

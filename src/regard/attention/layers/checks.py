@@ -2,6 +2,7 @@
 
 from numbers import Integral
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.grid.grid import divisors
@@ -14,7 +15,7 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
     """Raise an error unless tokens are vectors of the right shape. A `KeyValue` is not checked: the layer has made it.
 
     Raises:
-        TypeError: the tokens are not a tensor, or not a tensor of floats.
+        TypeError: the tokens are not a tensor, or not a tensor of floats, or float64 for parameters of another type.
         ValueError: the shape is not [batch tokens d_model].
     """
     if not isinstance(tokens, Tensor | KeyValue | None) or (tokens is None and name == "x"):
@@ -31,6 +32,13 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
             f"{name} has dtype {tokens.dtype}; this {type(layer).__name__} takes vectors of floats; convert whole "
             "numbers with .float(), and token ids with an nn.Embedding."
         )
+    if isinstance(tokens, Tensor) and tokens.dtype is torch.float64:  # the type of NumPy's numbers
+        dtype = next(layer.parameters()).dtype
+        if dtype is not torch.float64:
+            raise TypeError(
+                f"{name} has dtype torch.float64 and the parameters of this {type(layer).__name__} have {dtype}; "
+                f"convert {name} with .to({dtype}), or the layer with .double()."
+            )
 
 
 def check_cache(cache: object) -> None:
