@@ -31,8 +31,8 @@ EXACT = ("checkpoints/step-8/model.safetensors", "checkpoints/step-8/optimiser.s
 """The files that must be equal bit for bit after equal trainings."""
 
 UNRELIABLE = (
-    "alignments come from the last layer but one, mean over heads, the step that predicts the piece; they are "
-    "unreliable: no target piece of the dev pairs depends on one source word"
+    "alignments come from the last layer but one (or the only one), mean over heads, the step that predicts the piece; "
+    "they are unreliable: no target piece of the dev pairs depends on one source word"
 )
 
 

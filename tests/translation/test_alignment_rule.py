@@ -58,7 +58,8 @@ def test_a_layer_or_a_head_that_the_model_lacks_is_refused(cross):
 
 
 def test_a_rule_in_words():
-    assert str(AlignmentRule()) == "the last layer but one, mean over heads, the step that predicts the piece"
+    layer = "the last layer but one (or the only one)"
+    assert str(AlignmentRule()) == f"{layer}, mean over heads, the step that predicts the piece"
     assert str(AlignmentRule(agreement=0.45)).endswith(
         "; 45 % of the target pieces measured have their largest weight on the source word without "
         "which the model predicts the piece worst; the alignments are unreliable"

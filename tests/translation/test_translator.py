@@ -106,8 +106,25 @@ def test_given_translations_that_do_not_fit_are_refused(translator):
     message = refusal(InputError, translator.score, ["no dog", "a"], ["a", "katze " * (limit + 1)], first=5)
     n_pieces = len(translator.target_vocabulary.encode("katze " * (limit + 1)))
     assert message == (
-        f"the target of line 6 has {n_pieces:,} pieces and the translator writes at most {limit:,}; shorten it."
+        f"the target of line 6 has {n_pieces:,} pieces and the translator writes at most {limit:,}; shorten it, or "
+        "read only its beginning with truncate=True."
     )
+
+
+def test_of_a_given_translation_that_is_too_long_the_beginning_is_scored(translator):
+    limit = translator.model.config.max_tokens - 1
+    target = "die katze sass " * limit
+    (one,) = translator.score(["the cat"], [target], truncate=True)
+    ids = translator.target_vocabulary.encode(target)[:limit]
+    assert (one.text, one.target_ids, one.cut, len(one.target_pieces)) == (target, tuple(ids), True, limit)
+    logits = translator.model(
+        torch.tensor([one.source_ids]), torch.tensor([len(one.source_ids)]), torch.tensor([[BOS, *ids]])
+    ).logits[0]
+    expected = logits.log_softmax(-1).gather(1, torch.tensor([*ids, EOS])[:, None]).sum().item()
+    assert one.log_probability == pytest.approx(expected, abs=1e-4)
+    assert one.alignment.target_words == tuple(target.split())
+    (whole,) = translator.score(["the cat"], ["die katze"], truncate=True)
+    assert (whole.cut, whole.text) == (False, "die katze")
 
 
 def test_a_translation_begins_with_the_prefix_of_all_or_its_own(translator):

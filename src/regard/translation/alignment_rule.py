@@ -81,7 +81,7 @@ class AlignmentRule:
         """The origin of the weights in words, such as "layer 2, head 5, the step that predicts the piece"."""
         if self.by == "erasure":
             return "the loss of probability without each source word, not attention"
-        layer = "the last layer but one" if self.layer is None else f"layer {self.layer}"
+        layer = "the last layer but one (or the only one)" if self.layer is None else f"layer {self.layer}"
         head = "mean over heads" if self.head is None else f"head {self.head}"
         return f"{layer}, {head}, the step that {self.step} the piece"
 

@@ -85,7 +85,9 @@ def word_alignment(
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
     )
-    target_words, target_word_of = words_and_pieces(translation.text, translation.target_pieces)
+    target_words, target_word_of = words_and_pieces(
+        translation.text, translation.target_pieces, is_complete=not translation.cut
+    )
     return Alignment(
         source_words=source_words,
         target_words=target_words,

@@ -84,25 +84,26 @@ def read_requests(
 
 
 def check_lengths(
-    requests: Iterable[Request], limit: int, first: int, *, may_be_long: bool, target_name: str = "prefix"
+    requests: Iterable[Request], limit: int, first: int, *, may_be_long: bool, are_targets: bool = False
 ) -> None:
     """Raise InputError if a text or a prefix has more pieces than `limit`.
 
     Args:
         first: the line number, in messages, of the first text (the one with index 0).
-        may_be_long: check only the prefixes, not the texts.
-        target_name: what the message calls a prefix.
+        may_be_long: check only the prefixes, not the texts and the whole targets.
+        are_targets: the prefixes are whole targets.
     """
     for request in requests:
         line, n_pieces = first + request.index, len(request.ids) - 1 + request.left_out
         if request.left_out and not may_be_long:
             problem = f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}"
             raise TooLongError(problem, "divide it", n_pieces, limit)
-        if len(request.prefix) > limit:
-            raise InputError(
-                f"the {target_name} of line {line} has {len(request.prefix):,} pieces and the translator writes at "
-                f"most {limit:,}; shorten it."
-            )
+        n_target = len(request.prefix)
+        problem = f"of line {line} has {n_target:,} pieces and the translator writes at most {limit:,}"
+        if n_target > limit and not are_targets:
+            raise InputError(f"the prefix {problem}; shorten it.")
+        if n_target > limit and not may_be_long:
+            raise TooLongError(f"the target {problem}", "shorten it", n_target, limit)
 
 
 def check_texts(texts: Sequence[str], name: str, first: int) -> None:

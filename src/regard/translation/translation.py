@@ -56,7 +56,8 @@ class Translation:
         missing: names, numbers and addresses of the source that are missing in the translation: the model read
             placeholders for them (see `regard.text.placeholders`), but did not write these placeholders.
         left_out: the number of pieces that were cut from the end of a source that is too long.
-        cut: whether the translation ended because it reached the largest number of pieces that was allowed.
+        cut: whether the translation ended because it reached the largest number of pieces that was allowed, or is only
+            the beginning of a given target.
         candidates: all translations that the search returned for this source, best first; the first has the text of
             this translation. Empty in a candidate, and in a translation that was only scored.
         parts: if the source was too long and was translated sentence by sentence, the translations of its sentences;

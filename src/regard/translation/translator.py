@@ -179,7 +179,7 @@ class Translator:
         Args:
             texts: the source texts.
             targets: one target text for each source text, such as a translation by a human.
-            truncate: read only the beginning of a source that is too long, instead of raising InputError.
+            truncate: read only the beginning of a source or target that is too long, instead of raising InputError.
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
             first: the line number of the first text, for messages.
 
@@ -190,15 +190,14 @@ class Translator:
         """
         check_pairs(texts, targets, first)
         requests = self._requests(texts, targets)
-        check_lengths(requests, self._most_pieces, first, may_be_long=truncate, target_name="target")
-        translations = [
-            replace(
-                self._candidate(request, Hypothesis(tokens=request.prefix, log_probability=0.0, score=0.0)),
-                text=target,
-                target_pieces=request.with_items(self.target_vocabulary.surfaces(with_signs(target, request.signs))),
-            )
-            for request, target in zip(requests, targets, strict=True)
-        ]
+        check_lengths(requests, self._most_pieces, first, may_be_long=truncate, are_targets=True)
+        translations = list[Translation]()
+        for request, target in zip(requests, targets, strict=True):
+            pieces = request.with_items(self.target_vocabulary.surfaces(with_signs(target, request.signs)))
+            ids = request.prefix[: self._most_pieces]
+            given = Hypothesis(tokens=ids, log_probability=0.0, score=0.0, cut=len(ids) < len(request.prefix))
+            translation = replace(self._candidate(request, given), text=target, target_pieces=pieces[: len(ids)])
+            translations.append(translation)
         log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
         totals = [float(of_tokens.sum()) for of_tokens in log_probabilities]
         scored = zip(translations, totals, strict=True)
