@@ -56,10 +56,10 @@ def test_beam_search_finds_the_same(translator_of, tmp_path):
     for line in LINES:
         sources = SourceBatch.of(translator.model, [[*translator.source_vocabulary.encode(line), 3]])
         own = Beam(4, length_penalty=0.0, coverage_penalty=0.0).run(translator.model, sources)[0][0]
-        pieces = [opened.source.encode(line, out_type=str)]
+        pieces = [opened.source_processor.encode(line, out_type=str)]
         found = opened.translator.translate_batch(pieces, max_decoding_length=sources.limits[0], **options)
         if not own.cut:  # a text that is cut off has an EOS in ours and none in theirs
-            assert [opened.target.piece_to_id(piece) for piece in found[0].hypotheses[0]] == list(own.tokens)
+            assert [opened.target_processor.piece_to_id(piece) for piece in found[0].hypotheses[0]] == list(own.tokens)
 
 
 def test_the_folder_is_all_that_is_needed(translator_of, tmp_path):
@@ -70,8 +70,8 @@ def test_the_folder_is_all_that_is_needed(translator_of, tmp_path):
         "config.json", "model.bin", "source.spm", "source_vocabulary.json", "target.spm", "target_vocabulary.json",
     ]  # fmt: skip
     small = ctranslate2.Translator(str(tmp_path), compute_type="int8", intra_threads=1)
-    found = small.translate_batch([opened.source.encode(LINES[0], out_type=str)])
-    assert isinstance(opened.target.decode_pieces(found[0].hypotheses[0]), str)
+    found = small.translate_batch([opened.source_processor.encode(LINES[0], out_type=str)])
+    assert isinstance(opened.target_processor.decode_pieces(found[0].hypotheses[0]), str)
 
 
 def test_activations_and_models_that_ctranslate2_lacks_are_refused(translator_of, tmp_path):

@@ -48,9 +48,12 @@ def test_the_graphs_compute_what_transformers_computes(write, write_graphs, tmp_
         model = MarianMTModel.from_pretrained(folder).eval()
     name = "target_vocab.json" if tokenizer.separate_vocabs else "vocab.json"
     table = json.loads((folder / name).read_text())
-    target = max((exported.target.encode(text) for _, text in PAIRS), key=len)
+    target = max((exported.target_processor.encode(text) for _, text in PAIRS), key=len)
     assert len(target) > 3
-    rows = {token: table.get(exported.target.id_to_piece(token)) for token in range(4, len(exported.target))}
+    rows = {
+        token: table.get(exported.target_processor.id_to_piece(token))
+        for token in range(4, len(exported.target_processor))
+    }
     compared = [token for token, row in rows.items() if row is not None]
     assert len(compared) > 45
     decoder_ids = torch.tensor([[model.config.decoder_start_token_id, *(rows[token] for token in target)]])

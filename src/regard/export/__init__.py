@@ -79,9 +79,11 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
     """Export a translator to the new folder `out`; check that the export translates as the translator does.
 
+    The result says how far the translations of the export and of the translator agree.
+
     Args:
         to: the name of the format, a key of `FORMATS`.
-        lines: the source sentences that both translate; None = lines of random pieces of the vocabulary.
+        lines: the source sentences that the translator and the export translate; None = lines of random pieces.
     """
     chosen = format_of_name(to)
     require_packages(chosen.packages, chosen.extra)

@@ -34,12 +34,14 @@ vectors can be computed for any position.
 def write(translator: Translator, folder: Path) -> None:
     specs = import_extra("ctranslate2.specs", "export,translation")
     model = checked_model(translator.model)
-    spec = transformer_spec(specs, ungroup(model))
+    spec = transformer_spec(specs, ungroup(model))  # no query heads share a key head
     source, target = translator.source_vocabulary, translator.target_vocabulary
     spec.register_source_vocabulary(all_pieces(source))
     pieces = all_pieces(target)
     spec.register_target_vocabulary(pieces)
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = pieces[UNK], pieces[BOS], pieces[EOS]
+    spec.config.unk_token = pieces[UNK]
+    spec.config.bos_token = pieces[BOS]
+    spec.config.eos_token = pieces[EOS]
     spec.config.decoder_start_token = pieces[BOS]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.encoder.blocks[0].self_attention_norm.eps  # type: ignore[union-attr]
@@ -96,7 +98,7 @@ def set_embedding(spec: Any, embedding_spec: Any, module: Any, config: Transform
         return
     is_sinusoidal = config.positions == "sinusoidal"
     n_positions = max(config.max_tokens, LEAST_POSITIONS) if is_sinusoidal else config.max_tokens
-    spec.position_encodings.encodings = as_array(module.embedding.position_vectors(n_positions, 0))
+    spec.position_encodings.encodings = as_array(module.embedding.position_vectors(n_positions, first=0))
 
 
 def set_block(layer: Any, block: Any) -> None:
@@ -129,9 +131,13 @@ def set_feed_forward(spec: Any, network: Any) -> None:
     if not network.gated:
         set_linear(spec.linear_0, [network.widen])
         return
-    (hidden, gate), (hidden_bias, gate_bias) = network.widen.weight.chunk(2), network.widen.bias.chunk(2)
-    spec.linear_0.weight, spec.linear_0.bias = as_array(gate), as_array(gate_bias)
-    spec.linear_0_noact.weight, spec.linear_0_noact.bias = as_array(hidden), as_array(hidden_bias)
+    # the first half of the outputs of `widen` is the hidden vector, the second half its gate: see `FeedForward`
+    hidden, gate = network.widen.weight.chunk(2)
+    hidden_bias, gate_bias = network.widen.bias.chunk(2)
+    spec.linear_0.weight = as_array(gate)
+    spec.linear_0.bias = as_array(gate_bias)
+    spec.linear_0_noact.weight = as_array(hidden)
+    spec.linear_0_noact.bias = as_array(hidden_bias)
 
 
 def set_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
@@ -141,7 +147,8 @@ def set_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
 
 
 def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
+    spec.gamma = as_array(norm.weight)
+    spec.beta = as_array(norm.bias)
 
 
 def as_array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
@@ -153,6 +160,8 @@ def all_pieces(vocabulary: Vocabulary) -> list[str]:
 
 
 class LoadedExport:
+    """An export that CTranslate2 runs: an `ExportedTranslator`."""
+
     def __init__(self, folder: Path) -> None:
         # CTranslate2 sets the number of OpenMP threads of the whole process: give it torch's number.
         threads = torch.get_num_threads()
@@ -160,23 +169,24 @@ class LoadedExport:
             str(folder), compute_type="float32", intra_threads=threads
         )
         sentencepiece = import_extra("sentencepiece", "export,translation")
-        self.source, self.target = (
-            sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
-        )
+        self.source_processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+        self.target_processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
-        forbidden = [[self.target.id_to_piece(token)] for token in (PAD, BOS)]
+        forbidden = [[self.target_processor.id_to_piece(token)] for token in (PAD, BOS)]
         results = self.translator.translate_batch(
-            [self.source.encode(text, out_type=str)],
+            [self.source_processor.encode(text, out_type=str)],
             beam_size=1,
             max_decoding_length=limit,
             min_decoding_length=0,
             suppress_sequences=forbidden,
         )
         pieces = results[0].hypotheses[0]
-        return [self.target.piece_to_id(piece) for piece in pieces], self.target.decode_pieces(pieces)
+        return [self.target_processor.piece_to_id(piece) for piece in pieces], self.target_processor.decode_pieces(
+            pieces
+        )
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
-        target = [self.target.id_to_piece(token) for token in tokens]
-        scores = self.translator.score_batch([self.source.encode(text, out_type=str)], [target])
-        return float(sum(scores[0].log_probs))
+        target = [self.target_processor.id_to_piece(token) for token in tokens]
+        scores = self.translator.score_batch([self.source_processor.encode(text, out_type=str)], [target])
+        return float(sum(scores[0].log_probs))  # EOS counted

@@ -76,14 +76,15 @@ def unsupported_reasons(config: TransformerConfig) -> Iterator[str]:
 
 
 def convert(model: Transformer) -> "PreTrainedModel":
-    model = ungroup(model)
+    model = ungroup(model)  # in Marian and Pegasus, no query heads share a key head
     return (to_marian(model) if model.config.norm == "post" else to_pegasus(model)).eval()
 
 
 def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
-    """Convert a pre-norm Transformer without grouped heads to a Pegasus model that returns the same logits."""
+    """Convert an ungrouped pre-norm Transformer to a Pegasus model that returns the same logits."""
     transformers = import_extra("transformers", "huggingface,translation")
-    config, state = model.config, model.state_dict()
+    config = model.config
+    state = model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
     pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
@@ -91,22 +92,27 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
         )
     )
     is_sinusoidal = config.positions == "sinusoidal"
-    # a position vector of Pegasus has all sines before all cosines; in regard, sines and cosines alternate
+    # A position vector of Pegasus, as of Marian, has all sines before all cosines; in regard, sines and cosines
+    # alternate. `marian_order` goes from Marian's order to regard's, and argsort gives its inverse.
     order = marian_order(config.d_model).argsort() if is_sinusoidal else torch.arange(config.d_model)
-    parameters = {name: reorder(state[our_name], axis, order) for our_name, name, axis in parameter_names(config)}
+    parameters = {}
+    for our_name, name, vector_axis in parameter_names(config):  # vector_axis: the axis of size d_model, or None
+        parameters[name] = reorder(state[our_name], vector_axis, order)
     bias = parameters["final_logits_bias"]
     parameters["final_logits_bias"] = F.pad(bias, (0, size - len(bias)), value=-math.inf)[None]
     for name in ("lm_head.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"):
         parameters[name] = F.pad(parameters[name], (0, 0, 0, size - len(parameters[name])))  # rows of zeros at the end
     parameters["model.shared.weight"] = parameters["lm_head.weight"]
     for name in ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"):
-        parameters.setdefault(name, pegasus.state_dict()[name])  # sinusoidal
+        # sinusoidal position vectors are no parameters in regard: Pegasus keeps its own
+        parameters.setdefault(name, pegasus.state_dict()[name])
     pegasus.load_state_dict(parameters)
     return pegasus
 
 
 def write_tokenizer(translator: Translator, folder: Path) -> None:
-    source, target = translator.source_vocabulary, translator.target_vocabulary
+    source = translator.source_vocabulary
+    target = translator.target_vocabulary
     source.save(folder / "source.spm")
     target.save(folder / "target.spm")
     write_json(folder / "vocab.json", id_of_each_piece(source))
@@ -143,7 +149,8 @@ class LoadedExport:
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             source = self.tokenizer(text, return_tensors="pt")
-            tokens = self.model.generate(**source, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
+            with_bos = self.model.generate(**source, num_beams=1, do_sample=False, max_length=limit + 1)
+            tokens = with_bos[0, 1:].tolist()
         tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
         return tokens, self.tokenizer.decode(tokens, skip_special_tokens=True)
 

@@ -13,7 +13,8 @@ Marian does.
 To translate, run the encoder once, then the decoder once per target token, beginning with the token BOS. Decoder inputs
 whose names begin with past_ are the decoder state:
 
-    first step     the encoder's outputs of the same names; otherwise empty tensors (the axis "past" has length 0)
+    first step     the encoder's outputs of the same names (a recurrent encoder has some, such as past_hidden);
+                   otherwise empty tensors (the axis "past" has length 0)
     later steps    the outputs of the previous step, whose names begin with present_ instead of past_
 
 An axis that config.json names "past" has one position for each target token before the token of this step.
@@ -84,22 +85,19 @@ def write_graph(graph: Graph, max_tokens: int, path: Path) -> None:
     every other axis of variable size at most the size max_tokens.
     """
     largest = {"batch": None, "past": max_tokens - 1}
-    variable_axes = {
-        axis: torch.export.Dim(axis, max=largest.get(axis, max_tokens))
-        for axes in graph.inputs.values()
-        for axis in axes
-        if isinstance(axis, str)
-    }
-    input_shapes = [
+    variable_axis_names = {axis for axes in graph.inputs.values() for axis in axes if isinstance(axis, str)}
+    variable_axes = {name: torch.export.Dim(name, max=largest.get(name, max_tokens)) for name in variable_axis_names}
+    # for each input, {number of an axis: its `Dim`}, for the axes of variable size
+    shapes_of_inputs = iter(
         {i: variable_axes[axis] for i, axis in enumerate(axes) if axis in variable_axes}
         for axes in graph.inputs.values()
-    ]
-    # nested like `graph.example`: one argument may be a tuple of several inputs
-    shapes = iter(input_shapes)
-    dynamic_shapes = [
-        next(shapes) if isinstance(argument, Tensor) else tuple(next(shapes) for _ in argument)
-        for argument in graph.example
-    ]
+    )
+    dynamic_shapes = list[Any]()
+    for argument in graph.example:  # a tensor is one input, a tuple is several inputs
+        if isinstance(argument, Tensor):
+            dynamic_shapes.append(next(shapes_of_inputs))
+        else:
+            dynamic_shapes.append(tuple(next(shapes_of_inputs) for _ in argument))
     with exporter_silenced(), torch.no_grad():
         program = torch.onnx.export(
             graph.module.eval(),
@@ -108,6 +106,7 @@ def write_graph(graph: Graph, max_tokens: int, path: Path) -> None:
             output_names=list(graph.outputs),
             dynamic_shapes=tuple(dynamic_shapes),
             opset_version=OPSET,
+            # the operator that stands for a recurrent encoder's LSTM or GRU, which PyTorch cannot trace
             custom_translation_table={torch.ops.regard.read_cells.default: onnx_cells},
             dynamo=True,
             verbose=False,
@@ -129,17 +128,17 @@ def exporter_silenced() -> Iterator[None]:
 
 
 class LoadedExport:
+    """An export that ONNX Runtime runs: an `ExportedTranslator`."""
+
     def __init__(self, folder: Path) -> None:
         runtime = import_extra("onnxruntime", "export,translation")
         sentencepiece = import_extra("sentencepiece", "export,translation")
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        self.encoder, self.decoder = (
-            runtime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
-            for name in ("encoder", "decoder")
-        )
-        self.source, self.target = (
-            sentencepiece.SentencePieceProcessor(model_file=str(folder / name)) for name in ("source.spm", "target.spm")
-        )
+        providers = ["CPUExecutionProvider"]
+        self.encoder = runtime.InferenceSession(folder / "encoder.onnx", providers=providers)
+        self.decoder = runtime.InferenceSession(folder / "decoder.onnx", providers=providers)
+        self.source_processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+        self.target_processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
 
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         tokens: list[int] = []
@@ -150,8 +149,8 @@ class LoadedExport:
             if (token := int(logits.argmax())) == EOS:
                 break
             tokens.append(token)
-            logits = steps.send(token)["logits"][0]
-        return tokens, self.target.decode(tokens)
+            logits = steps.send(token)["logits"][0]  # runs the next step, on this token
+        return tokens, self.target_processor.decode(tokens)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
         steps = self.steps(self.source_ids(text))
@@ -161,13 +160,13 @@ class LoadedExport:
 
     def source_ids(self, text: str) -> list[int]:
         """Return the ids of a source text's pieces, and EOS."""
-        pieces = zip(self.source.encode(text), self.source.encode(text, out_type=str), strict=True)
+        pieces = zip(self.source_processor.encode(text), self.source_processor.encode(text, out_type=str), strict=True)
         return [*(self.unused_piece_id(piece) if token == UNK else token for token, piece in pieces), EOS]
 
     def unused_piece_id(self, letters: str) -> int:
         """Return the id of a piece that SentencePiece marks as unused (and reads as unknown); for other pieces, UNK."""
-        token: int = self.source.piece_to_id(letters)
-        return token if self.source.is_unused(token) else UNK
+        token: int = self.source_processor.piece_to_id(letters)
+        return token if self.source_processor.is_unused(token) else UNK
 
     def steps(self, source_ids: Sequence[int]) -> Generator[dict[str, np.ndarray], int, None]:
         """Run the decoder on BOS, then on each token that is passed to the generator's `send`.
@@ -183,8 +182,9 @@ class LoadedExport:
         tensors |= {name: empty_state_tensor(inputs[name]) for name in state_names if name not in tensors}
         token = BOS
         while True:
-            state = {name: tensors[name] for name in inputs if name in tensors}
-            decoded = self.decoder.run(None, {"token": np.array([[token]]), "lengths": lengths, **state})
+            decoder_inputs = {name: tensors[name] for name in inputs if name in tensors}
+            decoder_inputs |= {"token": np.array([[token]]), "lengths": lengths}
+            decoded = self.decoder.run(None, decoder_inputs)
             tensors |= dict(zip(outputs, decoded, strict=True))
             tensors |= {name: tensors[f"{PRESENT}{name.removeprefix(PAST)}"] for name in state_names}
             token = yield dict(tensors)

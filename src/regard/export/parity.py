@@ -58,7 +58,8 @@ class Parity:
         difference: the largest difference between the two log-probabilities of a translation, in nats per token.
         gap: at the first piece where two translations differ, the original's logit of its own piece minus its logit of
             the export's piece; the largest number of all lines, in nats.
-        placeholders: whether the translator replaces names and numbers by signs while it translates; no export does.
+        placeholders: whether the translator replaces names and numbers by signs while it translates. No export does, so
+            both are compared without signs.
         worst: the source line with the largest gap; of several such lines, the one with the largest difference.
     """
 
@@ -88,13 +89,13 @@ def compare(translator: Translator, exported: ExportedTranslator, lines: Sequenc
     lines = [line for line in map(clean_text, lines) if translator.source_vocabulary.encode(line)]
     if not lines:
         raise InputError("there is no line to check the export with; give some with --lines.")
-    of_lines = [compare_line(translator, exported, line) for line in lines]
+    parities = [compare_line(translator, exported, line) for line in lines]
     return Parity(
         n_lines=len(lines),
-        n_same=sum(parity.n_same for parity in of_lines),
-        difference=max(parity.difference for parity in of_lines),
-        gap=max(parity.gap for parity in of_lines),
-        worst=max(of_lines, key=lambda parity: (parity.gap, parity.difference)).worst,
+        n_same=sum(parity.n_same for parity in parities),
+        difference=max(parity.difference for parity in parities),
+        gap=max(parity.gap for parity in parities),
+        worst=max(parities, key=lambda parity: (parity.gap, parity.difference)).worst,
         placeholders=translator.placeholders is not None,
     )
 
@@ -127,13 +128,12 @@ def logit_gap(model: TranslatingModel, sources: SourceBatch, original: Hypothesi
     same, because then only the texts differ. `tokens` are the export's pieces.
     """
     pairs = list(zip([*original.tokens, EOS], [*tokens, EOS], strict=False))
-    n_same = next((i for i, (own, exported) in enumerate(pairs) if own != exported), None)
-    if n_same is None:
-        return float("inf")
-    target = torch.tensor([[BOS, *original.tokens[:n_same]]])
-    logits = model(sources.source, sources.lengths, target).logits[0, -1].double()
-    own, exported = pairs[n_same]
-    return float(logits[own] - logits[exported])
+    for position, (own_piece, exported_piece) in enumerate(pairs):
+        if own_piece != exported_piece:
+            target = torch.tensor([[BOS, *original.tokens[:position]]])
+            logits = model(sources.source, sources.lengths, target).logits[0, -1].double()
+            return float(logits[own_piece] - logits[exported_piece])
+    return float("inf")
 
 
 def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES) -> list[str]:
@@ -142,5 +142,6 @@ def random_lines(vocabulary: Vocabulary, n_lines: int = N_LINES) -> list[str]:
     Random lines find more errors than sentences: the model is less certain, so that a small error of the export changes
     the translation.
     """
-    generator, ids = random.Random(0), range(EOS + 1, len(vocabulary))
+    generator = random.Random(0)
+    ids = range(EOS + 1, len(vocabulary))
     return [vocabulary.decode(generator.choices(ids, k=1 + i % MOST_PIECES)) for i in range(n_lines)]

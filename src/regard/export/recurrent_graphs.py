@@ -23,6 +23,11 @@ from regard.recurrent.model import Recurrent
 PARAMETERS = "weight_ih", "weight_hh", "bias_ih", "bias_hh"
 """The beginnings of the names of an nn.LSTM's or nn.GRU's parameters."""
 
+SOURCE_STATES, SOURCE_KEYS = "source_states", "source_keys"
+PAST_HIDDEN, PAST_MEMORY = f"{PAST}hidden", f"{PAST}memory"
+PAST_OUTPUT, PAST_WEIGHTS = f"{PAST}output", f"{PAST}weights"
+"""The names of all tensors that a decoder state may have; see `tensor_names`."""
+
 INT32 = 6
 """ONNX's number of this data type."""
 
@@ -37,7 +42,9 @@ def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool)
     Each tensor concatenates the states of the forward and the backward direction.
     """
     batch, tokens, _ = x.shape
-    n_layers, width = len(weights) // 3, 2 * weights[1].shape[2]  # each layer has three tensors of weights
+    n_layers = len(weights) // 3  # each layer has three tensors of weights
+    _directions, _gate_rows, d_state = weights[1].shape
+    width = 2 * d_state
     last = x.new_empty(n_layers, batch, width)
     return x.new_empty(batch, tokens, width), last, torch.empty_like(last)
 
@@ -57,37 +64,47 @@ def onnx_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tupl
         The last layer's state at every token, the last state of every layer, and the last LSTM memory of every layer;
         for a GRU, which has no memory, the second result again.
     """
-    op = import_extra("onnxscript", "export,translation").opset18  # its methods create nodes
+    op = import_extra("onnxscript", "export,translation").opset18  # ONNX's operators (version 18, as `onnx.OPSET`)
     # PyTorch's GRU applies the reset gate after the matrix product with the hidden state
     cells, settings = (op.LSTM, {}) if lstm else (op.GRU, {"linear_before_reset": 1})
-    last_states, n_tokens = [], op.Cast(lengths, to=INT32)
+    n_tokens = op.Cast(lengths, to=INT32)
+    last_of_layers, memory_of_layers = [], []
     for first in range(0, len(weights), 3):
         ih, hh, bias = weights[first : first + 3]
-        inputs = op.Transpose(x, perm=[1, 0, 2]), ih, hh, bias, n_tokens
-        states, *last = cells(*inputs, direction="bidirectional", hidden_size=hh.shape[2], **settings)
-        x = op.Reshape(op.Transpose(states, perm=[2, 0, 1, 3]), [0, 0, -1])  # concatenates both directions
-        last_states.append([op.Reshape(op.Transpose(state, perm=[1, 0, 2]), [0, -1]) for state in last])
-    stacked = [
-        op.Concat(*(op.Unsqueeze(state, [0]) for state in of_all_layers), axis=0)
-        for of_all_layers in zip(*last_states, strict=True)
-    ]
-    return x, stacked[0], stacked[-1]
+        tokens_first = op.Transpose(x, perm=[1, 0, 2])
+        # ONNX's LSTM and GRU take X, W, R, B, sequence_lens and return Y, Y_h and, for an LSTM, Y_c:
+        # Y is [tokens directions batch d_state]; Y_h and Y_c are [directions batch d_state]
+        states, *last = cells(
+            tokens_first, ih, hh, bias, n_tokens, direction="bidirectional", hidden_size=hh.shape[2], **settings
+        )
+        # in the shape of a Reshape, 0 keeps an axis and -1 joins the rest: here directions and d_state
+        x = op.Reshape(op.Transpose(states, perm=[2, 0, 1, 3]), [0, 0, -1])
+        last = [op.Reshape(op.Transpose(state, perm=[1, 0, 2]), [0, -1]) for state in last]
+        last_of_layers.append(op.Unsqueeze(last[0], [0]))
+        memory_of_layers.append(op.Unsqueeze(last[-1], [0]))  # a GRU has only Y_h
+    return x, op.Concat(*last_of_layers, axis=0), op.Concat(*memory_of_layers, axis=0)
 
 
 def onnx_weights(cells: Cells) -> Iterator[Tensor]:
     """Yield, for each layer, the input weights, hidden weights and biases in ONNX's layout.
 
     Each tensor is stacked over both directions; the input and hidden biases are concatenated. The gates are reordered:
-    for an LSTM from PyTorch's order i f g o to ONNX's i o f c, for a GRU from r z n to z r h.
+    for an LSTM from PyTorch's order input, forget, cell, output to ONNX's input, output, forget, cell; for a GRU from
+    reset, update, new state to update, reset, new state.
     """
     order = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}[cells.kind]
     for layer in range(cells.layers.num_layers):
         directions = []
         for suffix in (f"l{layer}", f"l{layer}_reverse"):
-            parameters = [getattr(cells.layers, f"{part}_{suffix}").detach() for part in PARAMETERS]
-            ih, hh, *biases = (torch.cat([p.chunk(len(order))[gate] for gate in order]) for p in parameters)
-            directions.append((ih, hh, torch.cat(biases)))
-        yield from map(torch.stack, zip(*directions, strict=True))
+            reordered = {}
+            for part in PARAMETERS:
+                gates = getattr(cells.layers, f"{part}_{suffix}").detach().chunk(len(order))
+                reordered[part] = torch.cat([gates[gate] for gate in order])
+            bias = torch.cat([reordered["bias_ih"], reordered["bias_hh"]])
+            directions.append((reordered["weight_ih"], reordered["weight_hh"], bias))
+        forward, backward = directions
+        for forward_part, backward_part in zip(forward, backward, strict=True):
+            yield torch.stack([forward_part, backward_part])
 
 
 class EncoderGraph(nn.Module):
@@ -103,7 +120,7 @@ class EncoderGraph(nn.Module):
         if torch.compiler.is_exporting():
             x, lstm = self.encoder.embedding(source), self.encoder.cells.kind == "lstm"
             states, *last = torch.ops.regard.read_cells(x, lengths, list(self.weights), lstm)
-            encoded = Encoded(states=states, last=tuple(last if lstm else last[:1]))
+            encoded = Encoded(states=states, last=tuple(last if lstm else last[:1]))  # a GRU has no memory
         else:
             encoded = self.encoder(source, lengths)
         return tuple(tensors_of(self.decoder.start(encoded, lengths), self.decoder).values())
@@ -129,39 +146,58 @@ class DecoderGraph(nn.Module):
 
         Args:
             lengths: the number of source tokens of each sentence.
-            tensors: at the first step, the outputs of the encoder graph. At a later step, the tensors whose names begin
-                with past_ are replaced by the state tensors that the previous step returned.
+            tensors: at the first step, the outputs of the encoder graph, named by `tensor_names`. At a later step, the
+                tensors whose names begin with past_ are replaced by the state tensors that the previous step returned.
         """
-        states, *others = tensors  # in the order of `tensors_of`
-        keys = others.pop(0) if isinstance(self.decoder.reader.score, Preparable) else states
-        # the number of tensors that the cells' state has: 2 for an LSTM, 1 for a GRU
-        n_hidden = len(self.decoder.bridges) // self.decoder.cells.layers.num_layers
-        hidden, others = tuple(others[:n_hidden]), others[n_hidden:]
+        by_name = dict(zip(tensor_names(self.decoder), tensors, strict=True))
+        states = by_name[SOURCE_STATES]
         state = State(
-            memory=Memory(states=states, keys=keys, lengths=lengths),
-            hidden=hidden,
-            output=others.pop(0) if self.decoder.form == "luong_feeding" else torch.zeros_like(states[:, 0]),
-            weights=others.pop(0) if self.decoder.reader.is_location_aware else torch.zeros_like(states[:, :, 0]),
+            memory=Memory(states=states, keys=by_name.get(SOURCE_KEYS, states), lengths=lengths),
+            hidden=tuple(by_name[name] for name in (PAST_HIDDEN, PAST_MEMORY) if name in by_name),
+            # a decoder without the tensor "past_output" or "past_weights" never reads this field
+            output=by_name[PAST_OUTPUT] if PAST_OUTPUT in by_name else torch.zeros_like(states[:, 0]),
+            weights=by_name[PAST_WEIGHTS] if PAST_WEIGHTS in by_name else torch.zeros_like(states[:, :, 0]),
             n_tokens=0,  # used only by attention="local_m", which is not exported
         )
         return self.decoder.step(self.decoder.embedding(token), state)
 
     def tensors_after(self, step: DecoderStep) -> tuple[Tensor, ...]:
         new = [tensor for name, tensor in tensors_of(step.state, self.decoder).items() if name.startswith(PAST)]
-        return self.decoder.to_logits(step.state.output), *new
+        logits = self.decoder.to_logits(step.state.output)  # a `DecoderStep` has no logits
+        return logits, *new
 
 
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
-    """Return a decoder state's tensors by name; source_… stay the same in all steps, past_… change in each step."""
-    tensors = {"source_states": state.memory.states}
-    if isinstance(decoder.reader.score, Preparable):
-        tensors["source_keys"] = state.memory.keys
-    tensors |= zip((f"{PAST}hidden", f"{PAST}memory"), state.hidden, strict=False)  # a GRU has only "hidden"
-    if decoder.form == "luong_feeding":
-        tensors[f"{PAST}output"] = state.output
-    if decoder.reader.is_location_aware:
-        tensors[f"{PAST}weights"] = state.weights
-    return tensors
+    tensors = {
+        SOURCE_STATES: state.memory.states,
+        SOURCE_KEYS: state.memory.keys,
+        PAST_HIDDEN: state.hidden[0],
+        PAST_MEMORY: state.hidden[-1],  # used only for an LSTM
+        PAST_OUTPUT: state.output,
+        PAST_WEIGHTS: state.weights,
+    }
+    return {name: tensors[name] for name in tensor_names(decoder)}
+
+
+def tensor_names(decoder: Decoder) -> list[str]:
+    """Return the names of a decoder state's tensors; source_… stay the same in all steps, past_… change in each step.
+
+    A state has only tensors that its decoder reads:
+
+        source_keys      the score projects keys, once for all steps
+        past_memory      the cells are LSTM cells
+        past_output      the last attention vector is an input of the cells (form="luong_feeding")
+        past_weights     the score reads the attention weights of the last step
+    """
+    is_needed = {
+        SOURCE_STATES: True,
+        SOURCE_KEYS: isinstance(decoder.reader.score, Preparable),
+        PAST_HIDDEN: True,
+        PAST_MEMORY: decoder.cells.kind == "lstm",
+        PAST_OUTPUT: decoder.form == "luong_feeding",
+        PAST_WEIGHTS: decoder.reader.is_location_aware,
+    }
+    return [name for name, needed in is_needed.items() if needed]
 
 
 def recurrent_graphs(model: Recurrent) -> Graphs:
@@ -171,21 +207,23 @@ def recurrent_graphs(model: Recurrent) -> Graphs:
             'this translator has attention="local_m", whose window depends on the number of the step, which ONNX '
             'graphs do not get; train it with attention="soft", "hard" or "local_p" to export it.'
         )
-    source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
+    source = torch.full((2, 5), config.n_source_tokens - 1)  # the last id: no special token, which have the first ids
+    lengths = torch.tensor([5, 3])
     encoder, decoder = EncoderGraph(model).eval(), DecoderGraph(model).eval()
     with torch.no_grad():
-        state = tensors_of(model.start(source, lengths), model.decoder)
         tensors = encoder(source, lengths)
-    names = list(state)
+        memory = model.start(source, lengths).memory
+    names = tensor_names(model.decoder)
     axes: dict[str, Axes] = {
-        "source_states": ("batch", "source", state["source_states"].shape[2]),
-        "source_keys": ("batch", "source", state.get("source_keys", state["source_states"]).shape[2]),
-        f"{PAST}hidden": (config.n_layers, "batch", config.d_model),
-        f"{PAST}memory": (config.n_layers, "batch", config.d_model),
-        f"{PAST}output": ("batch", config.d_model),
-        f"{PAST}weights": ("batch", "source"),
+        SOURCE_STATES: ("batch", "source", memory.states.shape[2]),
+        SOURCE_KEYS: ("batch", "source", memory.keys.shape[2]),
+        PAST_HIDDEN: (config.n_layers, "batch", config.d_model),
+        PAST_MEMORY: (config.n_layers, "batch", config.d_model),
+        PAST_OUTPUT: ("batch", config.d_model),
+        PAST_WEIGHTS: ("batch", "source"),
     }
-    encoder_outputs, lengths_axes = {name: axes[name] for name in names}, {"lengths": ("batch",)}
+    encoder_outputs = {name: axes[name] for name in names}
+    lengths_axes = {"lengths": ("batch",)}
     new_state = {f"{PRESENT}{name.removeprefix(PAST)}": axes[name] for name in names if name.startswith(PAST)}
     return Graphs(
         encoder=Graph(

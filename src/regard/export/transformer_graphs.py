@@ -52,7 +52,10 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder; it also computes the cross-attention keys and values of each decoder block."""
+    """The encoder; it also computes the cross-attention keys and values of each decoder block.
+
+    A site's graph calls `encode`, to return the attention too.
+    """
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -62,18 +65,23 @@ class EncoderGraph(nn.Module):
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Float[Tensor, "batch heads source d_head"], ...]:
         """Return, for each decoder block, the key and the value of its cross-attention, as one flat tuple."""
-        return self.encode(source, lengths)[1]
+        _encoded, keys_values = self.encode(source, lengths)
+        return keys_values
 
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
         """Return the output of the encoder, and the cross-attention keys and values of each decoder block."""
         encoded = self.encoder(source, lengths)
-        return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
+        state = self.decoder.start(encoded.output, lengths)
+        return encoded, tensors_of(state.sources)
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step: it reads one target token of each sentence, and the keys and values of earlier tokens."""
+    """One decoding step: it reads one target token of each sentence, and the keys and values of earlier tokens.
+
+    A site's graph calls `decode`, to return the attention too.
+    """
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -88,15 +96,17 @@ class DecoderGraph(nn.Module):
             keys_values: for each block the cross-attention keys and values, in the order in which the encoder graph
                 returns them; then for each block the self-attention keys and values of the tokens before `token`.
         """
-        return self.decode(token, lengths, keys_values)[1]
+        _decoded, outputs = self.decode(token, lengths, keys_values)
+        return outputs
 
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
         """Return the decoder's output, and the graph's outputs: the logits, and the self-attention keys and values."""
         half = len(keys_values) // 2
-        memory, cache = blocks_of(keys_values[:half]), blocks_of(keys_values[half:])
-        decoded = self.decoder(token, DecodingState(lengths=lengths, memory=memory, cache=cache))
+        sources = blocks_of(keys_values[:half])
+        cache = blocks_of(keys_values[half:])
+        decoded = self.decoder(token, DecodingState(lengths=lengths, memory=sources, cache=cache))
         return decoded, (decoded.logits[:, 0], *tensors_of(decoded.state.cache))
 
 
@@ -107,16 +117,17 @@ def transformer_graphs(model: Transformer) -> Graphs:
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
         """Return the axes of the keys and values of all blocks, by names such as "past_key_0"."""
         return {
-            f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)
+            f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)  # several queries may share a head
             for i in blocks
             for part in ("key", "value")
         }
 
-    source, lengths = torch.full((2, 5), config.n_source_tokens - 1), torch.tensor([5, 3])
+    source = torch.full((2, 5), config.n_source_tokens - 1)  # the last id: no special token, which have the first ids
+    lengths = torch.tensor([5, 3])
     encoder = EncoderGraph(model)
-    memory = encoder(source, lengths)
+    source_keys_values = encoder(source, lengths)
     # the exporter traces a step after 3 cached tokens
-    past = tuple(torch.zeros(2, config.key_heads, 3, config.d_head).to(part) for part in memory)
+    past = tuple(torch.zeros(2, config.key_heads, 3, config.d_head).to(part) for part in source_keys_values)
     lengths_axes: dict[str, Axes] = {"lengths": ("batch",)}
     return Graphs(
         encoder=Graph(
@@ -127,7 +138,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
         ),
         decoder=Graph(
             module=DecoderGraph(model),
-            example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, (*memory, *past)),
+            example=(torch.full((2, 1), config.n_target_tokens - 1), lengths, (*source_keys_values, *past)),
             inputs={
                 "token": ("batch", 1),
                 **lengths_axes,

@@ -12,7 +12,8 @@ def ungroup(model: Transformer) -> Transformer:
     config = model.config
     if config.n_key_heads in (None, config.n_heads):
         return model
-    copy = Transformer(replace(config, n_key_heads=None)).to(model.decoder.to_logits.weight)
+    like = model.decoder.to_logits.weight  # the copy gets the same data type and device
+    copy = Transformer(replace(config, n_key_heads=None)).to(like)
     group = config.n_heads // config.n_key_heads
     state = model.state_dict()
     for name, tensor in state.items():
