@@ -46,7 +46,14 @@ def test_every_name_of_the_stub_is_public_and_can_be_imported():
     assert all(getattr(regard, name).__module__.startswith("regard.") for name in names)
 
 
-@pytest.mark.parametrize(("name", "nearest"), [("atend", "; nearest: attend, Pattern, Latents"), ("zzzz", "")])
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("atend", "; nearest: attend, Pattern, Latents"),
+        ("scaled_dot_product_attention", "; nearest: attend"),
+        ("zzzz", ""),
+    ],
+)
 def test_an_unknown_name_is_refused(name, nearest):
     assert refusal(AttributeError, getattr, regard, name) == f"module 'regard' has no attribute {name!r}{nearest}"
 

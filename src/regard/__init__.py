@@ -13,6 +13,7 @@ import sys
 import lazy_loader
 
 __version__ = "0.1.0"
+_NAMES_IN_PYTORCH = {"scaled_dot_product_attention": "attend", "sdpa": "attend", "flex_attention": "attend"}
 _import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
@@ -22,7 +23,7 @@ def __getattr__(name: str) -> object:
         return _import_name(name)
     from difflib import get_close_matches
 
-    near = ", ".join(get_close_matches(name, __all__))
+    near = _NAMES_IN_PYTORCH.get(name) or ", ".join(get_close_matches(name, __all__))
     raise AttributeError(f"module 'regard' has no attribute {name!r}" + (f"; nearest: {near}" if near else ""))
 
 

@@ -17,8 +17,9 @@ class PatternDistance:
     """The distance between two attention patterns, for each head and query.
 
     Attributes:
-        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1. If the weights sum to less
-            than 1, the rest counts as the weight on one more key; a silenced head has all its weight there.
+        total_variation: half the sum over the keys of |weight - other weight|, from 0 to 1; above 1 only if the
+            weights of a query sum to more than 1, as those of `Sigmoid` may. If they sum to less than 1, the rest
+            counts as the weight on one more key; a silenced head has all its weight there.
         largest: the largest |weight - other weight| over the keys.
     """
 
@@ -41,7 +42,10 @@ def pattern_distance(pattern: Pattern, other: Pattern) -> PatternDistance:
             difference = pattern[:, :, queries] - other[:, :, queries]
             distances = difference.abs()
             on_one_more_key = difference.sum(dim=-1).abs()
-            variations.append((distances.sum(dim=-1) + on_one_more_key) / 2)
+            variation = (distances.sum(dim=-1) + on_one_more_key) / 2
+            # the rounded weights of a query may sum to slightly more than 1
+            largest_error = 64 * torch.finfo(variation.dtype).eps
+            variations.append(torch.where(variation < 1 + largest_error, variation.clamp_max(1.0), variation))
             largest.append(distances.amax(dim=-1))
     return PatternDistance(torch.cat(variations, dim=-1), torch.cat(largest, dim=-1))
 
