@@ -174,6 +174,14 @@ def compiled_for_any_length() -> None:
     assert len(made) == 1
 
 
+def compiled_with_symbolic_numbers(name: str, mask: Mask) -> None:
+    """Compile a layer whose sizes, and the numbers in its normaliser, are symbolic."""
+    module = MODULES[name]()
+    program = torch.compile(module, backend="eager", fullgraph=True, dynamic=True)
+    for length in (17, 31):
+        assert_close(program(tokens(length), mask=mask).output, module(tokens(length), mask=mask).output)
+
+
 def compiled_to_machine_code() -> None:
     """Compile a fused and a tiled call with Inductor and compare gradients; then a call with random numbers."""
 
@@ -323,6 +331,8 @@ EVERY_CHECK: list[tuple[Any, ...]] = [
     (compiled_in_grad_mode, False),
     (compiled_in_grad_mode, True),
     (compiled_for_any_length,),
+    (compiled_with_symbolic_numbers, "MultiHeadAttention", Window(1, 0) | Global([0, 3])),
+    (compiled_with_symbolic_numbers, "MultiHeadAttention, Softmax, sinks", Causal()),
     (compiled_to_machine_code,),
     (compiled_backend_by_name,),
     (compiled_flex_attention,),

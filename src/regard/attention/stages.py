@@ -81,6 +81,8 @@ def is_stage(part: object) -> bool:
 
 def named_values(part: Any) -> Mapping[Any, Any]:
     """Return the attributes of a stage, or the items of a tuple, list or dict; any other object has none."""
+    if isinstance(part, NUMBER_TYPES):  # torch.compile cannot search symbolic numbers for attributes
+        return {}
     if isinstance(part, dict):
         return part
     return dict(enumerate(part)) if isinstance(part, tuple | list) else attributes_of(part)

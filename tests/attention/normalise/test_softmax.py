@@ -2,12 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from oracle import near
 from refusals import refusal
 
-from regard import Softmax
+from regard import Entmax, Hard, Sampled, Softmax, attend
 from regard.attention.grid.grid import Grid
 
 GRID = Grid(1, 2, 1, 3)
@@ -94,4 +95,35 @@ def test_a_temperature_that_makes_scores_infinite_is_refused():
     assert refusal(ValueError, lambda: Softmax(temperature=1e-42)) == (
         "temperature=1e-42 is so small that scores divided by it are infinite in float32; take 0 for all weight on the "
         "largest."
+    )
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.array(0.5), torch.tensor(0.5)], ids=repr)
+def test_a_temperature_may_be_a_number_of_any_type(normal, without_type_checks, number):
+    query, key = normal(1, 2, 17, 5), normal(1, 2, 19, 5)
+    for of in (lambda n: Softmax(temperature=n), Entmax, lambda n: Hard(Sampled(7, n))):
+        number = number + 1 if of is Entmax else number
+        seen, expected = (attend(query, key, key, normalise=of(n)) for n in (number, float(number)))
+        assert torch.equal(seen.context, expected.context)
+        assert repr(seen.pattern) == repr(expected.pattern)
+
+
+def test_constants_that_are_to_be_learned_are_refused(without_type_checks):
+    learned = torch.nn.Parameter(torch.tensor(1.5))
+    assert refusal(TypeError, lambda: Softmax(temperature=learned)) == (
+        "temperature is a tensor that requires gradients, but Softmax has a constant temperature; "
+        "give float(temperature), or attend(query / temperature, …), which can be learned."
+    )
+    assert refusal(TypeError, Entmax, learned) == (
+        "alpha is a tensor that requires gradients, but Entmax has a constant alpha; give float(alpha)."
+    )
+    assert refusal(TypeError, Sampled, 7, learned) == (
+        "temperature is a tensor that requires gradients, but Sampled has a constant temperature; "
+        "give float(temperature)."
+    )
+
+
+def test_a_temperature_for_each_head_is_refused(without_type_checks):
+    assert refusal(TypeError, lambda: Softmax(temperature=torch.ones(3))) == (
+        "temperature has shape [3]; Softmax takes one number."
     )

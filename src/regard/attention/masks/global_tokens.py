@@ -56,7 +56,8 @@ class Global(Mask):
 
     def reach(self, grid: Grid, queries: range) -> range:
         first = grid.first_position(self.offset)
-        if any(position - first in queries for position in self.positions):
+        # torch.compile cannot compute `position in queries` if the number of queries is symbolic
+        if any(queries.start <= position - first < queries.stop for position in self.positions):
             return range(grid.keys)
         return range(min(self.positions), max(self.positions) + 1)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.constant import constant
 from regard.attention.grid.grid import Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.sparsemax import sparsemax
@@ -29,6 +30,7 @@ class Entmax(Normaliser):
 
     Raises:
         ValueError: alpha is below 1, infinite or NaN.
+        TypeError: alpha is a tensor that requires gradients.
 
     >>> import torch
     >>> from regard import Entmax, attend
@@ -44,6 +46,7 @@ class Entmax(Normaliser):
     alpha: float = 1.5
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", constant("Entmax", "alpha", self.alpha, "give float(alpha)"))
         if isinstance(self.alpha, str) or not self.alpha >= 1 or math.isinf(self.alpha):
             raise ValueError(
                 f"alpha={self.alpha!r} is out of range: entmax takes a finite alpha of at least 1 (1 = softmax, "

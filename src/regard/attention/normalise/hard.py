@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.constant import constant
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.noise import check_seed, gumbel
 from regard.attention.normalise.normaliser import Normaliser, Rows
@@ -66,6 +67,7 @@ class Sampled(Choice):
 
     Raises:
         ValueError: seed or temperature is outside these ranges.
+        TypeError: temperature is a tensor that requires gradients.
 
     Source: Xu et al. 2015, equations 8 and 9; sampling by the argmax of scores plus Gumbel noise: Maddison, Tarlow &
     Minka 2014, section 2.
@@ -76,6 +78,8 @@ class Sampled(Choice):
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        instead = "give float(temperature)"
+        object.__setattr__(self, "temperature", constant("Sampled", "temperature", self.temperature, instead))
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"temperature={self.temperature} divides the scores, so it must be above 0 and finite; "

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.constant import constant
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.normalise.normaliser import Normaliser, Rows
 from regard.attention.normalise.temperature import check_temperature
@@ -28,7 +29,7 @@ class Softmax(EqualFields, Normaliser):
     Raises:
         ValueError: temperature is negative, infinite, or so small that scores divided by it overflow float32; or,
             raised by `attend`, sinks does not have one number for each head.
-        TypeError: sinks is neither a tensor nor None.
+        TypeError: sinks is neither a tensor nor None; or temperature is a tensor that requires gradients.
 
     Source: Vaswani et al. 2017, equation 1; temperature: Hinton, Vinyals & Dean 2015, equation 1; sinks: gpt-oss model
     card 2025, section 2.3.
@@ -38,6 +39,8 @@ class Softmax(EqualFields, Normaliser):
     sinks: Float[Tensor, " heads"] | None = None
 
     def __post_init__(self) -> None:
+        instead = "give float(temperature), or attend(query / temperature, …), which can be learned"
+        object.__setattr__(self, "temperature", constant("Softmax", "temperature", self.temperature, instead))
         check_temperature(self.temperature)
         if self.sinks is not None and not isinstance(self.sinks, Tensor):
             raise TypeError(

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.attention.constant import constant
 from regard.attention.grid.grid import Grid, Tile
 from regard.attention.representation import type_name
 from regard.attention.scores.biases.bias import Bias, Rounded, numbers_of_bias
@@ -103,14 +104,10 @@ class ScaledDot(EqualFields, Score):
 
 
 def fixed_scale(scale: object) -> float:
-    if isinstance(scale, Tensor) and scale.requires_grad:
-        raise TypeError(
-            "scale is a tensor that requires gradients, but ScaledDot has a constant scale; give float(scale), "
-            "or score=Cosine(scale), whose scale can be learned."
-        )
     if not isinstance(scale, SupportsFloat) or getattr(scale, "ndim", 0) != 0:
         raise TypeError(f"scale is {type_name(scale)}; it takes a number, or None = 1 / sqrt(d_key).")
-    number = float(scale)
+    instead = "give float(scale), or score=Cosine(scale), whose scale can be learned"
+    number = float(constant("ScaledDot", "scale", scale, instead))
     if not -math.inf < number < math.inf:
         raise ValueError(f"scale={number} multiplies every product, so it must be finite; None = 1 / sqrt(d_key).")
     return number
