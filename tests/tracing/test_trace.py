@@ -89,7 +89,7 @@ def test_the_repr_of_a_trace_and_of_a_head(snake):
     assert repr(snake["L3H1"]) == "Head(L3H1, encoder, queries=13, keys=13)"
     assert repr(replace(snake, text="")) == "Trace(model='MiniLM', tokens=13, encoder=6x12)"  # as of a picture
     long = repr(replace(snake, text="snake " * 1000))
-    assert long == f"Trace('{'snake ' * 33}s…', model='MiniLM', tokens=13, encoder=6x12)"
+    assert long == f"Trace('{'snake ' * 33}sn…', model='MiniLM', tokens=13, encoder=6x12)"
 
 
 def test_a_decoder_sees_only_what_came_before(minilm):

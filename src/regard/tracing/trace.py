@@ -388,18 +388,12 @@ class Trace:
         return notebook_frame(self._shown(None, padding=False))
 
     def __repr__(self) -> str:
-        texts = " → ".join(repr(beginning(text)) for text in (self.text, self.target_text) if text)
+        beginnings = [text[:200] + "…" * (len(text) > 200) for text in (self.text, self.target_text) if text]
+        texts = " → ".join(map(repr, beginnings)) + ", " * bool(beginnings)
         counts = counts_by_kind(self.attended)
         changes = f", changes={list(self.changes)}" if self.changes else ""
         changes += f", written={len(self.written)}" if self.written else ""
-        return (
-            f"Trace({texts}{', ' if texts else ''}model={self.model!r}, tokens={len(self.tokens)}, {counts}{changes})"
-        )
-
-
-def beginning(text: str, length: int = 200) -> str:
-    """Return the first `length` letters of a text, the last of them "…" if the text is longer."""
-    return text if len(text) <= length else text[: length - 1] + "…"
+        return f"Trace({texts}model={self.model!r}, tokens={len(self.tokens)}, {counts}{changes})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -171,6 +171,15 @@ def test_the_step_that_is_shown_is_in_view_and_whole_in_a_narrow_window(
         assert all(left > key[2] - 1.5 or right < key[2] + 1.5 for left, _, right, _ in others)
 
 
+def test_a_label_far_down_in_a_long_text_is_whole(shown: Callable[..., Page], handmade: Callable[..., Trace]) -> None:
+    page = shown(handmade(" ".join([*(f"w{n}" for n in range(401)), "dangerous"]), n_layers=1), "dangerous", "L0H1")
+    page.evaluate(NOTE_TEXTS)
+    page.keyboard.press("ArrowRight")  # another head is drawn
+    expect(view(page, "pattern").locator("h2")).to_contain_text("L0H2")
+    page.wait_for_function("() => window.written.some((text) => /^\u2068?d/.test(text))")
+    assert "dangerous" in page.evaluate("window.written")
+
+
 def test_weights_keep_their_colours_in_high_contrast(opened: Callable[..., Page], kept_page: Path) -> None:
     page = opened(kept_page)
     page.emulate_media(forced_colors="active")

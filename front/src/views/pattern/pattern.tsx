@@ -156,7 +156,8 @@ function labelWidth(items: Item[]): number {
   if (known) return known;
   const context = new OffscreenCanvas(1, 1).getContext("2d")!;
   context.font = `650 13px ${theme("--sans")}`;
-  const widths = items.slice(0, 400).map((item) => context.measureText(item.label).width);
+  const longest = [...items].sort((one, other) => other.label.length - one.label.length).slice(0, 400);
+  const widths = longest.map((item) => context.measureText(item.label).width);
   const width = Math.ceil(Math.min(104, Math.max(18, ...widths))) + 12;
   labelWidths.set(items, width);
   return width;
