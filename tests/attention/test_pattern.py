@@ -365,3 +365,10 @@ EINOPS = {
 def test_einops_takes_a_pattern(name):
     pattern = attend(*(torch.randn(2, 3, 5, 7) for _ in range(3))).pattern
     assert_close(EINOPS[name](pattern), EINOPS[name](pattern.dense()), rtol=0, atol=0)
+
+
+def test_whole_numbers_as_values_are_refused(without_type_checks):
+    x = torch.ones(1, 2, 5, 3)
+    assert refusal(TypeError, attend(x, x, x).pattern.apply, torch.ones(1, 2, 5, 3, dtype=torch.int64)) == (
+        "value has dtype torch.int64; apply takes floats; convert whole numbers with .float()."
+    )

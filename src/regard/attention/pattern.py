@@ -337,10 +337,12 @@ class Pattern(ThroughDense):
 
         Raises:
             ValueError: the keys, batch or heads of `value` do not fit the pattern.
-            TypeError: `value` is not a tensor.
+            TypeError: `value` is not a tensor of floats.
         """
         if not isinstance(value, Tensor):
             raise TypeError(f"value is {type_name(value)}; apply takes a tensor, and torch.as_tensor makes one.")
+        if not value.is_floating_point():
+            raise TypeError(f"value has dtype {value.dtype}; apply takes floats; convert whole numbers with .float().")
         fits = value.ndim == 4 and value.shape[0] in (1, self.grid.batch) and value.shape[2] == self.grid.keys
         if not fits or value.shape[1] < 1 or self.grid.heads % value.shape[1]:
             raise ValueError(

@@ -5,7 +5,7 @@ import torch
 from refusals import refusal
 from torch.testing import assert_close
 
-from regard import Alibi, Causal, Keep, LatentAttention, Padding, ScaledDot, Softmax, attend
+from regard import Alibi, Causal, Keep, LatentAttention, MultiHeadAttention, Padding, ScaledDot, Softmax, attend
 
 SIZES = {"d_model": 22, "n_heads": 3, "d_latent": 7, "d_rotary": 4, "d_key": 5, "d_value": 6}
 
@@ -131,4 +131,16 @@ def test_refusals():
     )
     assert refusal(ValueError, lambda: LatentAttention(12, 3, d_latent=5, d_rotary=3)) == (
         "d_rotary=3 numbers cannot be rotated in pairs; it must be even and at least 2."
+    )
+
+
+def test_a_cache_of_another_layer_is_refused(without_type_checks):
+    x, layer = torch.ones(2, 3, 12), LatentAttention(12, 3, d_latent=5, d_rotary=2)
+    assert refusal(TypeError, layer, x, cache=MultiHeadAttention(12, 3)(x).cache) == (
+        "cache is a KeyValue; it takes the cache of an earlier call, layer(x).cache."
+    )
+    other = LatentAttention(12, 3, d_latent=7, d_rotary=2)(x).cache
+    assert refusal(ValueError, layer, x[:, :1], cache=other) == (
+        "the cache has latents of shape [2, 3, 7], and those of the new tokens have shape [2, 1, 5]; only the numbers "
+        "of tokens (axis 1) may differ: give the cache that this layer returned for the same batch items."
     )

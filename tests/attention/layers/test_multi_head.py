@@ -351,3 +351,15 @@ def test_replaced_loaded_and_assigned_parameters_are_used(normal, normalise):
     assert_close(read.pattern.dense(), other(x).pattern.dense())
     read.output.sum().backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_a_cache_of_another_layer_or_batch_is_refused():
+    x, layer = torch.ones(2, 3, 12), MultiHeadAttention(12, 3)
+    for cache, shape in (
+        (MultiHeadAttention(12, 2)(x).cache, [2, 2, 3, 6]),
+        (layer(torch.ones(1, 3, 12)).cache, [1, 3, 3, 4]),
+    ):
+        assert refusal(ValueError, layer, x[:, :1], cache=cache) == (
+            f"the cache has keys of shape {shape}, and those of the new tokens have shape [2, 3, 1, 4]; only the "
+            "numbers of tokens (axis 2) may differ: give the cache that this layer returned for the same batch items."
+        )

@@ -41,8 +41,8 @@ def check_tokens(layer: nn.Module, name: str, tokens: Tensor | KeyValue | None, 
             )
 
 
-def check_cache(cache: object) -> None:
-    if not isinstance(cache, KeyValue | None):
+def check_cache(cache: object, kind: type) -> None:
+    if not isinstance(cache, kind | None):
         raise TypeError(f"cache is {type_name(cache)}; it takes the cache of an earlier call, layer(x).cache.")
 
 

@@ -23,9 +23,26 @@ class KeyValue(Described):
 
     def append(self, tokens: "KeyValue") -> "KeyValue":
         """Return the keys and values of this object, followed by the keys and values of `tokens`."""
-        key, value = torch.cat([self.key, tokens.key], dim=2), torch.cat([self.value, tokens.value], dim=2)
-        return KeyValue(key=key, value=value)
+        return KeyValue(
+            key=with_cached("keys", self.key, tokens.key, axis=2),
+            value=with_cached("values", self.value, tokens.value, axis=2),
+        )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "KeyValue":
         """Return the keys and values of the batch items with the indices `rows`, in the order of `rows`."""
         return KeyValue(key=self.key.index_select(0, rows), value=self.value.index_select(0, rows))
+
+
+def with_cached(name: str, cached: Tensor, new: Tensor, axis: int) -> Tensor:
+    """Return the vectors of cached tokens, followed by the vectors of new tokens, along the tokens' axis.
+
+    Raises:
+        ValueError: the shapes differ in another axis.
+    """
+    if cached.shape[:axis] != new.shape[:axis] or cached.shape[axis + 1 :] != new.shape[axis + 1 :]:
+        raise ValueError(
+            f"the cache has {name} of shape {list(cached.shape)}, and those of the new tokens have shape "
+            f"{list(new.shape)}; only the numbers of tokens (axis {axis}) may differ: give the cache that this layer "
+            "returned for the same batch items."
+        )
+    return torch.cat([cached, new], dim=axis)

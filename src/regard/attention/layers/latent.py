@@ -23,7 +23,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attend import Attended, attend
-from regard.attention.layers.checks import check_tokens
+from regard.attention.layers.checks import check_cache, check_tokens
+from regard.attention.layers.key_value import with_cached
 from regard.attention.layers.multi_head import join_heads, split_heads
 from regard.attention.masks import Mask
 from regard.attention.normalise.normaliser import Normaliser
@@ -157,6 +158,7 @@ class LatentAttention(nn.Module):
             ValueError: the width of x is not d_model.
         """
         check_tokens(self, "x", x, self.d_model)
+        check_cache(cache, Latents)
         latents = self.prepare(x, cache)
         if cache is None:
             query, key, value = self.inputs_by_head(x, latents)
@@ -179,8 +181,8 @@ class LatentAttention(nn.Module):
         rotary_key = self.positions(self.to_rotary_key(x)[:, None], positions)[:, 0]  # as one head
         latent = self.norm(self.to_latent(x))
         if cache is not None:
-            latent = torch.cat([cache.latent, latent], dim=1)
-            rotary_key = torch.cat([cache.rotary_key, rotary_key], dim=1)
+            latent = with_cached("latents", cache.latent, latent, axis=1)
+            rotary_key = with_cached("rotary keys", cache.rotary_key, rotary_key, axis=1)
         return Latents(latent=latent, rotary_key=rotary_key)
 
     def inputs_by_head(self, x: Float[Tensor, "batch queries d_model"], latents: Latents) -> QueryKeyValue:

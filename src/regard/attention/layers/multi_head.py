@@ -129,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         """
         check_tokens(self, "x", x, self.d_model)
         check_tokens(self, "memory", memory, self.d_model)
-        check_cache(cache)
+        check_cache(cache, KeyValue)
         if memory is not None and cache is not None:
             raise ValueError("got both memory and cache; give memory for cross-attention, or cache for self-attention.")
         key_value = memory if isinstance(memory, KeyValue) else self.prepare(x if memory is None else memory, cache)
