@@ -9,6 +9,7 @@ import transformers
 from PIL import Image
 from random_models import VISION, sharp
 from refusals import refusal
+from torch.testing import assert_close
 
 import regard
 from regard import InputError
@@ -54,6 +55,15 @@ def test_shades_of_16_bits_are_those_of_8_bits(tmp_path, suffix):
 @pytest.mark.parametrize("mode", ["L", "1", "LA", "P", "RGBA", "CMYK", "YCbCr", "HSV"])
 def test_a_picture_of_any_mode_is_read_in_colours(seen, mode):
     assert torch.equal(seen(PICTURE.convert(mode)), seen(PICTURE.convert(mode).convert("RGB")))
+
+
+@pytest.mark.parametrize("colour", [(0, 0, 0), (200, 30, 90), (128, 128, 128), (255, 255, 255)])
+def test_a_picture_is_shown_in_its_own_colours(seen, colour):
+    """Stretched to its darkest and brightest number, a picture of one colour would be black."""
+    picture = Image.new("RGB", (64, 48), colour)
+    picture.putpixel((3, 5), tuple(min(part + 4, 255) for part in colour))
+    expected = torch.tensor(np.asarray(picture)).permute(2, 0, 1) / 255
+    assert_close(seen(picture), expected, rtol=0, atol=1e-6)
 
 
 def test_a_path_is_read_in_a_list_and_alone(seen, tmp_path):

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,6 +25,9 @@ from regard.tracing.tokens.readable_tokens import Token, readable_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+ROUNDING = 0.02
+"""How far rounding, as by bfloat16 or by resizing, may put a colour outside of the range from 0 to 1."""
 
 MOST_EXTRA_TOKENS = 16
 
@@ -107,7 +111,7 @@ def read_pictures(
     side, _ = sides  # needed in models such as Swin, whose patches are squares
     return Media(
         inputs=on_device(encoded, model),
-        images=tuple(shades_of(image) for image in layout.images),
+        images=tuple(colours_of(image, processor, name) for image in layout.images),
         spectrogram=None,
         source_of=partial(encoder_tokens, type(model).__name__, layout, side),
         target=tuple(target),
@@ -224,6 +228,25 @@ def patch_token(patch: Patch | str, names_picture: bool = False) -> Token:
         return Token(text=patch, piece=patch, special=True)
     text = f"{'thumbnail ' if patch.thumbnail else ''}{patch.row},{patch.column}"
     return Token(text=f"{patch.image}:{text}" if names_picture else text, piece="patch", place=patch)
+
+
+def colours_of(
+    image: Float[Tensor, "channels height width"], processor: Any, name: str
+) -> Float[Tensor, "3 height width"]:
+    """Return a picture that a model reads in its own colours, from 0 to 1: the normalisation is undone.
+
+    If the processor does not tell how it normalises, or the picture has not three channels, return `shades_of(image)`.
+
+    Args:
+        name: "image" or "video", for processors that normalise the two in different ways.
+    """
+    normaliser = getattr(processor, f"{name}_processor", processor)
+    if getattr(normaliser, "do_normalize", False):
+        mean, std = (torch.as_tensor(getattr(normaliser, f"image_{part}", None) or 0.0) for part in ("mean", "std"))
+        if mean.shape == std.shape == (len(image),):
+            image = image.float().cpu() * std[:, None, None] + mean[:, None, None]
+    is_colours = len(image) == 3 and float(image.amin()) > -ROUNDING and float(image.amax()) < 1 + ROUNDING
+    return image.float().clamp(0, 1) if is_colours else shades_of(image)
 
 
 def shades_of(image: Float[Tensor, "channels height width"]) -> Float[Tensor, "3 height width"]:
