@@ -77,9 +77,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def export(folder: Path, to: str, out: Path, lines: Sequence[str] | None = None) -> Parity:
-    """Export a translator to the new folder `out`; check that the export translates as the translator does.
-
-    The result says how far the translations of the export and of the translator agree.
+    """Export a translator to the new folder `out`, check that the export translates alike, and return how far it does.
 
     Args:
         to: the name of the format, a key of `FORMATS`.

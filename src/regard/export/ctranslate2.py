@@ -132,12 +132,10 @@ def set_feed_forward(spec: Any, network: Any) -> None:
         set_linear(spec.linear_0, [network.widen])
         return
     # the first half of the outputs of `widen` is the hidden vector, the second half its gate: see `FeedForward`
-    hidden, gate = network.widen.weight.chunk(2)
-    hidden_bias, gate_bias = network.widen.bias.chunk(2)
-    spec.linear_0.weight = as_array(gate)
-    spec.linear_0.bias = as_array(gate_bias)
-    spec.linear_0_noact.weight = as_array(hidden)
-    spec.linear_0_noact.bias = as_array(hidden_bias)
+    for name in ("weight", "bias"):
+        hidden, gate = getattr(network.widen, name).chunk(2)
+        setattr(spec.linear_0, name, as_array(gate))
+        setattr(spec.linear_0_noact, name, as_array(hidden))
 
 
 def set_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
@@ -147,8 +145,7 @@ def set_linear(spec: Any, layers: Sequence[nn.Linear]) -> None:
 
 
 def set_norm(spec: Any, norm: nn.LayerNorm) -> None:
-    spec.gamma = as_array(norm.weight)
-    spec.beta = as_array(norm.bias)
+    spec.gamma, spec.beta = as_array(norm.weight), as_array(norm.bias)
 
 
 def as_array(tensor: Tensor) -> Float[np.ndarray, "*shape"]:
@@ -182,9 +179,8 @@ class LoadedExport:
             suppress_sequences=forbidden,
         )
         pieces = results[0].hypotheses[0]
-        return [self.target_processor.piece_to_id(piece) for piece in pieces], self.target_processor.decode_pieces(
-            pieces
-        )
+        ids = [self.target_processor.piece_to_id(piece) for piece in pieces]
+        return ids, self.target_processor.decode_pieces(pieces)
 
     def log_probability(self, text: str, tokens: list[int]) -> float:
         target = [self.target_processor.id_to_piece(token) for token in tokens]

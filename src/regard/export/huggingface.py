@@ -83,8 +83,7 @@ def convert(model: Transformer) -> "PreTrainedModel":
 def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
     """Convert an ungrouped pre-norm Transformer to a Pegasus model that returns the same logits."""
     transformers = import_extra("transformers", "huggingface,translation")
-    config = model.config
-    state = model.state_dict()
+    config, state = model.config, model.state_dict()
     size = max(config.n_source_tokens, config.n_target_tokens)
     pegasus = transformers.PegasusForConditionalGeneration(
         transformers.PegasusConfig(
@@ -111,8 +110,7 @@ def to_pegasus(model: Transformer) -> "PegasusForConditionalGeneration":
 
 
 def write_tokenizer(translator: Translator, folder: Path) -> None:
-    source = translator.source_vocabulary
-    target = translator.target_vocabulary
+    source, target = translator.source_vocabulary, translator.target_vocabulary
     source.save(folder / "source.spm")
     target.save(folder / "target.spm")
     write_json(folder / "vocab.json", id_of_each_piece(source))
@@ -149,8 +147,8 @@ class LoadedExport:
     def translate(self, text: str, limit: int) -> tuple[list[int], str]:
         with quiet_transformers(progress=False), warnings.catch_warnings(action="ignore"):
             source = self.tokenizer(text, return_tensors="pt")
-            with_bos = self.model.generate(**source, num_beams=1, do_sample=False, max_length=limit + 1)
-            tokens = with_bos[0, 1:].tolist()
+            # BOS counts in max_length, and is the first token of the result
+            tokens = self.model.generate(**source, num_beams=1, do_sample=False, max_length=limit + 1)[0, 1:].tolist()
         tokens = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
         return tokens, self.tokenizer.decode(tokens, skip_special_tokens=True)
 

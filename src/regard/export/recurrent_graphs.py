@@ -43,8 +43,7 @@ def empty_results(x: Tensor, lengths: Tensor, weights: list[Tensor], lstm: bool)
     """
     batch, tokens, _ = x.shape
     n_layers = len(weights) // 3  # each layer has three tensors of weights
-    _directions, _gate_rows, d_state = weights[1].shape
-    width = 2 * d_state
+    width = 2 * weights[1].shape[2]  # a hidden weight is [directions gates·d_state d_state]
     last = x.new_empty(n_layers, batch, width)
     return x.new_empty(batch, tokens, width), last, torch.empty_like(last)
 
@@ -71,12 +70,10 @@ def onnx_cells(x: Any, lengths: Any, weights: Sequence[Any], lstm: bool) -> tupl
     last_of_layers, memory_of_layers = [], []
     for first in range(0, len(weights), 3):
         ih, hh, bias = weights[first : first + 3]
-        tokens_first = op.Transpose(x, perm=[1, 0, 2])
         # ONNX's LSTM and GRU take X, W, R, B, sequence_lens and return Y, Y_h and, for an LSTM, Y_c:
         # Y is [tokens directions batch d_state]; Y_h and Y_c are [directions batch d_state]
-        states, *last = cells(
-            tokens_first, ih, hh, bias, n_tokens, direction="bidirectional", hidden_size=hh.shape[2], **settings
-        )
+        inputs = op.Transpose(x, perm=[1, 0, 2]), ih, hh, bias, n_tokens
+        states, *last = cells(*inputs, direction="bidirectional", hidden_size=hh.shape[2], **settings)
         # in the shape of a Reshape, 0 keeps an axis and -1 joins the rest: here directions and d_state
         x = op.Reshape(op.Transpose(states, perm=[2, 0, 1, 3]), [0, 0, -1])
         last = [op.Reshape(op.Transpose(state, perm=[1, 0, 2]), [0, -1]) for state in last]
@@ -102,9 +99,8 @@ def onnx_weights(cells: Cells) -> Iterator[Tensor]:
                 reordered[part] = torch.cat([gates[gate] for gate in order])
             bias = torch.cat([reordered["bias_ih"], reordered["bias_hh"]])
             directions.append((reordered["weight_ih"], reordered["weight_hh"], bias))
-        forward, backward = directions
-        for forward_part, backward_part in zip(forward, backward, strict=True):
-            yield torch.stack([forward_part, backward_part])
+        for both_directions in zip(*directions, strict=True):  # the input weights, then hidden weights, then biases
+            yield torch.stack(both_directions)
 
 
 class EncoderGraph(nn.Module):
@@ -163,8 +159,7 @@ class DecoderGraph(nn.Module):
 
     def tensors_after(self, step: DecoderStep) -> tuple[Tensor, ...]:
         new = [tensor for name, tensor in tensors_of(step.state, self.decoder).items() if name.startswith(PAST)]
-        logits = self.decoder.to_logits(step.state.output)  # a `DecoderStep` has no logits
-        return logits, *new
+        return self.decoder.to_logits(step.state.output), *new  # a `DecoderStep` itself has no logits
 
 
 def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
@@ -180,22 +175,14 @@ def tensors_of(state: State, decoder: Decoder) -> dict[str, Tensor]:
 
 
 def tensor_names(decoder: Decoder) -> list[str]:
-    """Return the names of a decoder state's tensors; source_… stay the same in all steps, past_… change in each step.
-
-    A state has only tensors that its decoder reads:
-
-        source_keys      the score projects keys, once for all steps
-        past_memory      the cells are LSTM cells
-        past_output      the last attention vector is an input of the cells (form="luong_feeding")
-        past_weights     the score reads the attention weights of the last step
-    """
+    """Return the names of the state tensors that a decoder reads; source_… never change, past_… change in each step."""
     is_needed = {
         SOURCE_STATES: True,
-        SOURCE_KEYS: isinstance(decoder.reader.score, Preparable),
+        SOURCE_KEYS: isinstance(decoder.reader.score, Preparable),  # keys are projected, once for all steps
         PAST_HIDDEN: True,
         PAST_MEMORY: decoder.cells.kind == "lstm",
-        PAST_OUTPUT: decoder.form == "luong_feeding",
-        PAST_WEIGHTS: decoder.reader.is_location_aware,
+        PAST_OUTPUT: decoder.form == "luong_feeding",  # the last attention vector is an input of the cells
+        PAST_WEIGHTS: decoder.reader.is_location_aware,  # the score reads the weights of the last step
     }
     return [name for name, needed in is_needed.items() if needed]
 

@@ -52,10 +52,7 @@ class Graphs:
 
 
 class EncoderGraph(nn.Module):
-    """The encoder; it also computes the cross-attention keys and values of each decoder block.
-
-    A site's graph calls `encode`, to return the attention too.
-    """
+    """The encoder; it also computes the cross-attention keys and values of each decoder block."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -71,17 +68,14 @@ class EncoderGraph(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return the output of the encoder, and the cross-attention keys and values of each decoder block."""
+        """Return what `forward` returns, after the output of the encoder, which the graph of a site also needs."""
         encoded = self.encoder(source, lengths)
         state = self.decoder.start(encoded.output, lengths)
         return encoded, tensors_of(state.sources)
 
 
 class DecoderGraph(nn.Module):
-    """One decoding step: it reads one target token of each sentence, and the keys and values of earlier tokens.
-
-    A site's graph calls `decode`, to return the attention too.
-    """
+    """One decoding step: it reads one target token of each sentence, and the keys and values of earlier tokens."""
 
     def __init__(self, model: Transformer) -> None:
         super().__init__()
@@ -102,7 +96,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return the decoder's output, and the graph's outputs: the logits, and the self-attention keys and values."""
+        """Return what `forward` returns, after the output of the decoder, which the graph of a site also needs."""
         half = len(keys_values) // 2
         sources = blocks_of(keys_values[:half])
         cache = blocks_of(keys_values[half:])

@@ -29,7 +29,7 @@ from regard.text.placeholders import Placeholders
 from regard.tracing.tokens.encoding import check_text
 from regard.translation.search.beam import Beam
 from regard.translation.search.greedy import Greedy
-from regard.translation.search.interface import EXTRA_PIECES, PIECES_PER_SOURCE_PIECE
+from regard.translation.search.interface import EXTRA_TOKENS, TOKENS_PER_SOURCE_TOKEN
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 
@@ -92,7 +92,7 @@ def write_settings(path: Path, beam: Beam, rule: dict[str, object], placeholders
     config = json.loads(path.read_text(encoding="utf-8"))
     config |= {
         "beam": {"size": beam.size, "length_penalty": beam.length_penalty},
-        "limit": {"per_piece": PIECES_PER_SOURCE_PIECE, "extra": EXTRA_PIECES},
+        "limit": {"per_piece": TOKENS_PER_SOURCE_TOKEN, "extra": EXTRA_TOKENS},
         "rule": rule,
         "latin": placeholders and placeholders.latin,
         "unassigned": unassigned_code_points(),

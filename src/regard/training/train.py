@@ -174,7 +174,7 @@ def set_up(out: Path, prepared: Prepared, processes: Processes, watcher: Watcher
 def new_model(prepared: Prepared) -> Any:
     settings = prepared.config.model
     config = model_config(settings, len(prepared.source_vocabulary), len(prepared.target_vocabulary))
-    return model_kinds()[settings.kind].model(config)
+    return model_kinds()[settings.kind].model_class(config)
 
 
 def restore_checkpoint(

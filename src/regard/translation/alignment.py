@@ -6,12 +6,13 @@ The attention weights come from one forced decoding: the model reads the source 
     word weights  = piece weights, summed over each source word's pieces, averaged over each target word's pieces
     alignment     = for each piece of a target word, the source word with the largest weight (the first in a tie)
 
-A target word may have several source words: 이천칠 (2,007) is aligned with two words of "forty-two thousand and seven".
+A target word may have several source words: if "forty-two thousand and seven" becomes 사만 이천칠 (40,000 2,007),
+이천칠 is aligned with "forty-two" and "seven".
 
 Texts are divided into words at white space, so that "Tom." is one word. The full stop mostly attends to the end of the
 source, the letters do not. So a word's pieces of punctuation and white space are left out if the word has other pieces.
 
-If no attention weights align words well, the piece weights are measured by leaving out each source word in turn.
+If no attention weights align words well, the piece weights are the losses of probability without each source word.
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -54,10 +55,10 @@ class Alignment:
 
         A row sums to 1 minus the weights on the source's EOS and on punctuation that is attached to a source word.
         """
-        rows, weights = self._weights_on_words
-        words = torch.tensor([self.target_word_of[row] for row in rows], dtype=torch.long)
-        n_rows = torch.bincount(words, minlength=len(self.target_words)).clamp(min=1)
-        return sum_rows(weights, words, len(self.target_words)) / n_rows.to(weights)[:, None]
+        target_pieces, weights = self._weights_on_words
+        target_words = torch.tensor([self.target_word_of[piece] for piece in target_pieces], dtype=torch.long)
+        n_pieces = torch.bincount(target_words, minlength=len(self.target_words)).clamp(min=1)
+        return sum_rows(weights, target_words, len(self.target_words)) / n_pieces.to(weights)[:, None]
 
     @cached_property
     def source_word_of_target_piece(self) -> dict[int, int]:
@@ -66,11 +67,12 @@ class Alignment:
         Two kinds of pieces have no entry: pieces whose weights are all 0, and punctuation or white space in a word with
         other characters.
         """
-        rows, weights = self._weights_on_words
+        target_pieces, weights = self._weights_on_words
         if not self.source_word_of:
             return {}
-        largest, words = weights.max(dim=1)
-        return {row: word for row, weight, word in zip(rows, largest.tolist(), words.tolist(), strict=True) if weight}
+        largest = weights.max(dim=1)
+        entries = zip(target_pieces, largest.values.tolist(), largest.indices.tolist(), strict=True)
+        return {piece: source_word for piece, weight, source_word in entries if weight}
 
     @cached_property
     def _weights_on_words(self) -> tuple[list[int], Float[Tensor, "rows source_words"]]:
@@ -78,11 +80,12 @@ class Alignment:
 
         The weight on a source word is the sum of the weights on the pieces that represent the word.
         """
-        rows = representative_pieces(self.target_pieces, self.target_word_of)
-        columns = representative_pieces(self.source_pieces, self.source_word_of)
-        words = torch.tensor([self.source_word_of[column] for column in columns], dtype=torch.long)
-        weights_by_source_piece = self.piece_weights[rows][:, columns].T
-        return rows, sum_rows(weights_by_source_piece, words, len(self.source_words)).T
+        target_pieces = representative_pieces(self.target_pieces, self.target_word_of)
+        source_pieces = representative_pieces(self.source_pieces, self.source_word_of)
+        source_words = torch.tensor([self.source_word_of[piece] for piece in source_pieces], dtype=torch.long)
+        weights_on_pieces = self.piece_weights[target_pieces][:, source_pieces]
+        weights_on_words = sum_rows(weights_on_pieces.T, source_words, len(self.source_words)).T  # sums the columns
+        return target_pieces, weights_on_words
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:

@@ -5,12 +5,12 @@ best for every model. `choose_rule` tries all rules on sentence pairs; no human 
 the source word that the model needs to predict a target piece:
 
     need(piece, word)   = log P(piece | source) - log P(piece | source without the word)
-    needed word         = the source word with the largest need of a target piece
+    needed word         = the source word that the target piece needs most: need(piece, word) is largest
     agreement of a rule = the share of target pieces that the rule aligns with their needed word
 
 Target pieces that need no source word are not counted: the target pieces before them suffice to predict them.
 
-If even the best rule has an agreement below `LEAST_AGREEMENT`, words are aligned by the needs themselves:
+If even the best rule has an agreement below 0.5 (`LEAST_AGREEMENT`), words are aligned by the needs themselves:
 
     weight(piece, word) = need(piece, word) / the sum of the needs of the piece        needs below 0 count as 0
 
@@ -80,20 +80,22 @@ def measured_rules(
             for rule in all_rules(decoding.cross):
                 for index, padded_weights in zip(indices, rule.weights(decoding.cross).cpu(), strict=True):
                     pair = pairs[index]
-                    weights = padded_weights[: len(pair.target_ids) + 1, : len(pair.source_ids)]
-                    aligned_word = word_alignment(pair, weights, end_piece="").source_word_of_target_piece
+                    n_target = len(pair.target_ids) + 1  # target_ids are without EOS, source_ids end with EOS
+                    weights = padded_weights[:n_target, : len(pair.source_ids)]
+                    aligned_word = word_alignment(pair, weights).source_word_of_target_piece
                     n_agreeing[rule] += sum(aligned_word.get(piece) == word for piece, word in needed[index].items())
     return [replace(rule, agreement=n / n_pieces) for rule, n in n_agreeing.items()]
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield a rule for each layer, head (or mean over heads) and decoder step (that predicts or reads the piece).
+    """Yield a rule for each layer, head (or mean over heads) and decoder step.
 
-    The last layer but one, the default, comes first. Rules with the mean over heads come before rules with one head.
+    The decoder step is the step that predicts the target piece, or the next step, which reads the piece. The last layer
+    but one, the default, comes first. Rules with the mean over heads come before rules with one head.
     """
     default = max(len(cross) - 2, 0)
     steps: tuple[Literal["predicts", "reads"], ...] = ("predicts", "reads")
-    layers = sorted(range(len(cross)), key=lambda layer: layer != default)
+    layers = [default, *(layer for layer in range(len(cross)) if layer != default)]
     yield from (AlignmentRule(layer=layer, step=step) for layer in layers for step in steps)
     for layer in layers:
         if cross[layer].n_heads > 1:
@@ -106,8 +108,8 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how many nats of log-probability a target piece loses without a source word."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
-    no_weights = torch.empty(0, 0)
-    alignments = [word_alignment(translation, no_weights, end_piece="") for translation in translations]
+    no_weights = torch.empty(0, 0)  # only the words of the pieces are read from these alignments
+    alignments = [word_alignment(translation, no_weights) for translation in translations]
     erasures, shortened = [], []
     for index, (translation, alignment) in enumerate(zip(translations, alignments, strict=True)):
         for word in range(len(alignment.source_words)):
@@ -135,13 +137,15 @@ def erasure_weights(
     for translation, needs in zip(translations, piece_needs(model, translations, device), strict=True):
         piece_weights = torch.zeros(len(translation.target_ids) + 1, len(translation.source_ids))
         if needs.numel():
-            word_of = word_alignment(translation, piece_weights, end_piece="").source_word_of
+            word_of = word_alignment(translation, piece_weights).source_word_of
             pieces = representative_pieces(translation.source_pieces, word_of)
             words = torch.tensor([word_of[piece] for piece in pieces])
             is_aligned = needs.amax(dim=1, keepdim=True) >= LEAST_NEED
             needs = needs.clamp(min=0) * is_aligned
-            word_weights = needs / needs.sum(dim=1, keepdim=True).clamp(min=LEAST_NEED)  # the rows of others stay 0
+            # `clamp` only avoids 0 / 0 in the rows of pieces that are not aligned: an aligned piece has a larger sum
+            word_weights = needs / needs.sum(dim=1, keepdim=True).clamp(min=LEAST_NEED)
             n_pieces = torch.bincount(words, minlength=word_weights.shape[1])
+            # each piece gets the weight of its word, divided by the number of the word's pieces
             piece_weights[:-1, pieces] = (word_weights / n_pieces)[:, words]
         weights.append(piece_weights)
     return weights
@@ -150,7 +154,7 @@ def erasure_weights(
 def needed_words(needs: Float[Tensor, "target_pieces source_words"]) -> dict[int, int]:
     """Return {target piece: source word whose absence lowers the piece's log-probability most}, as indices.
 
-    A piece is left out if it loses less than `CLEAR_NEED` nats without any word.
+    A piece is left out if it loses less than `CLEAR_NEED` nats, whichever word is absent.
 
     >>> needed_words(torch.tensor([[0.1, 3.0], [0.2, 0.1]]))
     {0: 1}

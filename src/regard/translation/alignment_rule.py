@@ -22,7 +22,8 @@ class AlignmentRule:
     """A rule for word alignments: by cross-attention weights of one layer, or by leaving out each source word in turn.
 
     Attributes:
-        layer: the decoder layer, counted from 0; -1 = the last; None = the last layer but one, or the only one.
+        layer: the decoder layer, counted from 0; -1 = the last (not in translator.json); None = the last layer but one,
+            or the only one.
         head: the head, counted from 0; None = the mean over the layer's heads.
         step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
             "reads" = the next step, which reads the piece as its input.
@@ -54,14 +55,15 @@ class AlignmentRule:
         pattern = cross[self.layer_among(len(cross))]
         if self.head is not None and not 0 <= self.head < pattern.n_heads:
             raise ValueError(f"head={self.head} does not exist; the layer has {pattern.n_heads} heads, counted from 0.")
-        heads = pattern.dense()
-        rows = heads.mean(dim=1) if self.head is None else heads[:, self.head]
+        all_heads = pattern.dense()  # [batch heads target source]
+        weights = all_heads.mean(dim=1) if self.head is None else all_heads[:, self.head]
         if self.step == "predicts":
-            return rows
-        n_batch, n_rows, n_columns = rows.shape
-        last_step = torch.tensor(lengths or [n_rows] * n_batch, device=rows.device) - 1
-        next_step = torch.minimum(torch.arange(1, n_rows + 1, device=rows.device), last_step[:, None])
-        return rows.gather(1, next_step[:, :, None].expand(-1, -1, n_columns))
+            return weights
+        n_batch, n_steps, _n_source = weights.shape
+        last_step = torch.tensor(lengths or [n_steps] * n_batch, device=weights.device) - 1
+        next_step = torch.minimum(torch.arange(1, n_steps + 1, device=weights.device), last_step[:, None])
+        # piece i gets the weights of step i + 1, the last piece (EOS) keeps its own
+        return weights.gather(1, next_step[:, :, None].expand_as(weights))
 
     def layer_among(self, n_layers: int) -> int:
         """Return the index of this rule's layer among `n_layers` decoder layers; raise ValueError if there is none."""
@@ -87,7 +89,7 @@ class AlignmentRule:
 
     @property
     def caption(self) -> str:
-        """The origin of the weights, for the caption of a picture, such as "cross-attention, layer 2, head 5"."""
+        """The origin of the weights, for the caption of a picture: "cross-attention, " and `source`."""
         if self.by == "erasure":
             return self.source
         return f"cross-attention, {self.source}{'' if self.reliable else '; unreliable'}"
@@ -110,6 +112,7 @@ def alignment_rule_from(path: Path, config: Any, values: Any) -> AlignmentRule:
 
     Args:
         path: the path of translator.json, for messages.
+        config: the config of the translator's model, a Transformer or a Recurrent.
         values: the fields of the rule; empty (the default rule) in a folder that an earlier version of regard wrote.
     """
     is_transformer = hasattr(config, "n_heads")  # a Recurrent has one attention layer with one head

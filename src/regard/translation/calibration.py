@@ -2,7 +2,8 @@
 
     expected chrF = f(mean log-probability of the translation's pieces)
 
-f is fitted to dev texts. Isotonic regression divides the texts, in the order of their scores, into groups whose mean
+chrF is the likeness to a reference translation, measured by character n-grams. f is fitted to dev texts, which the
+model was not trained on. Isotonic regression divides the texts, in the order of their scores, into groups whose mean
 chrF rises from group to group; then groups of fewer than `FEWEST_IN_GROUP` texts are joined with neighbours. f connects
 the centres of the groups (mean score, mean chrF) by straight lines, and is constant beyond the outermost centres. When
 training ends, the centres are stored in the translator's folder.
@@ -45,7 +46,7 @@ class Calibration:
         """Fit a calibration to the scores and chrF of dev translations; None = fewer than `FEWEST_TEXTS` texts."""
         if len(chrf) < FEWEST_TEXTS:
             return None
-        # rising_groups joins texts whose chrF falls: sorted by falling chrF, texts of equal score become one group
+        # texts of equal score: largest chrF first, so that their chrF never rises and `rising_groups` joins them
         texts = sorted(zip(mean_log_probabilities, chrf, strict=True), key=lambda text: (text[0], -text[1]))
         centres = [np.mean(group, axis=0) for group in join_small_groups(rising_groups(texts))]
         return cls(
@@ -90,7 +91,7 @@ def mean_chrf(group: Sequence[tuple[float, float]]) -> float:
 
 
 def join_small_groups(groups: Iterable[list[tuple[float, float]]]) -> list[list[tuple[float, float]]]:
-    """Join groups of fewer than `FEWEST_IN_GROUP` texts with the next group, the last of all with the one before."""
+    """Join a group of fewer than `FEWEST_IN_GROUP` texts with the next group; the last group, with the one before."""
     joined: list[list[tuple[float, float]]] = []
     for group in groups:
         if joined and len(joined[-1]) < FEWEST_IN_GROUP:

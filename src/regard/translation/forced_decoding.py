@@ -21,7 +21,7 @@ from regard.translation.translation import Translation
 Output = TypeVar("Output")
 
 Model = Callable[[Tensor, Tensor, Tensor], Output]
-"""The type of a model, or of a method that has the arguments of the model."""
+"""The type of a model, or of a method of it, with the arguments source ids, source lengths and target ids."""
 
 
 def forced_decoding(model: Model[Output], translations: Sequence[Translation], device: torch.device) -> Output:
@@ -41,10 +41,11 @@ def token_log_probabilities(
     log_probabilities = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            of_vocabulary = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
-            for index, padded in zip(indices, of_vocabulary, strict=True):
+            of_all_pieces = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
+            for index, padded in zip(indices, of_all_pieces, strict=True):  # padded: [target vocabulary]
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=padded.device)
-                log_probabilities[index] = padded[: len(ids)].gather(1, ids[:, None])[:, 0].cpu()
+                of_target_pieces = padded[: len(ids)].gather(1, ids[:, None])
+                log_probabilities[index] = of_target_pieces[:, 0].cpu()
     return log_probabilities
 
 
@@ -57,7 +58,8 @@ def piece_weights(
 ) -> list[Float[Tensor, "target_pieces source_pieces"]]:
     """Return, for each translation, the weights of its target pieces on its source pieces, chosen by `rule`."""
     weights = [torch.empty(0, 0)] * len(translations)
-    # logits take about half of the time of a small model with many pieces
+    # Logits take about half of the time of a small model with many pieces: use the method `cross_patterns`, which does
+    # not compute them, if the model has it
     cross_patterns = getattr(model, "cross_patterns", None) or (lambda *given: model(*given).cross)
     with evaluation_mode(model), torch.no_grad():
         for indices, cross in decoded_batches(cross_patterns, translations, device, batch_tokens):
@@ -78,12 +80,12 @@ def decoded_batches(
 
 
 def word_alignment(
-    translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str
+    translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str = ""
 ) -> Alignment:
-    """Make a word alignment from weights between subword pieces; `end_piece` is EOS as text, such as "</s>"."""
+    """Make a word alignment from weights between subword pieces; `end_piece`: EOS as text, "" where no one sees it."""
     # words_and_pieces expects pieces without EOS: source_pieces ends with EOS, target_pieces does not
     source_words, source_word_of = words_and_pieces(
-        translation.source, translation.source_pieces[:-1], is_complete=not translation.left_out
+        translation.source, translation.source_pieces[:-1], is_complete=translation.left_out == 0
     )
     target_words, target_word_of = words_and_pieces(
         translation.text, translation.target_pieces, is_complete=not translation.cut

@@ -14,8 +14,9 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
     >>> list(length_batches([2, 5, 3, 2], batch_tokens=6))
     [[1], [2, 0], [3]]
     """
-    longest_first, start = sorted(range(len(lengths)), key=lambda index: -lengths[index]), 0
-    while start < len(longest_first):
-        n_rows = max(batch_tokens // lengths[longest_first[start]], 1)
-        yield longest_first[start : start + n_rows]
+    indices = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    start = 0
+    while start < len(indices):
+        n_rows = max(batch_tokens // lengths[indices[start]], 1)
+        yield indices[start : start + n_rows]
         start += n_rows

@@ -39,7 +39,7 @@ def sentences_that_fit(text: str, fits: Callable[[str], bool], code: str = "") -
     """
     if code:
         parts_without_code = sentences_that_fit(text.strip().removeprefix(code), lambda part: fits(f"{code} {part}"))
-        return parts_without_code and [f"{code} {part}" for part in parts_without_code]
+        return None if parts_without_code is None else [f"{code} {part}" for part in parts_without_code]
     parts = list[str]()
     for sentence in filter(None, SENTENCE_END.split(text.strip())):
         sentence_parts = [sentence] if fits(sentence) else join_clauses(CLAUSE.findall(sentence), fits)
@@ -80,10 +80,10 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     The score and the log-probability are sums over the parts. The k-th candidate joins the parts' k-th candidates, if
     every part has one.
     """
-    candidates = zip(*(part.candidates for part in parts), strict=False)
+    kth_candidates = zip(*(part.candidates for part in parts), strict=False)
     last = parts[-1]
     return replace(
-        parts[0],
+        parts[0],  # only its translator stays: every other field is replaced or has its default
         source=source,
         text=join_texts([part.text for part in parts]),
         score=sum(part.score for part in parts),
@@ -96,7 +96,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
         missing=tuple(item for part in parts for item in part.missing),
         left_out=0,
         cut=any(part.cut for part in parts),
-        candidates=tuple(join_translations(source, of_parts) for of_parts in candidates),
+        candidates=tuple(join_translations(source, each) for each in kth_candidates),  # a candidate has none
         parts=tuple(parts),
     )
 
@@ -143,14 +143,16 @@ def indices_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int
     >>> indices_in_text([">>fra<<", "Go.", "Run."], [">>fra<<", "Go.", ">>fra<<", "Run."])
     [0, 1, 0, 2]
     """
-    indices, index, remaining = list[int](), -1, ""
+    indices, index = list[int](), -1
+    remaining = ""  # what follows, in words[index], the part words found there
     for word in part_words:
         if index >= 0 and word == words[0] and LANGUAGE_CODE.match(f"{word} "):
             indices.append(0)
             continue
         if not remaining:
-            index = min(index + 1, len(words) - 1)
-            remaining = words[index]  # what follows the words found in words[index]
+            index = min(index + 1, len(words) - 1)  # part words in excess belong to the last word
+            remaining = words[index]
         indices.append(index)
+        # a part word that the text does not have, such as a word taken from pieces, uses up the rest of words[index]
         remaining = remaining.removeprefix(word) if remaining.startswith(word) else ""
     return indices

@@ -57,14 +57,14 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise InputError(f"{folder} is incomplete: {name} is missing; a Marian folder has it beside config.json.")
-    config, tokenizer_file = read_object(folder / "config.json"), folder / "tokenizer_config.json"
+    config = read_object(folder / "config.json")
+    tokenizer_file = folder / "tokenizer_config.json"
     tokenizer = read_object(tokenizer_file) if tokenizer_file.is_file() else {}
-    id_names = ("pad_token_id", "decoder_start_token_id", "eos_token_id")
-    for name in id_names:
+    for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id"):
         if type(config.get(name)) is not int:
             given = f"{folder / 'config.json'} has {name} = {config.get(name)!r:.40}"
             raise InputError(f"{given}; it must be the id of a piece.")
-    ids = MarianIds(*(config[name] for name in id_names))
+    ids = MarianIds(pad=config["pad_token_id"], start=config["decoder_start_token_id"], end=config["eos_token_id"])
     model = marian_model(folder)
     unknown = str(tokenizer.get("unk_token", "<unk>"))
     source_table_file = folder / "vocab.json"
@@ -72,8 +72,9 @@ def read_marian(folder: Path, device: torch.device | str = "cpu") -> TranslatorC
     source_table = piece_table(source_table_file, model.config.n_source_tokens)
     target_table = piece_table(target_table_file, model.config.n_target_tokens)
     if model.config.norm == "pre":
-        # This is a Pegasus model. Its two embeddings have the same number of rows, so that of the smaller vocabulary
-        # has rows at its end that belong to no piece.
+        # A Marian model is post-norm; `regard export` writes a pre-norm Transformer as a Pegasus model, with the files
+        # of a Marian folder. Its two embeddings have equally many rows: after the rows of the smaller vocabulary's
+        # pieces follow rows that belong to no piece.
         source_table, target_table = without_empty_end(source_table), without_empty_end(target_table)
     source_order = row_order(source_table_file, source_table, ids, unknown)
     target_order = row_order(target_table_file, target_table, ids, unknown)
@@ -131,7 +132,7 @@ def without_empty_end(table: list[str]) -> list[str]:
 
 def ordinary_pieces(table: Sequence[str], order: Sequence[int | None]) -> list[str]:
     """Return all pieces but the special ones, which have the ids up to EOS, in the order of regard's ids."""
-    return [table[row] for row in order[EOS + 1 :] if row is not None]
+    return [table[row] for row in order[EOS + 1 :] if row is not None]  # None occurs only for PAD
 
 
 def row_order(path: Path, table: Sequence[str], ids: MarianIds, unknown: str) -> list[int | None]:

@@ -54,14 +54,15 @@ class DecoderStep(Protocol):
 
     @property
     def state(self) -> Any:
-        """The new `DecoderState`, the input of the next step."""
+        """The new `DecoderState`, the input of the next step; Any, so that each model may name its own class."""
 
     @property
     def cross(self) -> tuple[Pattern, ...]:
         """The cross-attention weights of the new target tokens on the source tokens: a `Pattern` for each layer.
 
-        The batch axis of a pattern counts either the rows or the sources. If it counts sources, each source has equally
-        many adjacent rows: its queries are the new tokens of its first row, then of its second row, and so on.
+        In a search, a source has several hypotheses, in adjacent rows of the batch, equally many for each source. A
+        pattern is either [rows heads new source] or [sources heads rows_per_source·new source]: then the queries of a
+        source are the new tokens of its first row, then of its second row, and so on.
         """
 
 

@@ -26,16 +26,18 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     piece_bytes = [bytes_of_piece(piece) for piece in pieces]
     piece_of_byte = [index for index, content in enumerate(piece_bytes) for _ in content]
     word_of_piece = dict[int, int]()
-    n_words, n_bytes, in_word = 0, 0, False
-    # surrogateescape makes one character of an invalid byte, and then the same byte again
+    n_words = byte_index = 0
+    in_word = False
+    # with surrogateescape, `decode` makes one character of an invalid byte, and `encode` makes the same byte of it
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
-        was_in_word, in_word = in_word, not letter.isspace()
-        n_words += in_word and not was_in_word
+        if not in_word and not letter.isspace():
+            n_words += 1
+        in_word = not letter.isspace()
         for _ in letter.encode(errors="surrogateescape"):
             if in_word:
-                word_of_piece.setdefault(piece_of_byte[n_bytes], n_words - 1)
-            n_bytes += 1
-    next_word = max(n_words - 1, 0)
+                word_of_piece.setdefault(piece_of_byte[byte_index], n_words - 1)
+            byte_index += 1
+    next_word = max(n_words - 1, 0)  # the word of a piece of white space alone
     for piece in reversed(range(len(pieces))):
         next_word = word_of_piece.setdefault(piece, next_word)
     return tuple(word_of_piece[piece] for piece in range(len(pieces)))
@@ -47,8 +49,8 @@ def words_and_pieces(
     """Return the words of a text, divided at white space, and for each piece the index of its word.
 
     A word of control characters alone has no pieces. A word with "▁" in it has the pieces of several words, because the
-    vocabulary reads "▁" as a space. If the pieces still have more words than the text, or fewer although they are
-    complete, the words are taken from the pieces, not from the text.
+    vocabulary reads "▁" as a space. Apart from these two cases, pieces and text must have equally many words: if the
+    pieces have more, or fewer although they are complete, the words are taken from the pieces, not from the text.
 
     Args:
         is_complete: False = the pieces are only the beginning of the text, so that they may have fewer words.
@@ -59,11 +61,12 @@ def words_and_pieces(
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    text_word_of = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
+    # the index of the text's word, for each word of the pieces: a word of the text, cleaned, is 0, 1 or more words
+    text_word_of_piece_word = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
-    if n_words > len(text_word_of) or (is_complete and n_words < len(text_word_of)):
+    if n_words > len(text_word_of_piece_word) or (is_complete and n_words < len(text_word_of_piece_word)):
         return tuple(text_of_pieces(pieces).split()), word_of
-    return tuple(words), tuple(text_word_of[word] for word in word_of)
+    return tuple(words), tuple(text_word_of_piece_word[word] for word in word_of)
 
 
 def text_of_pieces(pieces: Sequence[str]) -> str:
@@ -104,6 +107,7 @@ def trace_tokens(pieces: Sequence[str], ids: Sequence[int], special: Collection[
             continue
         byte = BYTE.fullmatch(piece)
         text = f"‹{byte[1]}›" if byte else piece.replace("▁", " ").strip() or "␣"
+        # joined: the token continues the word of the token before it
         joined = bool(tokens) and not tokens[-1].special and not piece.startswith("▁")
         tokens.append(Token(text=f"[UNK:{text}]" if token_id == UNK else text, piece=piece, joined=joined))
     return tuple(tokens)

@@ -16,11 +16,12 @@ class Request:
 
     Attributes:
         index: the index of the text in the list of texts to translate.
+        source: the text as given, before it is cleaned.
         ids: the ids of the text's subword pieces, EOS last.
         prefix: the ids of the target pieces with which the translation must begin, without BOS.
         unknown: the characters of the text that are in no piece of the source vocabulary.
         left_out: the number of pieces that are cut from the end of a text that is too long.
-        signed: the cleaned text, with signs such as ⟐ in place of names, numbers and addresses.
+        text_with_signs: the cleaned text, with signs such as ⟐ in place of names, numbers and addresses.
         signs: {name, number or address: its sign}; None = the translator has no placeholders.
         sign_ids: the ids of the target pieces of the signs that `ids` has: the translation should have them, too.
     """
@@ -31,11 +32,11 @@ class Request:
     prefix: tuple[int, ...]
     unknown: tuple[str, ...]
     left_out: int
-    signed: str
+    text_with_signs: str
     signs: Mapping[str, str] | None
     sign_ids: frozenset[int] = frozenset()
 
-    def with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
+    def pieces_with_items(self, pieces: Iterable[str]) -> tuple[str, ...]:
         """Put names, numbers and addresses back in place of the signs (such as ⟐) in the pieces of a translation."""
         return tuple(with_items(piece, self.signs) if piece in SIGNS else piece for piece in pieces)
 
@@ -60,8 +61,8 @@ def read_requests(
     """
     clean = list(map(clean_text, texts))
     signs = [None if placeholders is None else placeholders.signs(text) for text in clean]
-    signed = list(map(with_signs, clean, signs))
-    encoded = source_vocabulary.encode_all(signed)
+    texts_with_signs = list(map(with_signs, clean, signs))
+    encoded = source_vocabulary.encode_all(texts_with_signs)
     prefixes = target_vocabulary.encode_all(list(map(with_signs, targets, signs)))
     return [
         Request(
@@ -69,18 +70,22 @@ def read_requests(
             source=texts[index],
             ids=(*ids[:limit], EOS),
             prefix=tuple(prefixes[index]),
-            unknown=tuple(source_vocabulary.unknown(signed[index])) if UNK in ids else (),
+            unknown=tuple(source_vocabulary.unknown(texts_with_signs[index])) if UNK in ids else (),
             left_out=max(len(ids) - limit, 0),
-            signed=signed[index],
+            text_with_signs=texts_with_signs[index],
             signs=signs[index],
-            sign_ids=frozenset(
-                target_vocabulary.processor.PieceToId(sign)
-                for sign in (signs[index] or {}).values()
-                if source_vocabulary.processor.PieceToId(sign) in ids[:limit]
-            ),
+            sign_ids=target_ids_of_signs(signs[index], ids[:limit], source_vocabulary, target_vocabulary),
         )
         for index, ids in enumerate(encoded)
     ]
+
+
+def target_ids_of_signs(
+    signs: Mapping[str, str] | None, source_ids: Sequence[int], source: Vocabulary, target: Vocabulary
+) -> frozenset[int]:
+    """Return the ids that the signs in `source_ids` have in the target vocabulary; see `Request.sign_ids`."""
+    read_signs = [sign for sign in (signs or {}).values() if source.processor.PieceToId(sign) in source_ids]
+    return frozenset(target.processor.PieceToId(sign) for sign in read_signs)
 
 
 def check_lengths(
@@ -94,7 +99,8 @@ def check_lengths(
         are_targets: the prefixes are whole targets.
     """
     for request in requests:
-        line, n_pieces = first + request.index, len(request.ids) - 1 + request.left_out
+        line = first + request.index
+        n_pieces = len(request.ids) - 1 + request.left_out  # without EOS
         if request.left_out and not may_be_long:
             problem = f"line {line} has {n_pieces:,} pieces and the translator reads at most {limit:,}"
             raise TooLongError(problem, "divide it", n_pieces, limit)

@@ -24,7 +24,7 @@ def trace_translation(
     translation: Translation,
     device: torch.device,
     *,
-    name: str,
+    model_name: str,
     begin_piece: str,
     keep_hidden: bool,
 ) -> Trace:
@@ -46,13 +46,14 @@ def trace_translation(
             for kind, patterns in kinds.items()
             if patterns
         }
-    ids, pieces = (BOS, *translation.target_ids), (begin_piece, *translation.target_pieces)
+    target_ids = (BOS, *translation.target_ids)
+    target_pieces = (begin_piece, *translation.target_pieces)
     return Trace(
-        model=name,
+        model=model_name,
         text=translation.source,
         target_text=translation.text,
         source=trace_tokens(translation.source_pieces, translation.source_ids, {EOS}),
-        target=trace_tokens(pieces, ids, {BOS}),
+        target=trace_tokens(target_pieces, target_ids, {BOS}),
         attended=attended,
         states=states,
     )
@@ -67,8 +68,10 @@ def decode_with_states(
             f"the vectors of {type(model).__name__} cannot be kept, because it is no regard.Transformer; trace "
             "without keep=…."
         )
+    # the recorder reads from `watched` which attention calls a layer has made
     with watching(model) as watched, recording_states(model, watched) as recorder:
         decoding = forced_decoding(model, [translation], device)
+    # only_kind=None: the kind of a layer's attention (encoder, decoder or cross) is read from the layer's path
     return decoding, recorder.states_by_kind(KindOfPath(only_kind=None))
 
 

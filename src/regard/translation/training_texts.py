@@ -58,7 +58,7 @@ class TrainingTexts:
     def of(cls, corpus: Corpus | JoinedCorpus, source: Vocabulary) -> "TrainingTexts":
         """Measure lengths and scripts on at most MOST_PAIRS pairs of `corpus`; `source` is the source vocabulary."""
         indices = np.unique(np.linspace(0, len(corpus) - 1, MOST_PAIRS).astype(np.int64))
-        ids, lengths = corpus.source.rows(indices)
+        ids, lengths = corpus.source.rows(indices)  # ids: the pieces of all these texts, joined
         ratios = (corpus.target.lengths(indices) + 1) / (lengths + 1)  # EOS counted
         letters_in_script = Counter[str]()
         piece_counts = np.bincount(ids, minlength=len(source))
@@ -93,7 +93,7 @@ class TrainingTexts:
         n_foreign = Counter({script: n for script, n in n_letters.items() if script not in self.scripts})
         if not self.scripts or 2 * n_foreign.total() <= n_letters.total():
             return None
-        ((script, _),) = n_foreign.most_common(1)
+        script = max(n_foreign, key=lambda name: n_foreign[name])
         return f"written in {script}; the training texts are in {' and '.join(self.scripts)}"
 
     def source_remarks(self, text: str, n_pieces: int) -> Iterator[str]:
@@ -111,7 +111,7 @@ class TrainingTexts:
             )
 
     def ratio_remark(self, n_source: int, n_target: int) -> Iterator[str]:
-        """Yield a remark if n_target / n_source, in pieces, is unusually small or large."""
+        """Yield a remark if n_target / n_source, in pieces with EOS counted, is unusually small or large."""
         if n_target / n_source < self.smallest_ratio:
             change, limit = "shorter", f"at least {math.ceil(self.smallest_ratio * n_source):,}"
         elif n_target / n_source > self.largest_ratio:

@@ -92,11 +92,13 @@ class Translation:
     def expected_chrf(self) -> float | None:
         """An estimate of chrF, from 0 to 100: the mean chrF of dev translations that are as probable as this one.
 
-        The dev texts were translated by `Beam()`, the default search. None = not known, in one of these cases:
+        chrF is the likeness to a reference. The dev texts were translated by `Beam()`, the default search. None = not
+        known, in one of these cases:
 
         - the translator has no calibration;
-        - the source has no words, has unknown characters, was not translated, or is `unlike` the training texts;
-        - the translation is less probable than nearly all translations of dev texts.
+        - the source has no words, has unknown characters, or was not translated;
+        - `unlike` has a remark: the source is unlike the training texts, or the translation is less probable than
+          nearly all translations of dev texts.
         """
         calibration = self.translator.calibration
         if calibration is None or not self.n_source_pieces or self.unknown or self.unlike:
@@ -121,7 +123,7 @@ class Translation:
     @cached_property
     def unlike_source(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts; () = it is like them."""
-        usual, training = self.translator.usual, self.translator.training_texts
+        limits, training = self.translator.usual, self.translator.training_texts
         if not self.n_source_pieces:
             return ()
         remarks = list[str]()
@@ -131,19 +133,19 @@ class Translation:
         # The vocabulary has a piece for every character that is frequent in the training texts
         if rare_characters := characters_without_piece(self.source_pieces):
             remarks.append(f"contains characters rare in the training texts: {', '.join(rare_characters)}")
-        if usual is not None and not remarks:
-            remarks += usual.piece_count_remark(self.n_letters, self.n_source_pieces, self.n_parts)
+        if limits is not None and not remarks:  # a foreign script or rare characters explain many pieces
+            remarks += limits.piece_count_remark(self.n_letters, self.n_source_pieces, self.n_parts)
         return tuple(remarks)
 
     @cached_property
     def unlike(self) -> tuple[str, ...]:
         """Remarks that the source is unlike the training texts, or that the translation is improbable; () = neither."""
-        usual, training = self.translator.usual, self.translator.training_texts
+        limits, training = self.translator.usual, self.translator.training_texts
         if not self.n_source_pieces:
             return ()
         remarks = list(self.unlike_source)
-        if usual is not None:
-            remarks += usual.probability_remark(self.mean_log_probability)
+        if limits is not None:
+            remarks += limits.probability_remark(self.mean_log_probability)
         if training is not None and not self.cut:
             # each part has an EOS
             remarks += training.ratio_remark(self.n_source_pieces + self.n_parts, len(self.target_ids) + self.n_parts)

@@ -93,8 +93,8 @@ class Translator:
             TypeError: the model is neither a `Transformer` nor a `Recurrent`.
             InputError: the folder cannot be written.
         """
-        vocabularies = self.source_vocabulary, self.target_vocabulary
-        return write_translator(Path(folder), self.model, *vocabularies, dict(self.extra), self.alignment_rule)
+        source, target = self.source_vocabulary, self.target_vocabulary
+        return write_translator(Path(folder), self.model, source, target, dict(self.extra), self.alignment_rule)
 
     def translate(
         self,
@@ -109,8 +109,7 @@ class Translator:
     ) -> list[Translation]:
         """Translate each text independently of the others; return the translations in the order of the texts.
 
-        Texts of similar length are translated in one batch, for speed. The translation of a text without words is
-        empty, with probability 1.
+        Texts of similar length share a batch, for speed. A text without words becomes "", with probability 1.
 
         Args:
             texts: a list of texts, usually of one sentence each.
@@ -145,9 +144,9 @@ class Translator:
                 )
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate or split)
         translations = dict[int, Translation]()
-        longest = UNKNOWN_LONGEST if self.training_texts is None else self.training_texts.longest
+        longest_undivided = UNKNOWN_LONGEST if self.training_texts is None else self.training_texts.longest
         for request in requests:
-            if split and (request.left_out or len(request.ids) - 1 > longest):
+            if split and (request.left_out or len(request.ids) - 1 > longest_undivided):
                 text_prefix, line = prefixes[request.index], first + request.index
                 if joined := self._translate_sentences(request.source, text_prefix, search, batch_tokens, line):
                     translations[request.index] = joined
@@ -155,7 +154,7 @@ class Translator:
                 translations[request.index] = self._translation(request, [EMPTY_TEXT])
         remaining = [request for request in requests if request.index not in translations]
         with evaluation_mode(self.model):
-            for n_prefix in sorted({len(request.prefix) for request in remaining}):
+            for n_prefix in sorted({len(request.prefix) for request in remaining}):  # equal in a `SourceBatch`
                 same_prefix_length = [request for request in remaining if len(request.prefix) == n_prefix]
                 for indices in length_batches([len(request.ids) for request in same_prefix_length], batch_tokens):
                     batch = [same_prefix_length[index] for index in indices]
@@ -193,13 +192,13 @@ class Translator:
         check_lengths(requests, self._most_pieces, first, may_be_long=truncate, are_targets=True)
         translations = list[Translation]()
         for request, target in zip(requests, targets, strict=True):
-            pieces = request.with_items(self.target_vocabulary.surfaces(with_signs(target, request.signs)))
-            ids = request.prefix[: self._most_pieces]
+            surfaces = self.target_vocabulary.surfaces(with_signs(target, request.signs))  # with unknown characters
+            pieces = request.pieces_with_items(surfaces)
+            ids = request.prefix[: self._most_pieces]  # here the prefix is the whole target
             given = Hypothesis(tokens=ids, log_probability=0.0, score=0.0, cut=len(ids) < len(request.prefix))
-            translation = replace(self._candidate(request, given), text=target, target_pieces=pieces[: len(ids)])
-            translations.append(translation)
+            translations.append(replace(self._candidate(request, given), text=target, target_pieces=pieces[: len(ids)]))
         log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
-        totals = [float(of_tokens.sum()) for of_tokens in log_probabilities]
+        totals = [float(piece_scores.sum()) for piece_scores in log_probabilities]
         scored = zip(translations, totals, strict=True)
         return Translations(replace(translation, score=total, log_probability=total) for translation, total in scored)
 
@@ -213,7 +212,7 @@ class Translator:
             batch_tokens: the largest number of source tokens, and of target tokens, in a batch, padding counted.
         """
         log_probabilities = token_log_probabilities(self.model, translations, self.device, batch_tokens)
-        return [of_tokens.tolist() for of_tokens in log_probabilities]
+        return [piece_scores.tolist() for piece_scores in log_probabilities]
 
     def align(
         self, translations: Sequence[Translation], rule: AlignmentRule | None = None, batch_tokens: int = BATCH_TOKENS
@@ -240,10 +239,10 @@ class Translator:
         else:
             weights = piece_weights(self.model, parts, rule, self.device, batch_tokens)
         (end,) = self.target_vocabulary.pieces([EOS])
-        of_parts = iter([word_alignment(part, rows, end) for part, rows in zip(parts, weights, strict=True)])
+        part_alignments = iter([word_alignment(part, rows, end) for part, rows in zip(parts, weights, strict=True)])
         alignments = list[Alignment]()
         for translation in translations:
-            own = [next(of_parts) for _ in translation.parts or [translation]]
+            own = [next(part_alignments) for _ in translation.parts or [translation]]
             whole = join_alignments(translation.source, translation.text, own) if translation.parts else own[0]
             alignments.append(whole)
         return alignments
@@ -301,7 +300,7 @@ class Translator:
             )
         (begin,) = self.target_vocabulary.pieces([BOS])
         return trace_translation(
-            self.model, translation, self.device, name=self.name, begin_piece=begin, keep_hidden=bool(keep)
+            self.model, translation, self.device, model_name=self.name, begin_piece=begin, keep_hidden=bool(keep)
         )
 
     @property
@@ -324,8 +323,8 @@ class Translator:
         return self.model.config.max_tokens - 1  # one token is EOS in the source, and BOS in the target
 
     def _requests(self, texts: Sequence[str], targets: Sequence[str]) -> list[Request]:
-        vocabularies = self.source_vocabulary, self.target_vocabulary
-        return read_requests(texts, targets, *vocabularies, self.placeholders, self._most_pieces)
+        source, target = self.source_vocabulary, self.target_vocabulary
+        return read_requests(texts, targets, source, target, self.placeholders, self._most_pieces)
 
     def _search(self, search: Search, batch: Sequence[Request], first: int) -> list[tuple[Hypothesis, ...]]:
         """Return the hypotheses for each text of a batch; `first` is the line number of the first of all texts."""
@@ -344,17 +343,17 @@ class Translator:
     ) -> Translation | None:
         """Translate a text sentence by sentence, or clause by clause where a sentence is too long for the model.
 
-        If a clause is too long, the result has the untranslated text after the mark ⁇. None = the text
-        is one sentence that the model can read undivided.
+        If a clause is too long, the result is the mark ⁇ and the text. None = the text is one sentence that fits.
 
         Args:
             prefix: the beginning of the first sentence's translation.
-            line: the line number of the text.
+            line: the line number of the text; its parts have line, line + 1, … to give `Sample` different numbers.
         """
         code = language_code(text, self.source_vocabulary)
-        parts = sentences_that_fit(text, lambda part: not self._requests([part], [""])[0].left_out, code)
+        parts = sentences_that_fit(text, lambda part: self._requests([part], targets=[""])[0].left_out == 0, code)
         if parts is None:
-            return replace(self.translate([""])[0], source=text, text=f"{UNKNOWN} {text}", untranslated=True)
+            (empty,) = self.translate([""])
+            return replace(empty, source=text, text=f"{UNKNOWN} {text}", untranslated=True)
         if len(parts) == 1:
             return None
         prefixes = [prefix, *[""] * (len(parts) - 1)]
@@ -369,10 +368,11 @@ class Translator:
     def _candidate(self, request: Request, hypothesis: Hypothesis) -> Translation:
         source_pieces = self.source_vocabulary.pieces(request.ids)
         if request.unknown:  # an unknown piece is shown as its characters
-            source_pieces[:-1] = self.source_vocabulary.surfaces(request.signed)[: len(request.ids) - 1]
+            surfaces = self.source_vocabulary.surfaces(request.text_with_signs)
+            source_pieces[:-1] = surfaces[: len(request.ids) - 1]  # EOS has no surface; a long text was cut off
         signed_pieces = self.target_vocabulary.pieces(hypothesis.tokens)
         pieces = zip(hypothesis.tokens, signed_pieces, strict=True)
-        target_pieces = request.with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])
+        target_pieces = request.pieces_with_items([UNKNOWN if token == UNK else piece for token, piece in pieces])
         if UNK in hypothesis.tokens:
             text = text_of_pieces(target_pieces)
         else:
@@ -383,7 +383,7 @@ class Translator:
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
             source_ids=request.ids,
-            source_pieces=request.with_items(source_pieces),
+            source_pieces=request.pieces_with_items(source_pieces),
             target_ids=hypothesis.tokens,
             target_pieces=target_pieces,
             unknown=request.unknown,

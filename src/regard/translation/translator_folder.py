@@ -35,8 +35,8 @@ VERSION = 3
 """The value of "version" in translator.json; a folder with another version is not read."""
 
 MOST_TABLE_NUMBERS = 2**24
-"""A config is refused as damaged if its table of sinusoidal positions needs more numbers than all stored parameters
-together plus this many (64 MiB)."""
+"""A config is refused as damaged if its table of sinusoidal positions, which is not stored, has more numbers than all
+stored parameters together plus this many (64 MiB in float32)."""
 
 DESCRIPTION_FILE = "translator.json"
 PARAMETERS_FILE = "model.safetensors"
@@ -47,8 +47,8 @@ PARAMETERS_FILE = "model.safetensors"
 class ModelKind:
     """The two classes of one kind of model: the class of its config and the class of the model."""
 
-    config: Any
-    model: Any
+    config_class: Any
+    model_class: Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -75,8 +75,8 @@ def model_kinds() -> dict[str, ModelKind]:
     from regard.transformer.model import Transformer
 
     return {
-        "transformer": ModelKind(config=TransformerConfig, model=Transformer),
-        "recurrent": ModelKind(config=RecurrentConfig, model=Recurrent),
+        "transformer": ModelKind(config_class=TransformerConfig, model_class=Transformer),
+        "recurrent": ModelKind(config_class=RecurrentConfig, model_class=Recurrent),
     }
 
 
@@ -118,8 +118,8 @@ def write_translator(
 def read_translator(folder: Path, device: torch.device | str = "cpu") -> TranslatorContents:
     about = read_description(folder)
     kind = model_kinds()[about["kind"]]
-    config = config_from(folder, kind.config, about["config"])
-    model = read_model(kind.model, config, folder / PARAMETERS_FILE)
+    config = config_from(folder, kind.config_class, about["config"])
+    model = read_model(kind.model_class, config, folder / PARAMETERS_FILE)
     names = vocabulary_files(about["joint"])
     for name in names:
         if not (folder / name).is_file():
@@ -168,7 +168,7 @@ def unique_tensors(model: object) -> dict[str, Tensor]:
 
 def kind_of(model: object) -> str:
     for name, kind in model_kinds().items():
-        if type(model) is kind.model:
+        if type(model) is kind.model_class:
             return name
     raise TypeError(f"only a Transformer or a Recurrent can be saved as a translator; got a {type(model).__name__}.")
 
@@ -185,7 +185,8 @@ def load_vocabularies(folder: Path, joint: bool) -> tuple[Vocabulary, Vocabulary
     """Return the source and the target vocabulary; the same object twice if the languages share one."""
     source_name, target_name = vocabulary_files(joint)
     source = Vocabulary.load(folder / source_name)
-    return source, source if joint else Vocabulary.load(folder / target_name)
+    target = source if joint else Vocabulary.load(folder / target_name)
+    return source, target
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -229,7 +230,8 @@ def missing_translator_error(folder: Path) -> InputError:
 
 def config_from(folder: Path, config_class: Any, values: dict[str, Any]) -> Any:
     """Build a config; raise InputError if a value is unknown or not allowed."""
-    path, names = folder / DESCRIPTION_FILE, [entry.name for entry in fields(config_class)]
+    path = folder / DESCRIPTION_FILE
+    names = [entry.name for entry in fields(config_class)]
     for name in values:
         if name not in names:
             raise InputError(
@@ -270,6 +272,7 @@ def read_model(model_class: Any, config: Any, path: Path) -> Any:
 
 def load_parameters(model: nn.Module, path: Path) -> None:
     tensors, _ = read_tensors(path)
+    # again, for callers that have not called `read_model`
     check_parameters(path, {name: tuple(t.shape) for name, t in tensors.items()}, tensor_shapes(model))
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
@@ -277,7 +280,7 @@ def load_parameters(model: nn.Module, path: Path) -> None:
                 f"{path} is damaged: {name} has numbers of the type {tensor.dtype}, and a parameter is a "
                 "floating-point number; copy the folder again."
             )
-    model.load_state_dict(tensors, strict=False)
+    model.load_state_dict(tensors, strict=False)  # shared parameters are stored under one of their names only
 
 
 def check_size(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

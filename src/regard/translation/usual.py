@@ -1,10 +1,11 @@
 """Limits beyond which a text is unlike a translator's training texts, or a translation is improbable.
 
-    usual pieces = first + per_letter × letters        letters: the number of characters of a text, without spaces
+    usual pieces = first + per_letter × letters        letters: the number of all characters but spaces
     surplus      = (pieces - usual pieces) / √letters  large if words are rare or foreign
     score        = the mean log-probability of the pieces of a translation
 
-`first` and `per_letter` are fitted to the dev texts by weighted least squares. The number of pieces of a text is a sum
+The constant `first` and the slope `per_letter` are fitted by weighted least squares to the dev texts: texts like the
+training texts, but unknown to the model. The number of pieces of a text is a sum
 over its words, so its standard deviation grows with √letters. After division by √letters, one limit is right for short
 and long texts. 99 of 100 dev texts are within each limit. The translator's folder stores the limits.
 """
@@ -24,7 +25,7 @@ class UsualLimits:
     """The limits beyond which a source or a translation is unusual.
 
     Attributes:
-        first, per_letter: the usual number of subword pieces of a source is first + per_letter × letters.
+        first, per_letter: constant and slope: a source usually has first + per_letter × letters subword pieces.
         surplus: the largest usual value of (pieces - usual pieces) / √letters.
         score: the smallest usual mean log-probability of a translation's pieces, in nats.
     """
@@ -44,11 +45,13 @@ class UsualLimits:
             scores: the mean log-probability of the pieces of each source's translation.
         """
         has_letters = np.array(letters) > 0
-        n_letters, n_pieces = np.array(letters)[has_letters], np.array(pieces)[has_letters]
+        n_letters = np.array(letters)[has_letters]
+        n_pieces = np.array(pieces)[has_letters]
         if not len(n_letters):
             return None
         first, per_letter = 0.0, float(n_pieces.sum() / n_letters.sum())
         if len(set(n_letters.tolist())) > 1:  # two lengths determine a line
+            # polyfit multiplies each difference by its weight w: 1 / (standard deviation of the number of pieces)
             per_letter, first = map(float, np.polyfit(n_letters, n_pieces, deg=1, w=n_letters**-0.5))
         surplus = (n_pieces - first - per_letter * n_letters) / n_letters**0.5
         return cls(
@@ -61,7 +64,8 @@ class UsualLimits:
     @classmethod
     def stored_in(cls, extra: Mapping[str, Any]) -> "UsualLimits | None":
         """Read the limits of unusual texts from a translator's `extra`; None = missing or invalid."""
-        values, names = extra.get("usual"), [field.name for field in fields(cls)]
+        values = extra.get("usual")
+        names = [field.name for field in fields(cls)]
         if not isinstance(values, dict) or not all(isinstance(values.get(name), float) for name in names):
             return None
         return cls(**{name: values[name] for name in names})

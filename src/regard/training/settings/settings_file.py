@@ -126,7 +126,7 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
         if settings.get("kind", kind) != kind:
             raise differs_from_start("model.kind", model.kind, model.start_from, kind)
         model = replace(model, kind=kind)
-    hints = get_type_hints(model_kinds()[model.kind].config, include_extras=True)
+    hints = get_type_hints(model_kinds()[model.kind].config_class, include_extras=True)
     valid = [*setting_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
     changes = {key: value for key, value in table.items() if key not in settings}
     for key, value in changes.items():

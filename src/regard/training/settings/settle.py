@@ -240,7 +240,7 @@ def model_config(model: Model, n_source_tokens: int = 1, n_target_tokens: int = 
         n_source_tokens, n_target_tokens: the sizes of the vocabularies; 1 stands for a size that is not known yet.
     """
     changes = {**model.changes, "n_source_tokens": n_source_tokens, "n_target_tokens": n_target_tokens}
-    config_class = model_kinds()[model.kind].config
+    config_class = model_kinds()[model.kind].config_class
     try:
         return config_class(**changes) if model.preset is None else config_class.preset(model.preset, **changes)
     except ValueError as error:

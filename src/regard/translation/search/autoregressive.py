@@ -25,12 +25,14 @@ ChooseTokens = Callable[[Decoding, Sequence[int], int, Sequence[int]], ChosenTok
 def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) -> list[tuple[Hypothesis, ...]]:
     """Decode each source token by token until EOS; each result has one hypothesis."""
     decoding = start_decoding(model, sources)
-    *_, totals = read_prefixes(decoding, sources)  # the log-probabilities of the prefixes
-    indices, limits = list(range(len(totals))), list(sources.limits)
-    texts, finished = sources.prefix.tolist(), dict[int, Hypothesis]()  # texts: the tokens of each row
+    *_, totals = read_prefixes(decoding, sources)  # reads all; the last result is that of the whole prefixes
+    source_of_row = list(range(len(totals)))
+    limits = list(sources.limits)
+    token_ids = sources.prefix.tolist()  # of each row; all rows, and so all prefixes, have the same number
+    finished = dict[int, Hypothesis]()  # by the index of the source
     while True:
-        length = len(texts[0])
-        tokens, log_probabilities = choose(decoding, indices, length, limits)
+        length = len(token_ids[0])
+        tokens, log_probabilities = choose(decoding, source_of_row, length, limits)
         refuse_nan(log_probabilities)
         totals = [total + new for total, new in zip(totals, log_probabilities, strict=True)]
         unfinished = []
@@ -38,14 +40,14 @@ def decode(model: TranslatingModel, sources: SourceBatch, choose: ChooseTokens) 
             if token != EOS:
                 unfinished.append(row)
                 continue
-            finished[indices[row]] = Hypothesis(
-                tokens=tuple(texts[row]), log_probability=totals[row], score=totals[row], cut=length >= limits[row]
+            finished[source_of_row[row]] = Hypothesis(
+                tokens=tuple(token_ids[row]), log_probability=totals[row], score=totals[row], cut=length >= limits[row]
             )
         if not unfinished:
             return [(finished[index],) for index in range(len(finished))]
-        indices = [indices[row] for row in unfinished]
+        source_of_row = [source_of_row[row] for row in unfinished]
         limits = [limits[row] for row in unfinished]
         tokens = [tokens[row] for row in unfinished]
         totals = [totals[row] for row in unfinished]
-        texts = [[*texts[row], token] for row, token in zip(unfinished, tokens, strict=True)]
-        decoding.read(tokens, unfinished)
+        token_ids = [[*token_ids[row], token] for row, token in zip(unfinished, tokens, strict=True)]
+        decoding.read(tokens, parents=unfinished)

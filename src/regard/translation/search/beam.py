@@ -8,8 +8,9 @@
 A beam has `size` slots for each sentence. Every step extends the active hypotheses by every token, and the most
 probable extensions take the slots. An extension by EOS is a finished hypothesis: it is not extended further, but
 keeps its slot, so the number of active hypotheses falls. The search for a sentence ends when no hypothesis is active,
-or when no active hypothesis can become one of the `n_best` best. Log-probability only falls, so a hypothesis with
-log-probability log P cannot reach a score above log P / lp(limit + 1), where `limit` is the largest number of tokens.
+or when no active hypothesis can become one of the `n_best` best. Log-probability (at most 0) only falls and cp is
+at most 0, so a hypothesis with log-probability log P cannot reach a score above log P divided by the largest lp:
+log P / lp(limit + 1), where `limit` is the largest number of tokens.
 
 A source may have required tokens, the signs for its names and numbers. A finished hypothesis without one of them gives
 up its slot, so that the search goes on; it is only returned if no hypothesis has more of the required tokens.
@@ -80,21 +81,23 @@ class Beam:
             SentenceSearch(beam=self, limit=limit, n_source=length - 1, required=tokens)
             for limit, length, tokens in zip(sources.limits, lengths, required, strict=True)
         ]
-        sentences, texts = all_sentences, sources.prefix.tolist()  # texts: the tokens of each row
+        sentences, token_ids = all_sentences, sources.prefix.tolist()  # the tokens of each row
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
-        for totals in read_prefixes(decoding, sources):  # noqa: B007 (used after the loop)
+        # one step for each prefix token; `totals` of the last step, the whole prefixes, is used after the loop
+        for totals in read_prefixes(decoding, sources):  # noqa: B007
             if self.coverage_penalty:
                 coverage = coverage_weights(decoding) + (0.0 if coverage is None else coverage)
         while sentences:
             unfinished_sentences = []
-            for sentence, extensions in best_extensions(decoding, sentences, totals, len(texts[0])):
-                unfinished = sentence.collect_finished(extensions, texts, coverage)
-                if unfinished and unfinished[0][0] > sentence.least_log_probability:
+            for sentence, extensions in best_extensions(decoding, sentences, totals, len(token_ids[0])):
+                unfinished = sentence.collect_finished(extensions, token_ids, coverage)
+                best_log_probability = unfinished[0][0] if unfinished else -torch.inf
+                if best_log_probability > sentence.least_log_probability:
                     unfinished_sentences.append((sentence, unfinished))
             if not unfinished_sentences:
                 break
-            # Sentences get equally many rows; a spare row has log-probability -∞
+            # Sentences get equally many rows; a spare row has log-probability -∞, and any valid parent and token
             rows_per_sentence = max(len(extensions) for _, extensions in unfinished_sentences)
             rows = list[Extension]()
             for _, extensions in unfinished_sentences:
@@ -103,7 +106,7 @@ class Beam:
                 rows += [*extensions, *[(-torch.inf, parent, token)] * n_spare]
             sentences = [sentence for sentence, _ in unfinished_sentences]
             totals, parents, tokens = map(list, zip(*rows, strict=True))
-            texts = [[*texts[parent], token] for parent, token in zip(parents, tokens, strict=True)]
+            token_ids = [[*token_ids[parent], token] for parent, token in zip(parents, tokens, strict=True)]
             decoding.read(tokens, parents)
             if coverage is not None:
                 coverage = coverage[parents] + coverage_weights(decoding)
@@ -148,13 +151,13 @@ class SentenceSearch:
     least_log_probability: float = -torch.inf
 
     def collect_finished(
-        self, extensions: list[Extension], texts: list[list[int]], coverage: Float[Tensor, "rows source"] | None
+        self, extensions: list[Extension], token_ids: list[list[int]], coverage: Float[Tensor, "rows source"] | None
     ) -> list[Extension]:
         """Put the best extensions into the free slots. Add those that end in EOS to `finished`; return the unfinished.
 
         Args:
             extensions: extensions of this sentence's hypotheses, most probable first; an extension by EOS is finished.
-            texts: for each row of the batch, the tokens of the hypothesis before the extension.
+            token_ids: for each row of the batch, the tokens of the hypothesis before the extension.
             coverage: for each row of the batch, the sum of the attention weights on each source token so far; None =
                 there is no coverage penalty.
         """
@@ -163,11 +166,13 @@ class SentenceSearch:
             if len(self.finished) + len(unfinished) == self.beam.size or log_probability == -torch.inf:
                 break
             if token == EOS:
+                # complete: the weights at EOS are those of the step that predicts EOS, which is the parent's last step
                 own_coverage = None if coverage is None else coverage[parent]
-                self.add(log_probability, texts[parent], own_coverage)
+                self.add(log_probability, token_ids[parent], own_coverage)
             else:
                 unfinished.append((log_probability, parent, token))
         if len(self.finished) >= self.beam.n_best:
+            # the bound of the module's docstring, solved for log P
             self.least_log_probability = self.best()[-1].score * self.beam.lp(self.limit + 1)
         return unfinished
 
@@ -203,7 +208,8 @@ def best_extensions(
         length: the number of tokens of each hypothesis.
     """
     rows_per_sentence = len(totals) // len(sentences)
-    n_tokens = sentences[0].beam.size + any(sentence.required for sentence in sentences)
+    # of the extensions of a row, only the one by EOS may take no slot: one more token suffices
+    n_tokens = sentences[0].beam.size + (1 if any(sentence.required for sentence in sentences) else 0)
     limits = [sentence.limit for sentence in sentences]
     log_probabilities, tokens = top_tokens(decoding.logits, n_tokens, length, limits)
     refuse_nan(of_row[0] for of_row in log_probabilities)
@@ -220,4 +226,5 @@ def best_extensions(
 def coverage_weights(decoding: Decoding) -> Float[Tensor, "rows source"]:
     """Return the cross-attention weights of the newest tokens: the mean over the heads of the last layer but one."""
     cross = decoding.cross
-    return cross[max(len(cross) - 2, 0)].dense().mean(dim=1).flatten(0, 1)
+    mean = cross[max(len(cross) - 2, 0)].dense().mean(dim=1)  # [batch queries source]: see `DecoderStep.cross`
+    return mean.flatten(0, 1)

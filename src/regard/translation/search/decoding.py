@@ -57,20 +57,21 @@ class SteppedDecoding:
         return self.last_step.cross
 
     def read(self, tokens: Sequence[int], parents: Sequence[int]) -> None:
-        state, device = self.last_step.state, self.logits.device
+        state = self.last_step.state
+        device = self.logits.device
         if list(parents) != list(range(len(self.logits))):
             state = state.select(torch.tensor(parents, device=device))
         self.last_step = self.model.step(torch.tensor(tokens, device=device)[:, None], state)
 
 
 def start_decoding(model: TranslatingModel, sources: SourceBatch, n_hypotheses: int = 1) -> Decoding:
-    """Start decoding: one hypothesis, BOS, for each source, which will have at most `n_hypotheses` later."""
+    """Start decoding with one hypothesis, BOS, for each source; each source may later have up to `n_hypotheses`."""
     n_sources = len(sources.limits)
-    if hasattr(model, "compiled_decoding"):
+    if hasattr(model, "compiled_decoding"):  # this optional method returns None if C kernels cannot run the model
         sizes = {"most_rows": n_hypotheses * n_sources, "most_tokens": max(sources.limits) + 1}  # one token is BOS
         compiled: Decoding | None = model.compiled_decoding(sources.source, sources.lengths, **sizes)
         if compiled is not None:
-            compiled.read([BOS] * n_sources, range(n_sources))
+            compiled.read([BOS] * n_sources, range(n_sources))  # `SteppedDecoding` reads BOS itself
             return compiled
     return SteppedDecoding(model, sources)
 
@@ -80,7 +81,8 @@ def read_prefixes(decoding: Decoding, sources: SourceBatch) -> Iterator[list[flo
 
     Yields the log-probability of each prefix up to the last token read: first 0.0, then once after each token.
     """
-    totals, rows = [0.0] * len(sources.limits), range(len(sources.limits))
+    rows = range(len(sources.limits))
+    totals = [0.0] * len(rows)
     yield totals
     for tokens in sources.prefix.T:  # the tokens at one position of all prefixes
         log_probabilities = log_softmax(decoding.logits).gather(1, tokens[:, None])[:, 0]

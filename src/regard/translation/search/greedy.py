@@ -16,8 +16,8 @@ from regard.translation.search.next_token import top_tokens
 class Greedy:
     """Greedy search: take the most probable token at every step.
 
-    It finds the same text as `Beam(1)` in less time, unless `Beam` goes on for a required token. The score of a
-    translation is its log-probability.
+    It finds the same text as `Beam(1)` in less time, unless `Beam` goes on for a required token, such as the sign for
+    a name. The score of a translation is its log-probability.
     """
 
     @torch.inference_mode()
@@ -25,7 +25,7 @@ class Greedy:
         """Return for each source a tuple with its one hypothesis."""
 
         def choose(decoding: Decoding, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
-            log_probabilities, tokens = top_tokens(decoding.logits, 1, length, limits)
+            log_probabilities, tokens = top_tokens(decoding.logits, n=1, length=length, limits=limits)
             return [token for (token,) in tokens], [log_probability for (log_probability,) in log_probabilities]
 
         return decode(model, sources, choose)

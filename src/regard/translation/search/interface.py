@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from regard.text.vocabulary import PAD
 from regard.translation.model_protocol import TranslatingModel
 
-PIECES_PER_SOURCE_PIECE, EXTRA_PIECES = 3, 20
+TOKENS_PER_SOURCE_TOKEN = 3
+EXTRA_TOKENS = 20
 """A target has at most 3 × source tokens (EOS counted) + 20 + tokens of the given prefix."""
 
 TextOf = Callable[[Sequence[int]], str]
@@ -85,7 +86,7 @@ class SourceBatch:
         source, lengths = pad_sequences(sources, device)
         prefix = torch.tensor(prefixes, dtype=torch.long, device=device)
         longest = model.config.max_tokens - 1  # one token is BOS
-        limits = [PIECES_PER_SOURCE_PIECE * len(ids) + EXTRA_PIECES + prefix.shape[1] for ids in sources]
+        limits = [TOKENS_PER_SOURCE_TOKEN * len(ids) + EXTRA_TOKENS + prefix.shape[1] for ids in sources]
         return cls(
             source=source,
             lengths=lengths,

@@ -2,9 +2,9 @@
 
     score(candidate) = mean over samples of chrF(candidate, sample) / 100
 
-The candidates come from beam search; the samples are drawn from the model's probabilities. The most probable text can
-be unusual, because even its probability is small. A text that is similar to many samples is rarely unusual. With 32
-samples the search takes about 32 times the time of greedy search.
+The candidates come from beam search; the samples are drawn from the model's probabilities. No text has much
+probability, so that the most probable text can be unlike most samples. A text that is similar to many samples is rarely
+unusual. With 32 samples the search takes about 32 times the time of greedy search.
 
 Source: Kumar & Byrne 2004; Eikema & Aziz 2022, "Sampling-based approximations to minimum Bayes risk decoding".
 """
@@ -61,8 +61,9 @@ class MinimumRisk:
             raise ValueError("MinimumRisk compares texts: give the sources a text_of, such as a vocabulary's decode.")
         samples = [search.run(model, sources) for search in self.searches()]
         results = list[tuple[Hypothesis, ...]]()
-        for source, candidates in enumerate(self.candidates.run(model, sources)):
-            sample_texts = [text_of(one_for_each[source][0].tokens) for one_for_each in samples]
+        for source_index, candidates in enumerate(self.candidates.run(model, sources)):
+            samples_of_source = [sample[source_index][0] for sample in samples]  # a sample: one hypothesis a source
+            sample_texts = [text_of(hypothesis.tokens) for hypothesis in samples_of_source]
             results.append(self.ranked(candidates, sample_texts, text_of))
         return results
 

@@ -48,7 +48,8 @@ def token_log_probabilities(
     log_probability[:, NEVER_CHOSEN] = -torch.inf
     if length >= min(limits):
         must_end = torch.tensor([length >= limit for limit in limits], device=logits.device)
-        must_end = must_end.repeat_interleave(len(log_probability) // len(limits))
+        rows_per_sentence = len(log_probability) // len(limits)
+        must_end = must_end.repeat_interleave(rows_per_sentence)
         not_eos = torch.arange(log_probability.shape[1], device=logits.device) != EOS
         log_probability.masked_fill_(must_end[:, None] & not_eos, -torch.inf)
     return log_probability

@@ -74,10 +74,10 @@ class Sample:
         uniform = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
         uniform = uniform.to(widest_type(device)).to(device)
 
-        def choose(decoding: Decoding, rows: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
+        def choose(decoding: Decoding, sources: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability = token_log_probabilities(decoding.logits, length, limits)
-            refuse_nan(log_probability[:, EOS].tolist())
-            tokens = self.draw(log_probability, uniform[rows, length])
+            refuse_nan(log_probability[:, EOS].tolist())  # EOS is never forbidden, so never -inf in place of NaN
+            tokens = self.draw(log_probability, uniform[sources, length])  # the next token has the position `length`
             return tokens.tolist(), log_probability.gather(1, tokens[:, None])[:, 0].tolist()
 
         return decode(model, sources, choose)
@@ -103,10 +103,11 @@ class Sample:
             probabilities = probabilities.masked_fill(sum_before >= self.top_p, 0.0)
         sums = probabilities.cumsum(dim=1)
         total = sums[:, -1:]
-        # Rounding could make `uniform` · total equal to the total; then no sum would be larger and give the token.
+        # The token drawn is the first one whose sum is larger than the threshold. Rounding could make `uniform` · total
+        # equal to the total; then no sum would be larger.
         below_total = total.nextafter(torch.zeros_like(total))
-        exceeded = torch.minimum(uniform[:, None] * total, below_total)
-        return tokens.gather(1, torch.searchsorted(sums, exceeded, right=True))[:, 0]
+        threshold = torch.minimum(uniform[:, None] * total, below_total)
+        return tokens.gather(1, torch.searchsorted(sums, threshold, right=True))[:, 0]
 
 
 def random_numbers(seed: int, sentence_numbers: tuple[int, ...], n: int) -> Float[Tensor, "rows n"]:
