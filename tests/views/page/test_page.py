@@ -189,6 +189,19 @@ def test_every_kind_of_softmax_of_dot_products_is_computed(
         assert np.abs(weights - trace.encoder[layer].dense()[0].detach().double().numpy()).max() <= 1e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_bias_rounded_to_half_precision_is_computed(handmade: Callable[..., Trace], dtype: torch.dtype) -> None:
+    trace = handmade("a b c d e f g", n_layers=1)
+    query, key, value = (t.to(dtype) for t in (trace.encoder[0].query, trace.encoder[0].key, trace.encoder[0].value))
+    slopes = torch.tensor([0.1, 0.23, 0.037])  # their multiples are not numbers of half precision
+    step = attend(query, key, value, score=ScaledDot(bias=Alibi(slopes)))
+    trace = replace(trace, attended={"encoder": {0: step}})
+    html = page(trace, focus_on(trace))
+    assert "query" in described(html)["kinds"]["encoder"]["layers"][0]
+    given = step.pattern.dense()[0].double().numpy()
+    assert np.abs(weights_in(html)["encoder", 0] - given).max() <= 1e-5
+
+
 @pytest.mark.parametrize("lowest", [-torch.inf, torch.finfo(torch.float32).min])
 @pytest.mark.parametrize(("queries", "keys"), [(7, 7), (3, 7)])
 def test_a_key_is_masked_whose_bias_is_minus_infinity_or_the_lowest_number(

@@ -100,7 +100,8 @@ def coarsest_steps(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key
 def step_of(vectors: Tensor, bits: int) -> float:
     """Return the rounding step, a power of two, with which rounded numbers need at most `bits` bits and a sign bit."""
     largest = float(vectors.abs().max()) if vectors.numel() else 0.0
-    return 2.0 ** (math.frexp(largest)[1] - bits) if largest else 1.0
+    _, exponent = math.frexp(largest)  # largest < 2^exponent
+    return 2.0 ** (exponent - bits) if largest else 1.0
 
 
 def encode_rounded(numbers: Shaped[Tensor, "*shape"], step: float) -> str:
@@ -110,7 +111,7 @@ def encode_rounded(numbers: Shaped[Tensor, "*shape"], step: float) -> str:
 
 def largest_error(pattern: Pattern, formula: SoftmaxFormula, query: Tensor, key: Tensor) -> float:
     """Return the largest absolute difference between the pattern's weights and those of rounded queries and keys."""
-    score = ScaledDot(formula.scale, formula.softcap, unrounded(formula.bias))
+    score = ScaledDot(formula.scale, formula.softcap, formula.bias)
     normalise = Softmax(formula.temperature, formula.sinks)
     value = pattern.value[:1].float()
     rounded = Pattern(Call.of(query, key, value, score, pattern.mask, normalise))
@@ -136,7 +137,8 @@ def bias_by_distance(formula: SoftmaxFormula, grid: Grid) -> list[list[float | N
     """Return, for each head, the bias of a score at each distance (key - query position), the lowest distance first.
 
     None in the lists replaces -∞, because JSON has no infinity. The result is None if there is no bias, or if the bias
-    depends on more than head and distance.
+    depends on more than head and distance. With 2 queries and 3 keys, for example, the distances are -2 to 1, since the
+    queries are the last two of three tokens.
     """
     bias = with_infinity(formula.bias) if isinstance(formula.bias, Tensor) else formula.bias
     if bias is None or not isinstance(unrounded(bias), Alibi | RelativeBias | Tensor):
