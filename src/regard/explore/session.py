@@ -19,7 +19,7 @@ from regard.translation.search.beam import Beam
 from regard.translation.translation import Translation
 from regard.translation.translator import Translator
 from regard.translation.translator_folder import holds_translator
-from regard.views.page.data import fits_page, going_record, map_data, page_data
+from regard.views.page.data import continuation_record, fits_page, map_data, page_data
 
 FIRST_TEXT = "The snake is very dangerous because it has a venom."
 """The text that the explorer shows first, if it is started without a text."""
@@ -77,7 +77,7 @@ class Session:
         if answer["next"] and trace.kinds == ("decoder",) and "map" not in answer:
             assert trace.output is not None  # without an output, there would be no next tokens
             added = generated_ids(model.tokenizer, trace)  # chosen by the reader, or generated
-            answer["going"] = going_record(question.text, continuation=added, logits=trace.output[0, -1])
+            answer["going"] = continuation_record(question.text, continuation=added, logits=trace.output[0, -1])
         return answer
 
     def page(self, trace: Trace, alignment: dict[str, Any] | None = None) -> dict[str, Any]:

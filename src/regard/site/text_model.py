@@ -28,7 +28,7 @@ from regard.tracing.model_loading import LoadedModel
 from regard.tracing.run import trace
 from regard.tracing.tokens.encoding import token_limit
 from regard.tracing.trace import Trace
-from regard.views.page.data import going_record
+from regard.views.page.data import continuation_record
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -85,7 +85,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
         exported,
         kind="causal",
         next=tuple(next_tokens(loaded.tokenizer, next_logits, N_NEXT)),
-        continued_text=going_record(text, continuation=(), logits=next_logits),
+        continued_text=continuation_record(text, continuation=(), logits=next_logits),
         end_ids=end_tokens(loaded.model),
     )
 

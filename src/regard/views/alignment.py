@@ -35,7 +35,8 @@ Weights = Float[Tensor, "target source"]
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
     """Return a table with a row for each target word, a column for each source word, and a block for each weight."""
-    rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
+    assert len(target) == len(weights)
+    rows = [[weight_block(weight) for weight in row] for row in weights.tolist()]
     return Columns(target, source, rows, gap=2)
 
 
@@ -67,22 +68,25 @@ def alignment_figure(source: Words, target: Words, weights: Weights, title: str 
     top = MARGIN + words_height + (2 * TITLE_SIZE / 72 if title else 0.0)
     caption_width = max(fonts.width(line, CAPTION_SIZE) for line in captions)
     texts_width = max(fonts.width(title, TITLE_SIZE, bold=True), caption_width)
+    # The first letter of a word is above its column; the word reaches as far right as up, since it is rotated by 45°.
     right = max(left + cell * len(source) + words_height, MARGIN + texts_width) + MARGIN
     bottom = top + cell * len(target)
     page = blank_page(bottom + CAPTION_LINE * (len(captions) + 0.5) + MARGIN, fonts)
     page.figure.set_figwidth(min(WIDTH, right))
     area = page.area(0.0, 0.0, float(page.figure.get_figwidth()), float(page.figure.get_figheight()))
     if title:
-        page.write(area, MARGIN, MARGIN + 0.15, title, TITLE_SIZE, bold=True)
+        title_baseline = MARGIN + 0.15
+        page.write(area, MARGIN, title_baseline, title, TITLE_SIZE, bold=True)
     size = min(LARGEST_FONT_SIZE, LARGEST_WORD * 72 * cell)
     for row, word in enumerate(target):
         page.write(area, left - GAP, top + cell * (row + 0.5), word, size, ha="right", va="center")
     for column, word in enumerate(source):
-        position = left + cell * (column + 0.4), top - GAP
+        position = left + cell * (column + 0.4), top - GAP  # a little left of the middle of the column
         page.write(area, *position, word, size, rotation=45, ha="left", rotation_mode="anchor", color=FAINT)
     for line, caption in enumerate(captions, 1):
         page.write(area, MARGIN, bottom + CAPTION_LINE * (line + 0.5), caption, CAPTION_SIZE, color=FAINT)
     axes = page.area(left, top, cell * len(source), cell * len(target))
     axes.set(xlim=(0, len(source)), ylim=(len(target), 0))
-    draw_circles(axes, weights.detach().float().clamp(0, 1), torch.ones_like(weights, dtype=torch.bool))
+    all_allowed = torch.ones_like(weights, dtype=torch.bool)
+    draw_circles(axes, weights.detach().float().clamp(0, 1), allowed=all_allowed)
     return page.figure

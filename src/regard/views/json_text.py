@@ -56,21 +56,25 @@ def comparison_json(comparison: Comparison) -> str:
          "layers": [{"kind": "encoder", "layer": 3, "heads": [number for each head], "tokens": [token for each head],
                      "weights": [number for each head]}]}
 
-    A query has two weights on each key, one in each trace. Its total variation (0 to 1) is half the sum over the keys
-    of |difference of the two weights|. For each head, "heads" has the largest total variation of all queries, "tokens"
-    has the query with this total variation, and "weights" has the largest |difference|; null = no such head. "output"
-    is the largest difference of the outputs (null = unknown). "first" is from the first layer with a total variation
-    above "at_most": its head and query with the largest total variation (null = there is no such layer).
+    A query has two weights on each key, one in each trace. The query's total variation (0 to 1) is half the sum over
+    the keys of |difference of the two weights|.
+
+    - "first": of the first layer with a total variation above "at_most", the head and the query token with the largest
+      total variation; null = there is no such layer.
+    - "output": the largest difference of the outputs; null = unknown.
+    - "heads": for each head, the largest total variation of all queries; null = the layer has no such head.
+    - "tokens": for each head, the token of the query with this total variation.
+    - "weights": for each head, the largest |difference of two weights|.
     """
     layers = []
     for row, (kind, layer) in enumerate(comparison.layers):
         variations = [None if math.isnan(number) else number for number in comparison.heads[row].tolist()]
-        weights = [None if math.isnan(number) else number for number in comparison.weights[row].tolist()]
+        differences = [None if math.isnan(number) else number for number in comparison.weights[row].tolist()]
         tokens: list[str | None] = [None] * len(variations)
         for head, variation in enumerate(variations):
             if variation is not None:
-                _, tokens[head] = comparison.head_and_query(row, head)
-        layers.append({"kind": kind, "layer": layer, "heads": variations, "tokens": tokens, "weights": weights})
+                _head_name, tokens[head] = comparison.head_and_query(row, head)
+        layers.append({"kind": kind, "layer": layer, "heads": variations, "tokens": tokens, "weights": differences})
     first = None if comparison.first is None else dict(zip(("head", "token"), comparison.first, strict=True))
     document = {
         "models": comparison.models,

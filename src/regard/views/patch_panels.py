@@ -82,7 +82,10 @@ class WeightScale:
     def label(self, share: float) -> str:
         """Return the weight at `share` (0 to 1) of the scale, with 3 decimals, or more if the scale is short."""
         span = self.largest - self.smallest
-        decimals = 3 if span == 0 else min(12, max(3, 1 - math.floor(math.log10(span))))
+        decimals = 3
+        if span > 0:
+            decimals_of_two_digits = 1 - math.floor(math.log10(span))  # with them, the span has two significant digits
+            decimals = min(12, max(3, decimals_of_two_digits))
         return f"{self.smallest + share * span:.{decimals}f}"
 
 
@@ -108,13 +111,13 @@ def frame_weights(focus: Focus) -> list[tuple[Frame, float]]:
 
 
 def picture_name(patch: Patch, n_images: int) -> str:
-    """Return the name of the picture that contains a patch; empty if the model read one picture only.
+    """Return the name of the picture, counted from 0, that contains a patch; empty if the model read one picture only.
 
     `n_images` is the number of pictures, or frames of a video, that the model read.
 
-    >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, thumbnail=True), n_images=2)
-    'thumbnail of picture 1'
-    >>> picture_name(Patch(4, 0, 0, 16.0, 16.0, n_images=2), n_images=8)
+    >>> picture_name(Patch(image=0, row=0, column=0, height=16.0, width=16.0, thumbnail=True), n_images=2)
+    'thumbnail of picture 0'
+    >>> picture_name(Patch(4, 0, 0, 16.0, 16.0, n_images=2), n_images=8)  # two frames of an eight-frame video
     'frames 4 to 5'
     >>> picture_name(Patch(1, 0, 0, 16.0, 16.0, start_seconds=0.5, end_seconds=1.0), n_images=8)
     'frame 1, 0.50 to 1.00 s'

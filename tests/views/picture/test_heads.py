@@ -13,7 +13,7 @@ from regard.tracing.focus import focus_on
 from regard.views.picture.canvas import MASKED, weight_colours
 from regard.views.picture.fonts import fonts_for
 from regard.views.picture.heads import heads_figure, mosaic_of, select_heads, write_heads
-from regard.views.picture.pattern import SQUARE_ROOT
+from regard.views.picture.pattern import SQUARE_ROOT_SCALE
 from regard.views.picture.trace import figure
 
 
@@ -29,7 +29,7 @@ def test_every_cell_is_the_colour_of_its_weight(handmade, layer):
     free = np.ones(image.shape[:2], bool)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
-        expected = weight_colours()(SQUARE_ROOT(head.weights.numpy()))[..., :3]
+        expected = weight_colours()(SQUARE_ROOT_SCALE(head.weights.numpy()))[..., :3]
         expected[np.triu_indices(5, 1)] = grey
         assert_allclose(image[top : top + 5, left : left + 5], expected, atol=1e-6)
         free[top : top + 5, left : left + 5] = False

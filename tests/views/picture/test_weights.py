@@ -21,7 +21,7 @@ from regard import Causal, InputError, attend
 from regard.views.in_notebook import show_patterns
 from regard.views.picture.canvas import weight_colours
 from regard.views.picture.fonts import Fonts
-from regard.views.picture.pattern import SQUARE_ROOT
+from regard.views.picture.pattern import SQUARE_ROOT_SCALE
 from regard.views.picture.weights import weights_figure
 
 
@@ -33,7 +33,7 @@ def test_every_weight_is_a_cell_of_its_colour(normal: Callable[..., Tensor]) -> 
     weights = torch.softmax((query @ key.mT / 2).masked_fill(torch.ones(5, 5).triu(1) > 0, -torch.inf), -1)
     masked = np.ma.masked_array(weights[0, 1].numpy(), np.triu(np.ones((5, 5), bool), 1))
     head = shown[:5, 6:11]  # the second of two panels side by side, one white cell between them
-    np.testing.assert_allclose(head, weight_colours()(SQUARE_ROOT(masked))[..., :3], atol=1e-6)
+    np.testing.assert_allclose(head, weight_colours()(SQUARE_ROOT_SCALE(masked))[..., :3], atol=1e-6)
 
 
 def test_a_notebook_shows_a_pattern_as_a_picture_unless_it_is_large(normal: Callable[..., Tensor]) -> None:

@@ -39,11 +39,12 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
     `SecondTrace` in front/src/trace/data.ts describes the entry "second".
     """
     differing = []
-    for row, head in comparison.largest_cells(comparison.heads.numel()):
-        (kind, layer), moved = comparison.layers[row], float(comparison.heads[row, head])
-        if moved > 0:
+    n_heads = comparison.heads.numel()
+    for row, head in comparison.largest_cells(n_heads):  # all heads, the most different first
+        (kind, layer), total_variation = comparison.layers[row], float(comparison.heads[row, head])
+        if total_variation > 0:  # not so for NaN, of a head that the layer does not have
             query = int(comparison.queries[row, head])
-            differing.append({"kind": kind, "layer": layer, "head": head, "query": query, "moved": moved})
+            differing.append({"kind": kind, "layer": layer, "head": head, "query": query, "moved": total_variation})
     data = data_of_two(*comparison.traces, focus, ("model", "kinds", "blocks"))
     data["second"] |= {"differing_heads": differing, "output": comparison.output}
     return data
@@ -52,7 +53,8 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
 def data_of_two(first: Trace, second: Trace, focus: Focus, fields: Sequence[str]) -> dict[str, Any]:
     """Return the JSON data of the first trace; its entry "second" has the given `fields` of the second trace."""
     blocks: Blocks = {}
-    layers, small_step = encode_layers(second, blocks, max_values=0)
+    layers, rounding_step = encode_layers(second, blocks, max_values=0)
     data, record = page_data(first, focus), trace_record(second, layers, blocks)
-    data["small"]["step"] = max(small_step, data["small"]["step"])
+    # The page tells the rounding error of small weights, once for both traces: that of the coarser step.
+    data["small"]["step"] = max(rounding_step, data["small"]["step"])
     return data | {"second": {name: record[name] for name in fields}}

@@ -28,7 +28,7 @@ from regard.views.page.blocks import encode_bits, encode_shares
 from regard.views.page.movement import movement_records
 from regard.views.page.outputs import N_SHOWN, output_record
 from regard.views.page.vectors import VALUE_BITS, step_of, vectors_of, vectors_record, with_infinity
-from regard.views.page.weights import SMALL_BELOW, UNITS, encode_finest
+from regard.views.page.weights import SMALL_BELOW, UNITS, encode_with_finest_step
 from regard.visible_text import escape_controls
 
 MAX_WEIGHTS = 300_000_000
@@ -63,9 +63,9 @@ def page_data(
         InputError: the trace has more weights than a page may show, or a weight is NaN.
     """
     blocks: Blocks = {}
-    layers, small_step = encode_layers(trace, blocks, max_values)
+    layers, rounding_step = encode_layers(trace, blocks, max_values)
     return trace_record(trace, layers, blocks) | {
-        "small": {"below": SMALL_BELOW, "step": small_step},
+        "small": {"below": SMALL_BELOW, "step": rounding_step},  # stored weights below `below` are multiples of `step`
         "focus": {"kind": focus.head.kind, "layer": focus.head.layer, "head": focus.head.head, "query": focus.query},
         "images": [
             medium_record(f"image {number}", image, ("height", "width"), blocks)
@@ -77,7 +77,7 @@ def page_data(
     }
 
 
-def going_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
+def continuation_record(text: str, continuation: Sequence[int], logits: Float[Tensor, " vocabulary"]) -> dict[str, Any]:
     """Return the most probable next tokens of a text, and all logits, so that the reader of a page can choose a token.
 
     `Going` in front/src/trace/data.ts describes this JSON record.
@@ -104,14 +104,14 @@ def map_data(trace: Trace, map_record: dict[str, Any]) -> dict[str, Any]:
     """
     layers = {
         kind: [
-            {"layer": number, "heads": step.pattern.n_heads, "mask": None, "masks": 0}
-            for number, step in trace.attended[kind].items()
+            {"layer": number, "heads": attended.pattern.n_heads, "mask": None, "masks": 0}  # no mask is stored
+            for number, attended in trace.attended[kind].items()
         ]
         for kind in trace.kinds
     }
     head = trace.heads(trace.kinds[-1])[0]
     return trace_record(trace, layers, {}) | {
-        "small": {"below": SMALL_BELOW, "step": 1},
+        "small": {"below": SMALL_BELOW, "step": 1},  # 1 = no weight is rounded to multiples
         "focus": {"kind": head.kind, "layer": head.layer, "head": head.head, "query": len(head.queries) - 1},
         "images": [],
         "spectrogram": None,
@@ -146,11 +146,11 @@ def trace_record(trace: Trace, layers: dict[str, list[dict[str, Any]]], blocks: 
             for kind in trace.kinds
         },
         "units": UNITS,
-        "written": [
+        "written": [  # the tokens that the model generated
             {
                 "position": token.position,
                 "probability": token.probability,
-                "alternatives": [[escape_controls(text), share] for text, share in token.alternatives],
+                "alternatives": [[escape_controls(text), probability] for text, probability in token.alternatives],
             }
             for token in trace.written
         ],
@@ -184,28 +184,28 @@ def encode_layers(trace: Trace, blocks: Blocks, max_values: int) -> tuple[dict[s
     n_values = sum(pattern.value.numel() for pattern in patterns.values())
     has_values = n_values <= max_values
     states = [state for by_layer in (trace.states or {}).values() for state in by_layer.values()]
-    n_columns = sum(state.projection.weight[:, :, :N_SHOWN].numel() for state in states)
-    has_outputs = has_values and n_columns <= MAX_COLUMNS
+    shown_columns = [state.projection.weight[:, :, :N_SHOWN] for state in states]  # heads × d_value × N_SHOWN
+    has_outputs = has_values and sum(columns.numel() for columns in shown_columns) <= MAX_COLUMNS
     layers: dict[str, list[dict[str, Any]]] = {kind: [] for kind in trace.kinds}
     not_computable: dict[str, Pattern] = {}
     for (kind, number), pattern in patterns.items():
         name = f"{kind} layer {number}"
         layer = {"layer": number, "heads": pattern.n_heads} | embed_mask(pattern, blocks)
-        layers[kind].append(layer)
+        layers[kind].append(layer)  # the entries below are added to this dictionary
         record = vectors_of(name, pattern, blocks)
         if record is None:
             not_computable[name] = pattern
             layer["weights"] = name
             continue
-        layer |= record
+        layer.update(record)
         if has_values:
-            values = pattern.value[:1].float()
+            values = pattern.value[:1].float()  # a page shows the first batch item
             layer["value"] = vectors_record(f"{name} value", values, step_of(values, VALUE_BITS), blocks)
         if has_outputs and trace.states is not None:
             layer["output"] = output_record(name, trace.attended[kind][number], trace.states[kind][number], blocks)
-    small_step, weight_blocks = encode_finest(not_computable)
+    rounding_step, weight_blocks = encode_with_finest_step(not_computable)
     blocks |= weight_blocks
-    return layers, small_step
+    return layers, rounding_step
 
 
 def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
@@ -234,16 +234,16 @@ def embed_mask(pattern: Pattern, blocks: Blocks) -> dict[str, Any]:
 
 
 def token_records(tokens: tuple[Token, ...]) -> list[dict[str, Any]]:
-    """Return a JSON record for each token: the text, the piece if this is not the text, the place, and true flags."""
-    are_words = is_word(tokens).tolist()
-    return [token_record(token, is_word) for token, is_word in zip(tokens, are_words, strict=True)]
+    """Return a JSON record for each token: text, piece if this is not the text, place, and the flags that are true."""
+    word_flags = is_word(tokens).tolist()
+    return [token_record(token, word_flag) for token, word_flag in zip(tokens, word_flags, strict=True)]
 
 
-def token_record(token: Token, is_word: bool) -> dict[str, Any]:
+def token_record(token: Token, word_flag: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": escape_controls(token.text)}
     if token.piece != token.text:
         fields["piece"] = escape_controls(token.piece)
-    flags = {"special": token.special, "joined": token.joined, "word": is_word}
+    flags = {"special": token.special, "joined": token.joined, "word": word_flag}
     place = token.place
     if isinstance(place, Patch):
         fields["place"] = {name: getattr(place, name) for name in ("image", "n_images", "thumbnail")}

@@ -38,7 +38,11 @@ def movement_records(trace: Trace, blocks: dict[str, str]) -> dict[str, Any] | N
 
 
 def movement_record(trace: Trace, kind: str, blocks: dict[str, str]) -> dict[str, Any]:
-    """Return how each layer of the encoder or decoder moves tokens: a `Movement`, see front/src/trace/data.ts."""
+    """Return how each layer of the encoder or decoder moves tokens: a `Movement`, see front/src/trace/data.ts.
+
+    "shares" and "left_out" are `shares` and `n_left_out` of the plane (see `Plane`), "vectors" is the number of vectors
+    through which it is laid; "arrays" has the fields of `LayerArrows`, stacked over the layers.
+    """
     assert trace.states is not None
     states = trace.states[kind]
     first_layer, *_ = states.values()
@@ -67,11 +71,13 @@ def stacked(layers: list[LayerArrows], group: str) -> dict[str, Tensor]:
     """Stack the arrows of all layers; the first axis of each array is the layer.
 
     `group` is a field of `LayerArrows`: "parts", "heads" or "sources". A layer with fewer arrows than others is padded.
-    "names" has the index of the part, head or source of each arrow, and -2 for padding.
+    The array "names" contains `Arrows.indices`, the index of the part, head or source (key token) of each arrow, and -2
+    for padding.
     """
     groups: list[Arrows] = [getattr(layer, group) for layer in layers]
     n_arrows = max(arrows.indices.shape[1] for arrows in groups)
     paddings = [(0, n_arrows - arrows.indices.shape[1]) for arrows in groups]  # on each side of the axis of arrows
+    # `F.pad` begins with the last axis: `places` is tokens × arrows × 3, `angles` and `indices` are tokens × arrows.
     layers_and_paddings = list(zip(groups, paddings, strict=True))
     return {
         "places": torch.stack([F.pad(arrows.places, (0, 0, *padding)) for arrows, padding in layers_and_paddings]),

@@ -27,7 +27,7 @@ PAGE_BYTES = 9_800_000
 """If the encoded weights of a page take more bytes than this, they are rounded with the next step of `SMALL_STEPS`."""
 
 
-def encode_finest(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
+def encode_with_finest_step(patterns: Mapping[str, Pattern]) -> tuple[int, dict[str, str]]:
     """Encode the weights of layers, given by name, with the smallest rounding step that PAGE_BYTES allows.
 
     If no step makes them small enough, the largest step is used.

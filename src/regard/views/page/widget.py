@@ -94,7 +94,8 @@ class TraceWidget(anywidget.AnyWidget):
     def head(self) -> Head:
         """The head that the page shows; the mean over all heads of a layer if the reader has chosen the average."""
         parameters = parse_qs(self.address)
-        (kind,) = parameters.get("kind", self.trace.kinds[-1:])
+        # The address has no kind if the trace has only one.
+        kind = parameters["kind"][0] if "kind" in parameters else self.trace.kinds[-1]
         (name,) = parameters["head"]
         return self.trace[f"{kind} {name}"]
 
@@ -108,13 +109,15 @@ class TraceWidget(anywidget.AnyWidget):
 
         Args:
             head: the name of a head, such as "L3H1"; None = the head that the page shows now.
-            token: the position or text of a query token; None = the token that the page shows now.
+            token: the position or text of a query token; None = the token that the page shows now, or, if it shows all
+                tokens, one chosen by `focus_on`.
 
         Raises:
             InputError: the token or head does not exist.
         """
         focus = self._focus(self._query if token is None else token, head)
-        self.address = urlencode(choice_of(self.trace, focus) | {"locked": 1})
+        keep_token = {"locked": 1}  # the page keeps the token when the pointer moves over others
+        self.address = urlencode(choice_of(self.trace, focus) | keep_token)
 
     def on_select(self, function: Callable[["TraceWidget"], object]) -> None:
         """Call `function(widget)` every time the head or the token that the page shows changes."""

@@ -58,9 +58,9 @@ class Fonts:
     missing: frozenset[str] = frozenset()
 
     def drawable(self, text: str) -> str:
-        """Return a text without format characters, and with □ in place of letters that no font has.
+        r"""Return a text without format characters, and with □ in place of letters that no font has.
 
-        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀​=snake")
+        >>> Fonts(("DejaVu Sans",), missing=frozenset("뱀")).drawable("뱀\N{ZERO WIDTH SPACE}=snake")
         '□=snake'
         """
         isolates = FIRST_STRONG_ISOLATE + POP_ISOLATE
@@ -94,7 +94,8 @@ class Fonts:
         def width_of_first(n_letters: int) -> float:
             return self.width(f"{text[:n_letters]}…", size, bold)
 
-        n_that_fit = bisect(range(1, len(text)), width, key=width_of_first)
+        letter_counts = range(1, len(text))
+        n_that_fit = bisect(letter_counts, width, key=width_of_first)  # 1, 2, …: as many counts fit as letters
         return f"{text[: max(1, n_that_fit)]}…"
 
     def lines(self, text: str, size: float, width: float) -> list[str]:
@@ -212,4 +213,4 @@ def script_of(letter: str) -> str:
 
 @cache
 def renderer() -> RendererAgg:
-    return RendererAgg(DPI, DPI, DPI)
+    return RendererAgg(width=DPI, height=DPI, dpi=DPI)

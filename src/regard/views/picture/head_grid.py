@@ -25,6 +25,10 @@ GRID_WIDTH, TALLEST_GRID, LARGEST_CELL = 2.45, 3.5, 0.24
 NUMBERS_WIDTH, LINE_HEIGHT = 0.4, 0.17
 """The space for the layer numbers left of the grid, and the height of a line of text, in inches."""
 
+TITLE_TO_GRID, GRID_TO_LIST = 0.42, 0.6
+"""In inches: the space between the title and the grid, with the numbers of heads; and between the grid and the list of
+heads, with the colour scale."""
+
 N_LISTED = 8
 """The largest number of heads in the list below the grid of layers × heads."""
 
@@ -63,11 +67,12 @@ class HeadGrid:
 
     @property
     def above(self) -> float:
-        return LINE_HEIGHT * len(self.title) + 0.42
+        return LINE_HEIGHT * len(self.title) + TITLE_TO_GRID
 
     @property
     def height(self) -> float:
-        return self.above + self.side * len(self.layers) + 0.9 + LINE_HEIGHT * (1 + min(N_LISTED, len(self.strongest)))
+        list_height = LINE_HEIGHT * (1 + min(N_LISTED, len(self.strongest)))
+        return self.above + self.side * len(self.layers) + (GRID_TO_LIST + 0.3) + list_height
 
     def draw(self, page: Page, left: float, top: float) -> None:
         n_heads, layers, side = self.n_heads, self.layers, self.side
@@ -75,8 +80,8 @@ class HeadGrid:
         weights = {(head.layer, head.head): weight for head, _, weight in self.strongest}
         image = np.array([[weights.get((layer, head), 0.0) for head in range(n_heads)] for layer in layers])
         axes = draw_grid(page, left + NUMBERS_WIDTH, top + self.above, image, layers, side, "heads")
-        is_layer_average = self.focus.head.head is None
-        outlined_heads = range(n_heads) if is_layer_average else [self.focus.head.number]
+        head_number = self.focus.head.head  # None = the average over the heads of the layer
+        outlined_heads = range(n_heads) if head_number is None else [head_number]
         corner = outlined_heads[0], layers.index(self.focus.head.layer)
         axes.add_patch(Rectangle(corner, len(outlined_heads), 1, **outline(INK, 1.6), gid="chosen-head"))
         below = top + self.above + len(layers) * side
@@ -87,7 +92,7 @@ class HeadGrid:
         ]
         if list_rows:
             list_width = GRID_WIDTH - NUMBERS_WIDTH
-            draw_list(page, left + NUMBERS_WIDTH, below + 0.6, list_width, "largest weights", list_rows)
+            draw_list(page, left + NUMBERS_WIDTH, below + GRID_TO_LIST, list_width, "largest weights", list_rows)
 
 
 def lay_out_head_grid(trace: Trace, focus: Focus, fonts: Fonts) -> HeadGrid:
@@ -138,6 +143,7 @@ def draw_grid(
     lines = [[(x, 0), (x, rows)] for x in range(1, columns)] + [[(0, y), (columns, y)] for y in range(1, rows)]
     axes.add_collection(LineCollection(lines, colors="white", linewidths=min(1.0, side * 6), zorder=2), autolim=False)
     axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
+    # a length in inches, divided by `side`, is in cells, the coordinates of the axes
     step = next(step for step in STEPS if step * side >= 0.19)
     for head in range(0, columns, step):
         page.write(axes, head + 0.5, -0.06 / side, str(head), 7.0, color=FAINT, ha="center")

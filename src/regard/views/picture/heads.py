@@ -37,7 +37,7 @@ from regard.views.picture.canvas import (
     weight_colours,
 )
 from regard.views.picture.fonts import Fonts, fonts_for
-from regard.views.picture.pattern import SQUARE_ROOT, PatternCells, half_capital, label_text, pattern_cells
+from regard.views.picture.pattern import SQUARE_ROOT_SCALE, PatternCells, half_capital, label_text, pattern_cells
 from regard.views.shared_text import CAUTION, single_line, size_label
 
 TITLE_HEIGHT = 0.72
@@ -107,7 +107,7 @@ class Mosaic:
         patterns = [pattern for layer in self.cells for pattern in zip(layer.weights, layer.allowed, strict=True)]
         for place, (weights, allowed) in zip(self.places, patterns, strict=True):
             top, left = self.corner(place)
-            darkness = SQUARE_ROOT(np.ma.masked_array(weights.numpy(), ~allowed.numpy()))
+            darkness = SQUARE_ROOT_SCALE(np.ma.masked_array(weights.numpy(), ~allowed.numpy()))
             image[top : top + rows, left : left + columns] = colours(darkness)[..., :3]  # without opacity
         return image
 
@@ -181,7 +181,7 @@ def mosaic_of(heads: Sequence[Head], one_layer: bool) -> Mosaic:
     cells = [pattern_cells(layer[0].pattern, [head.number for head in layer], max_cells) for layer in layers]
     pattern_height, pattern_width = cells[0].weights.shape[1:]
     between, below = max(1, round(0.08 * pattern_width)), max(1, round(0.08 * pattern_height))
-    if one_layer:  # 0.3 inches for the names of the heads
+    if one_layer:  # for the names of the heads: 0.3 inches in an image as wide as the page, less in a narrower image
         cells_per_inch = columns * (pattern_width + between) / INNER_WIDTH
         below = math.ceil(0.3 * cells_per_inch)
     return Mosaic(heads, cells, places, between, below)
@@ -215,17 +215,20 @@ def draw_mosaic(page: Page, left: float, top: float, mosaic: Mosaic, side: float
     (rows, columns), (height, width) = mosaic.pattern_size, mosaic.image_size
     axes = page.area(left, top, width * side, height * side)
     axes.set(xlim=(0, width), ylim=(height, 0))
-    draw_cells(axes, mosaic.image(), SQUARE_ROOT, "patterns")
+    draw_cells(axes, mosaic.image(), SQUARE_ROOT_SCALE, "patterns")
     corners = [mosaic.corner(place) for place in mosaic.places]
     frames = [[(x, y), (x + columns, y), (x + columns, y + rows), (x, y + rows)] for y, x in corners]
-    points = min(0.5, 0.5 * columns * side)
-    lines = PolyCollection(frames, facecolors="none", edgecolors=EDGE, linewidths=points, clip_on=False)
+    frame_points = min(0.5, 0.5 * columns * side)  # thinner around patterns that are narrower than an inch
+    lines = PolyCollection(frames, facecolors="none", edgecolors=EDGE, linewidths=frame_points, clip_on=False)
     axes.add_collection(lines, autolim=False)
     return axes
 
 
 def write_layer_and_head_numbers(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
-    """Write the numbers of layers left of the patterns, and of heads above them; only some if space is short."""
+    """Write the numbers of layers left of the patterns, and of heads above them; only some if space is short.
+
+    A length in inches, divided by `side`, is in cells, the coordinates of `axes`.
+    """
     rows, columns = mosaic.pattern_size
     step = next(step for step in STEPS if step * (columns + mosaic.between) * side >= 0.2)
     layers = [heads[0].layer for heads in group_by_layer(mosaic.heads)]
@@ -256,7 +259,8 @@ def token_margin(tokens: Sequence[Token], fonts: Fonts) -> float:
 
 def write_tokens(page: Page, axes: Axes, mosaic: Mosaic, side: float) -> None:
     """Write the query tokens left of every row of patterns, and the key tokens above each pattern of the first row."""
-    size = min(8.0, side * 72 * 0.8)
+    cell_points = side * 72
+    size = min(8.0, cell_points * 0.8)
     for place, head in zip(mosaic.places, mosaic.heads, strict=True):
         top, left = mosaic.corner(place)
         if left == 0:

@@ -102,17 +102,20 @@ def draw_weights(
     axes: Axes, shares: Float[np.ndarray, "rows columns"], extent: tuple[float, float, float, float], gid: str
 ) -> None:
     """Draw weights over a grey picture; `shares` are positions on the colour scale, from 0 to 1, or NaN = no colour."""
+    # The smallest weight is visible, and under the largest the picture is; NaN has opacity 0.
+    opacities = np.nan_to_num(0.25 + 0.65 * shares)
     axes.imshow(
-        shares, cmap="inferno", norm=Normalize(0, 1), alpha=np.nan_to_num(0.25 + 0.65 * shares), extent=extent,
+        shares, cmap="inferno", norm=Normalize(0, 1), alpha=opacities, extent=extent,
         aspect="auto", interpolation="nearest", gid=gid,
     )  # fmt: skip
 
 
 def lay_out_pictures(trace: Trace, panels: Sequence[PatchPanel]) -> list[Cell]:
     """Return the cells of the figure: each picture alone, then again under the weights of each of its panels."""
+    # `patch_panels` returns the panels of a picture one after the other
     pictures = [list(group) for _, group in groupby(panels, key=lambda panel: panel.first_patch.image)]
     n_drawings = 1 + max(map(len, pictures))
-    pictures_per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1
+    pictures_per_row = 2 if n_drawings == 2 and len(pictures) > 2 else 1  # for many frames of a video
     n_columns = pictures_per_row * n_drawings
     width = (INNER_WIDTH - GAP * (n_columns - 1)) / n_columns
     cells, top = list[Cell](), MARGIN + TITLE_HEIGHT
@@ -152,8 +155,10 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: Weig
     else:
         draw_cells(axes, pixels, Normalize(0, 1), "image")
     query = focus.token.place
-    is_in_other_panel = cell.has_weights and isinstance(query, Patch) and query.thumbnail != first.thumbnail
-    if isinstance(query, Patch) and query.image == first.image and not is_in_other_panel:
+    is_here = isinstance(query, Patch) and query.image == first.image
+    if cell.has_weights:  # the picture alone shows the query of each of its panels
+        is_here = is_here and isinstance(query, Patch) and query.thumbnail == first.thumbnail
+    if is_here:
         corner = (query.left * pixel_width, query.top * pixel_height)
         size = (query.width * pixel_width, query.height * pixel_height)
         axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))

@@ -13,7 +13,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from regard.attention.grid.grid import spans
+from regard.attention.grid.grid import spans, with_four_axes
 from regard.attention.pattern import Pattern
 from regard.attention.weights import BLOCK_WEIGHTS
 from regard.tracing.focus import Focus
@@ -34,10 +34,14 @@ weight of 1, as a fraction of the side of a cell."""
 SMALLEST_DRAWN = 0.0005
 """The smallest weight that is drawn as a circle."""
 
-TALLEST, LABEL_WIDTH = 6.0, 1.1
-"""The largest height of a pattern with its labels, and the largest width of a label, in inches."""
+TALLEST, LABEL_WIDTH, LABEL_GAP = 6.0, 1.1, 0.12
+"""In inches: the largest height of a pattern with its labels, the largest width of a label, and the space for the gap
+between a label and the pattern."""
 
-SQUARE_ROOT = PowerNorm(0.5, 0, 1)
+SINE_45 = 0.71
+"""A label that is w inches long is SINE_45 · w high and wide after a rotation by 45 degrees."""
+
+SQUARE_ROOT_SCALE = PowerNorm(0.5, 0, 1)
 """The scale of colours: darkness is the square root of the weight, so that small weights of a long text are visible."""
 
 
@@ -76,16 +80,17 @@ def allowed_cells(
     first_keys = [-(-column * n_keys // columns) for column in range(columns)]
     allowed = np.ones((len(heads), rows, columns), dtype=bool)
     rows_per_block = max(1, BLOCK_WEIGHTS * rows // (len(heads) * n_queries * n_keys))
-    for block in spans(rows, rows_per_block):
-        queries = range(first_queries[block.start], first_queries[block.stop])
+    for rows_of_block in spans(rows, rows_per_block):
+        queries = range(first_queries[rows_of_block.start], first_queries[rows_of_block.stop])
         mask = pattern.keep(selected_heads.part(queries=queries))
         if mask is None:
             continue
-        mask_of_item = mask.reshape(*[1] * (4 - mask.ndim), *mask.shape)[0]  # heads (or 1) × queries × keys
+        mask_of_item = with_four_axes(mask)[0]  # heads (or 1) × queries × keys
         by_query_and_key = mask_of_item.expand(-1, len(queries), n_keys).cpu().numpy()
         by_query_and_column = np.logical_or.reduceat(by_query_and_key, first_keys, axis=2)
-        first_of_row = [first_queries[row] - queries.start for row in block]
-        allowed[:, block.start : block.stop] = np.logical_or.reduceat(by_query_and_column, first_of_row, axis=1)
+        first_in_block = [first_queries[row] - queries.start for row in rows_of_block]
+        by_row_and_column = np.logical_or.reduceat(by_query_and_column, first_in_block, axis=1)
+        allowed[:, rows_of_block.start : rows_of_block.stop] = by_row_and_column
     return torch.from_numpy(allowed)
 
 
@@ -98,7 +103,8 @@ class Drawing:
         weights: for each cell, its weight; for a long text, a cell stands for several weights and has the largest.
         allowed: for each cell, whether the mask allows at least one of its weights.
         left, top, right, bottom: the space for labels on each side of the grid of cells.
-        is_outlined: whether the row of the query in `focus` has an outline and its label is bold.
+        is_outlined: whether the row of the query in `focus` has an outline and its label is bold; True if no
+            other query has a label.
     """
 
     focus: Focus
@@ -142,7 +148,9 @@ class Drawing:
         if fits_circles(self.weights):
             draw_circles(axes, self.weights, self.allowed)
         else:
-            draw_cells(axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SQUARE_ROOT, "weights")
+            draw_cells(
+                axes, np.ma.masked_array(self.weights.numpy(), ~self.allowed.numpy()), SQUARE_ROOT_SCALE, "weights"
+            )
         axes.add_patch(Rectangle((0, 0), columns, rows, **outline(EDGE, 0.5)))
         if self.is_outlined:
             self._outline_chosen_row(axes)
@@ -170,10 +178,10 @@ class Drawing:
         """Write the token of the query in `focus` left of its row, and some query positions right of the rows."""
         (rows, columns), n_queries = self.weights.shape, len(self.focus.head.queries)
         text, x = label_text(self.focus.token, 8.0, page.fonts), -0.08 / self.cell_width
-        y = (self.focus.query + 0.5) * rows / n_queries + 0.04 / self.cell_height
+        y = (self.focus.query + 0.5) * rows / n_queries + half_capital(8.0) / self.cell_height
         page.write(axes, x, y, text, 8.0, bold=True, ha="right")
         for position in axis_positions(n_queries):
-            y = (position + 0.5) * rows / n_queries + 0.035 / self.cell_height
+            y = (position + 0.5) * rows / n_queries + half_capital(7.0) / self.cell_height
             page.write(axes, columns + 0.06 / self.cell_width, y, str(position), 7.0, color=FAINT)
 
     def _label_keys(self, page: Page, axes: Axes) -> None:
@@ -187,7 +195,7 @@ class Drawing:
         strongest = sorted(key.position for key in self.focus.head.top(self.focus.query, 5))
         centres = [(key + 0.5) * columns / n_keys for key in strongest]
         label_positions = spread(centres, 0.15 / self.cell_width, float(columns))
-        line_y = [0, -0.06 / self.cell_height, -0.22 / self.cell_height]
+        line_y = [0, -0.06 / self.cell_height, -0.22 / self.cell_height]  # inches, divided into cells
         for key, centre, x in zip(strongest, centres, label_positions, strict=True):
             axes.plot([centre, centre, x], line_y, color=FAINT, linewidth=0.6, clip_on=False)
             self._write_slanted(page, axes, (x, -0.25 / self.cell_height), self.focus.head.keys[key], 8.0)
@@ -198,6 +206,8 @@ class Drawing:
     def _write_slanted(self, page: Page, axes: Axes, position: tuple[float, float], token: Token, size: float) -> None:
         """Write the token of a key upwards from a position (x, y), in cells from the top left of the pattern."""
         angle, text = label_angle(self.focus.head.keys), label_text(token, size, page.fonts)
+        # Text is written on a baseline; the shift puts the middle of its capitals at `position`. Only half of the shift
+        # is made in y, since downwards is towards the cells.
         x = position[0] + half_capital(size) / self.cell_width * math.sin(math.radians(angle))
         y = position[1] + half_capital(size) / self.cell_height * math.cos(math.radians(angle)) / 2
         page.write(axes, x, y, text, size, rotation=angle, rotation_mode="anchor", ha="left")
@@ -231,16 +241,17 @@ def margins(focus: Focus, fonts: Fonts, cell_width: float, cell_height: float) -
     if not is_named(keys):
         strongest = [key.token for key in focus.head.top(focus.query, 5)]
         longest = max((fonts.width(label_text(token, 8.0, fonts), 8.0) for token in strongest), default=0.0)
-        return left + 0.12, longest * 0.71 + 0.4, right, 0.22
+        # 0.4 inches for the lines from the columns to the labels, 0.22 for the positions below the columns
+        return left + LABEL_GAP, longest * SINE_45 + 0.4, right, 0.22
     size = label_size(cell_width)
     label_widths = [fonts.width(label_text(token, size, fonts), size) for token in keys]
     if label_angle(keys) == 90:
-        return left + 0.12, max(label_widths) + 0.12, right, 0.0
-    # A label at 45 degrees (sin 45° = 0.71) can end right of the pattern.
+        return left + LABEL_GAP, max(label_widths) + LABEL_GAP, right, 0.0
+    # A label at 45 degrees can end right of the pattern; its length is counted with some space at its ends.
     for column, width in enumerate(label_widths):
         from_middle_to_end = (len(keys) - column - 0.5) * cell_width
-        right = max(right, 0.71 * (width + 0.15) - from_middle_to_end)
-    return left + 0.12, 0.71 * (max(label_widths) + 0.2), right, 0.0
+        right = max(right, SINE_45 * (width + 0.15) - from_middle_to_end)
+    return left + LABEL_GAP, SINE_45 * (max(label_widths) + 0.2), right, 0.0
 
 
 def draw_circles(axes: Axes, weights: Float[Tensor, "rows columns"], allowed: Bool[Tensor, "rows columns"]) -> None:
@@ -284,7 +295,7 @@ def label_angle(keys: Sequence[Token]) -> int:
 
 def label_size(side: float) -> float:
     """Return the font size, in points, of the label of a row or column that is `side` inches high or wide."""
-    return max(4.5, min(9.5, side * 72 * 0.75))
+    return max(4.5, min(9.5, side * 72 * 0.75))  # three quarters of the side, but readable and not too large
 
 
 def label_text(token: Token, size: float, fonts: Fonts) -> str:
@@ -293,7 +304,7 @@ def label_text(token: Token, size: float, fonts: Fonts) -> str:
 
 def half_capital(size: float) -> float:
     """Return half the height of a capital letter, in inches, in a font of `size` points."""
-    return size * 0.36 / 72
+    return size * 0.36 / 72  # a capital of DejaVu Sans is about 0.72 of the font size high; 72 points = 1 inch
 
 
 def spread(positions: Sequence[float], distance: float, end: float) -> list[float]:

@@ -30,6 +30,10 @@ PAD, WORD_GAP, TOKEN_GAP = 0.04, 0.06, 0.01
 """In inches: the space between the letters of a token and the edge of its box, between two words, and between two
 tokens of one word."""
 
+LOWEST_ARC, ARC_SLOPE, ARC_MARGIN = 0.2, 0.17, 0.05
+"""The height of an arc over one line: LOWEST_ARC, and ARC_SLOPE for each inch between its ends. ARC_MARGIN is the space
+above the tallest arc. Heights are in inches."""
+
 BOX_HEIGHT, LABEL_HEIGHT, TALLEST_ARC = 0.27, 0.19, 1.0
 """In inches: the height of a token's box, of the weight written under the box, and of the tallest arc over one line."""
 
@@ -114,8 +118,8 @@ class Sentence:
 
     def draw(self, page: Page, axes: Axes) -> None:
         """Draw the text into `axes`; the coordinates of the axes must be in inches, (0, 0) = top left."""
-        steps = self.focus.head.pattern.steps(0, self.focus.head.number, self.focus.query)
-        is_allowed = (steps.masked > -float("inf")).tolist()
+        steps = self.focus.head.pattern.steps(batch=0, head=self.focus.head.number, query=self.focus.query)
+        is_allowed = (steps.masked > -float("inf")).tolist()  # `masked` = scores, -∞ where the mask forbids the key
         self._draw_arcs(axes, self.focus.weights)
         for box in (*self.keys, *self.queries):
             if box.is_gap:
@@ -163,7 +167,8 @@ class Sentence:
         """Return an arc over two boxes of one line, or from the bottom of the upper box to the top of the lower box."""
         if start.line == end.line:
             start_y = end_y = self._top(start)
-            arc_height = min(self._room_above(start.line) - 0.05, 0.2 + 0.17 * abs(start.middle - end.middle))
+            highest = self._room_above(start.line) - ARC_MARGIN
+            arc_height = min(highest, LOWEST_ARC + ARC_SLOPE * abs(start.middle - end.middle))
             control_y = start_y - 4 / 3 * arc_height  # a Bézier curve rises to 3/4 of the height of its control points
             aside = 0.4 if start is end else 0.0  # an arc from a token to itself is a loop
             controls = [(start.middle - aside, control_y), (end.middle + aside, control_y)]
@@ -185,9 +190,10 @@ class Sentence:
         """Return the height of the space for arcs above a line of text."""
         start = self._start
         if self.n_lines == 1:
-            return min(TALLEST_ARC, 0.28 + 0.17 * max(abs(start.middle - end.middle) for end in self.keys))
+            longest = max(abs(start.middle - end.middle) for end in self.keys)
+            return min(TALLEST_ARC, 0.28 + ARC_SLOPE * longest)  # 0.28 > LOWEST_ARC + ARC_MARGIN
         if line == 0 and (self.queries or start.line > 0):
-            return 0.0
+            return 0.0  # arcs from a query on a lower line, or to keys below the queries, do not rise above line 0
         return 0.55 if self.n_lines < 4 else 0.3
 
     @property
@@ -195,7 +201,8 @@ class Sentence:
         return next(box for box in self.queries or self.keys if box.position == self.focus.query)
 
     def _top(self, box: Box) -> float:
-        return self._room_above(0) + box.line * (BOX_HEIGHT + LABEL_HEIGHT + self._room_above(1))
+        room_between_lines = self._room_above(1)  # the same for all lines below line 0
+        return self._room_above(0) + box.line * (BOX_HEIGHT + LABEL_HEIGHT + room_between_lines)
 
 
 def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
@@ -210,9 +217,10 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
     all_keys, all_queries = list(range(len(head.keys))), list[int]()
     if head.kind == "cross":
         all_queries = list(range(len(head.queries)))
-        some_keys = excerpt(around_keys or {0: AROUND_KEY}, len(head.keys))
+        some_keys = excerpt(around_keys or {0: AROUND_KEY}, len(head.keys))  # no strong key: the first tokens
         some_queries = excerpt(around_query, len(head.queries))
     else:
+        # the query keeps its reach, AROUND_QUERY, if it is also a strong key
         some_keys, some_queries = excerpt(around_keys | around_query, len(head.keys)), []
     layouts = [
         *((size, 1, all_keys, all_queries) for size in FONT_SIZES),
@@ -220,9 +228,9 @@ def lay_out_sentence(focus: Focus, fonts: Fonts) -> Sentence:
         (WRAPPED_FONT_SIZE, math.inf, some_keys, some_queries),
     ]
     for size, most_lines, keys, queries in layouts:
-        query_boxes = place_boxes(head.queries, queries, fonts, size, 0, set())
+        query_boxes = place_boxes(head.queries, queries, fonts, size, first_line=0, written=set())
         first_key_line = query_boxes[-1].line + 1 if query_boxes else 0
-        key_boxes = place_boxes(head.keys, keys, fonts, size, first_key_line, strongest)
+        key_boxes = place_boxes(head.keys, keys, fonts, size, first_line=first_key_line, written=strongest)
         n_lines_of_keys = 1 + key_boxes[-1].line - first_key_line
         if max(n_lines_of_keys, first_key_line) <= most_lines:
             break

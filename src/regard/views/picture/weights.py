@@ -84,7 +84,7 @@ def draw(
     if not chosen or any(head not in range(pattern.n_heads) for head in chosen):
         raise InputError(f"heads={list(chosen)} of a pattern of {counted(pattern.n_heads, 'head')}, counted from 0.")
     if len(chosen) == 1 and (queries or keys):
-        head = Head("", 0, chosen[0], pattern, tokens_of(queries, n_queries), tokens_of(keys, n_keys))
+        head = head_of(pattern, chosen[0], tokens_of(queries, n_queries), tokens_of(keys, n_keys))
         title = "" if pattern.n_heads == 1 else f"head {chosen[0]}"
         return save_figure(head_figure(head, title, is_outlined=False), path)
     heads_label = f"head {chosen[0]}" if len(chosen) == 1 and pattern.n_heads > 1 else counted(len(chosen), "head")
@@ -108,7 +108,7 @@ def weights_figure(
     """
     query_tokens, key_tokens = tokens_of(queries, pattern.shape[2]), tokens_of(keys, pattern.shape[3])
     chosen = range(pattern.n_heads) if heads is None else heads
-    mosaic = mosaic_of([Head("", 0, head, pattern, query_tokens, key_tokens) for head in chosen], one_layer=True)
+    mosaic = mosaic_of([head_of(pattern, head, query_tokens, key_tokens) for head in chosen], one_layer=True)
     text = repr(pattern) if title is None else title
     has_token_labels = (queries is not None or keys is not None) and max(pattern.shape[2:]) <= MOST_NAMED
     labelled_tokens = [*query_tokens, *key_tokens] if has_token_labels else []
@@ -116,8 +116,10 @@ def weights_figure(
     left = token_margin(query_tokens, fonts) if has_token_labels else 0.0
     above = token_margin(key_tokens, fonts) if has_token_labels else 0.0
     side = mosaic.side(INNER_WIDTH - left - AXIS_GAP)
-    batch_note = ["The first item of the batch."] * (title is None and pattern.shape[0] > 1)
-    caption = fonts.lines(" ".join([*batch_note, *notes(mosaic), fonts.advice]), 8.5, INNER_WIDTH)
+    sentences = [*notes(mosaic), fonts.advice]
+    if title is None and pattern.shape[0] > 1:  # the title is then the `repr`, which tells the size of the batch
+        sentences.insert(0, "The first item of the batch.")
+    caption = fonts.lines(" ".join(sentences), 8.5, INNER_WIDTH)
     top = MARGIN + TITLE_HEIGHT + above + AXIS_GAP
     bottom = top + mosaic.image_size[0] * side + (HEAD_NAME_HEIGHT if len(chosen) > 1 else 0.0) + CAPTION_GAP
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
@@ -135,5 +137,12 @@ def weights_figure(
 
 
 def tokens_of(words: Words | None, n: int) -> tuple[Token, ...]:
-    """Return a token for each word; spaces alone, as in a model of characters, become ␣."""
-    return tuple([Token(word if word.strip(" ") else "␣" * len(word), word) for word in words or [""] * n])
+    """Return a token for each word, or n tokens without text; spaces alone, as in a model of characters, become ␣."""
+    if words is None:
+        return (Token(text="", piece=""),) * n
+    return tuple([Token(text=word if word.strip(" ") else "␣" * len(word), piece=word) for word in words])
+
+
+def head_of(pattern: Pattern, head: int, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> Head:
+    """Return a head of a pattern that belongs to no layer of a model."""
+    return Head(kind="", layer=0, head=head, pattern=pattern, queries=queries, keys=keys)

@@ -182,7 +182,8 @@ def format_block(
         if row is None:
             rows.append((label, False, None))
         else:
-            rows.append((label, row == stage.marked, stage.matrix[row]))
+            is_bold = row == stage.marked  # the row of `worked.query`
+            rows.append((label, is_bold, stage.matrix[row]))
     if stage.summed:
         rows.append((" " * len(QUERY_MARK) + translated("sum"), False, stage.matrix.sum(axis=0)))
     label_cells = max(cell_len(label) for label, _, _ in rows) + (1 if stage.rows else 0)
@@ -195,21 +196,25 @@ def format_block(
     names = {column: stage.columns[column] for column in candidates} if stage.columns else {}
     layout, is_best = choose_layout(numbers, names, room, digits)
     columns = positions_to_show(n_columns, notable_columns, lambda shown: layout.total_width(shown) <= room)
-    tint, cells = Tint.of(stage), iter(layout.cells)
+    tint, cells_of_rows = Tint.of(stage), iter(layout.cells)  # `cells` has an entry for each row that has numbers
     lines = []
     for label, is_bold, values in rows:
         padded_label = label + " " * (label_cells - cell_len(label))
         line = Text.assemble(" " * INDENT, (padded_label, "bold" if is_bold else ""))
         if values is not None:
-            line.append_text(row_text(layout, columns, next(cells), values, tint))
+            line.append_text(row_text(layout, columns, next(cells_of_rows), values, tint))
         lines.append(line)
     header = Text(" " * (INDENT + label_cells) + layout.header(columns), style="dim") if names else None
-    is_cut = not is_best or None in columns or len(number_rows) < len(rows)
+    has_row_gap = any(values is None for _, _, values in rows)
+    is_cut = not is_best or None in columns or has_row_gap
     return Block(heading(stage, translated), header, tuple(lines), is_cut)
 
 
 def rows_to_show(stage: Stage, notable: Sequence[int]) -> list[int | None]:
-    """Return the numbers of the rows to show, with None for each gap; `notable` are the numbers of important keys."""
+    """Return the numbers of the rows to show, with None for each gap.
+
+    If not all rows are shown, the `notable` keys are kept if the rows are keys, otherwise the row of `worked.query`.
+    """
     n_rows = len(stage.matrix)
     if n_rows <= MAX_ROWS:
         return list(range(n_rows))
@@ -294,7 +299,8 @@ class Tint:
         if stage.is_weights:
             return cls(BLUE, BLUE, largest=1.0, deepest=1.0)
         finite = np.abs(stage.matrix[np.isfinite(stage.matrix)])
-        largest = float(finite.max()) if len(finite) and (stage.formula or stage.columns) else 0.0
+        is_input = not stage.formula and not stage.columns  # a given bias has columns with names
+        largest = float(finite.max()) if len(finite) and not is_input else 0.0
         return cls(ORANGE, PURPLE, largest, deepest=0.75)
 
     def style(self, number: float) -> Style:
@@ -305,7 +311,8 @@ class Tint:
         share = min(1.0, abs(number) / self.largest) * self.deepest
         tint = self.positive if number > 0 else self.negative
         red, green, blue = (round(white + share * (full - white)) for white, full in zip(WHITE, tint, strict=True))
-        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 128
+        luma = 0.299 * red + 0.587 * green + 0.114 * blue  # ITU-R BT.601
+        is_dark = luma < 128
         return Style.parse(f"{'#ffffff' if is_dark else '#000000'} on #{red:02x}{green:02x}{blue:02x}")
 
 

@@ -94,14 +94,17 @@ def choose_layout(
         headers = {column: shortened(name, longest) for column, name in names.items()}
         layout = Layout([dict(zip(columns, row, strict=True)) for row in texts], number_width, headers, tight)
         if layout.total_width(columns) <= room:
-            return layout, not cut_names
+            return layout, not cut_names  # names are cut off in all options but the first
     return layout, False
 
 
 def fewest_digits(numbers: Sequence[Sequence[float]]) -> int:
     """Return FEWEST_DIGITS if all numbers are below 10, one less if all are below 100, and so on, but at least 0."""
     largest = max((abs(number) for row in numbers for number in row if math.isfinite(number)), default=0.0)
-    return max(0, FEWEST_DIGITS - max(0, math.floor(math.log10(largest)))) if largest else FEWEST_DIGITS
+    if largest < 10:
+        return FEWEST_DIGITS
+    n_further_digits = math.floor(math.log10(largest))  # before the point, after the first digit
+    return max(0, FEWEST_DIGITS - n_further_digits)
 
 
 # Which rows and columns to show
@@ -134,7 +137,12 @@ def by_priority(count: int, notable: Sequence[int]) -> list[int]:
     >>> by_priority(6, (3,))
     [3, 0, 1, 5, 2, 4]
     """
-    ends = sorted(range(count), key=lambda position: min(position, 2 * (count - 1 - position) + 1))
+
+    def rank(position: int) -> int:
+        from_back = count - 1 - position
+        return min(position, 2 * from_back + 1)  # 0, 1, 2, 3, … from the front; 1, 3, 5, … from the back
+
+    ends = sorted(range(count), key=rank)
     return list(dict.fromkeys([*notable, *ends]))
 
 
