@@ -25,8 +25,9 @@ def check_writable(path: Path) -> Path:
         raise InputError(f"cannot write {path}: it is a folder; name a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}; make it first or name another file.")
-    must_be_writable = [path] if path.exists() else []
-    if path.is_file() or not path.exists():  # write_output replaces the file, so the folder must be writable
+    must_be_writable = [path] if path.exists() else []  # a read-only file is not replaced
+    is_device = path.exists() and not path.is_file()  # such as /dev/stdout
+    if not is_device:  # write_output puts a new file in the place of an old one, so the folder must be writable
         must_be_writable.append(Path(os.path.realpath(path)).parent)
     if not all(os.access(file_or_folder, os.W_OK) for file_or_folder in must_be_writable):
         raise InputError(f"cannot write {path}: writing there is not permitted; name another file.")

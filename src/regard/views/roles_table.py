@@ -18,7 +18,7 @@ def check_table_path(path: Path) -> Path:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot tell what kind of table {path} is; its name must end in .csv or .parquet.")
     if path.suffix.lower() == ".parquet":
-        import_extra("pyarrow.parquet", "huggingface,scan")
+        import_extra("pyarrow.parquet", extra="huggingface,scan")
     return check_writable(path)
 
 
@@ -29,7 +29,7 @@ def write_table(roles: Roles, path: Path) -> Path:
         writer.writerow(roles.columns)
         writer.writerows(zip(*roles.columns.values(), strict=True))
         return write_output(path, text.getvalue())
-    arrow = import_extra("pyarrow", "huggingface,scan")
-    parquet, content = import_extra("pyarrow.parquet", "huggingface,scan"), io.BytesIO()
+    arrow = import_extra("pyarrow", extra="huggingface,scan")
+    parquet, content = import_extra("pyarrow.parquet", extra="huggingface,scan"), io.BytesIO()
     parquet.write_table(arrow.table(roles.columns), content)
     return write_output(path, content.getvalue())

@@ -130,7 +130,7 @@ def line_item(line: SentenceScore) -> str:
         rows.insert(0, ("source", "aside", escape(line.source)))
     if line.other is not None:
         rows.append(("other", "aside", escape(line.other)))
-    items = "".join(f'<dt>{name}</dt><dd class="{kind}" dir="auto">{text}</dd>' for name, kind, text in rows)
+    items = "".join(f'<dt>{name}</dt><dd class="{css_class}" dir="auto">{text}</dd>' for name, css_class, text in rows)
     return f'<li><p class="place">line <b>{line.line:,}</b> · chrF {line.chrf:.1f}</p><dl>{items}</dl></li>'
 
 

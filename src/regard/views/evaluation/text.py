@@ -48,7 +48,7 @@ def overview(evaluation: Evaluation, n_worst: int) -> RenderableType:
 
 
 def score_table(evaluation: Evaluation) -> Table:
-    has_other = evaluation.other_exact is not None
+    has_other = evaluation.other_exact is not None  # then each score has a `comparison`
     headers = ("", "score", "other", "difference", "") if has_other else ("", "score", "")
     table = Table.grid(padding=(0, 0, 0, 3), expand=False)
     for column in range(len(headers)):

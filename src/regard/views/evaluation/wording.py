@@ -5,6 +5,7 @@ from regard.evaluation.records import Evaluation, LengthGroup, MetricScore, Sent
 
 def worst_lines(evaluation: Evaluation, limit: int) -> list[SentenceScore]:
     """Return at most `limit` lines: the lowest chrF first, and without the lines that equal a reference."""
+    # `sentences` begins with the lowest chrF
     return [line for line in evaluation.sentences if not line.exact][:limit]
 
 

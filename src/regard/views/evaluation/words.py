@@ -9,8 +9,9 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4
 """The letters of scripts that have no spaces between words (Thai, Lao, Burmese, Khmer, Japanese, Chinese), as ranges
 in a regular expression."""
 
-WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]|.")
-"""Matches one word, one letter of a script without spaces, one punctuation mark, or several white-space characters."""
+WORD = re.compile(rf"\s+|[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
+"""Matches several white-space characters; one letter of a script without spaces; one word (letters, digits and _ of
+other scripts); or one punctuation mark."""
 
 
 @dataclass(frozen=True, slots=True)

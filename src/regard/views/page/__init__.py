@@ -4,7 +4,8 @@ built/ has the script, the style sheet, and the web worker of `regard site`, bun
 
 The text that the model read may contain HTML, which could harm whoever opens the page. So the page contains the text
 only as JSON in which no character can end the script element, and the script shows it only as text. The page's content
-security policy allows nothing but one script and one style sheet, which the policy identifies by their hashes.
+security policy allows nothing but one script and one style sheet, which the policy identifies by their hashes, and
+images that are stored in the page. The pages of a server or a web site may load more (`live_page`, `site_page`).
 """
 
 import base64
@@ -116,6 +117,8 @@ def page_title(text: str) -> str:
 
 def safe_json(value: Any) -> str:
     """Return a value as JSON without <, > and &, so that it can neither begin nor end an HTML element.
+
+    The line separators U+2028 and U+2029 are escaped, too, since JavaScript before 2019 takes them for line ends.
 
     >>> safe_json({"text": "</script>"})
     '{"text":"\\\\u003c/script\\\\u003e"}'

@@ -26,10 +26,12 @@ def write_page(
 
 def effects_page(effects: IndirectEffects, token: TokenReference | None = None, head: str | None = None) -> str:
     clean, corrupted = effects.traces
-    focus = focus_on(clean, token=token, head=head or effects.largest(1)[0][0])
+    if not head:
+        head, _largest_effect = effects.largest(1)[0]
+    focus = focus_on(clean, token=token, head=head)
     records = []
-    for (kind, layer), row in zip(effects.layers, effects.heads.tolist(), strict=True):
-        for number, effect in enumerate(row):
+    for (kind, layer), effects_of_heads in zip(effects.layers, effects.heads.tolist(), strict=True):
+        for number, effect in enumerate(effects_of_heads):
             if not math.isnan(effect):
                 records.append({"kind": kind, "layer": layer, "head": number, "effect": effect})
     fields = "model", "kinds", "blocks", "text", "source", "target"

@@ -28,7 +28,8 @@ MAX_WEIGHTS = 5_000_000
 """The largest number of weights of a trace that a notebook shows as a page, which then takes a few megabytes."""
 
 FRAMES: WeakKeyDictionary[Trace, str] = WeakKeyDictionary()
-"""The HTML of every trace that a notebook has shown. A cell that shows a trace again uses this HTML."""
+"""The HTML of every trace, except those of translations, that a notebook has shown. A cell that shows a trace again
+uses this HTML. The HTML of a translation also depends on its alignment."""
 
 BOX = "position: relative; min-height: 860px"
 FRAME = "position: absolute; inset: 0; width: 100%; height: 100%; border: 0; background: white"
@@ -53,8 +54,8 @@ def notebook_frame(trace: Trace, alignment: dict[str, Any] | None = None) -> str
     except InputError as error:
         return f"<pre>{escape(f'{trace!r}: {error}')}</pre>"
     pictures = image(figure(trace, focus), repr(trace))
-    if alignment is not None and alignment["candidates"][0]["alignment"]:
-        best = alignment["candidates"][0]
+    best = None if alignment is None else alignment["candidates"][0]
+    if best is not None and best["alignment"]:  # the list of aligned pairs of words is not empty
         text, weights = best["text"], torch.tensor(best["weights"])
         aligned = alignment_figure(best["source_words"], best["target_words"], weights, title=text)
         pictures = image(aligned, f"word alignment of {trace.text!r} and {text!r}") + "<br>" + pictures

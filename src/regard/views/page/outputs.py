@@ -34,14 +34,15 @@ def output_record(name: str, attended: Attended, state: LayerStates, blocks: dic
     pattern = attended.pattern
     state = state.to(pattern.call.weights_dtype)
     projection = state.projection
-    if len(state.attention) != pattern.shape[2]:
+    outputs = state.attention  # the output vectors of the layer's attention [queries d_model]
+    if len(outputs) != pattern.shape[2]:
         return None
     weight = projection.weight
     queries_per_value = pattern.n_heads // pattern.value.shape[1]  # how many query heads share one value head
     values = pattern.value[0].repeat_interleave(queries_per_value, dim=0).to(weight)
     arrays = {
         "columns": rearrange(weight[:, :, :N_SHOWN], "h v d -> (h v) d"),
-        "output": state.attention[:, :N_SHOWN],
+        "output": outputs[:, :N_SHOWN],
         "lengths": torch.einsum("hqv,hvd->hqd", attended.context[0].to(weight), weight).norm(dim=-1),
         "value_lengths": torch.einsum("hkv,hvd->hkd", values, weight).norm(dim=-1),
     }

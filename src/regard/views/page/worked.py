@@ -25,7 +25,8 @@ from regard.views.page.weights import SMALL_BELOW, UNITS
 from regard.visible_text import escape_controls
 
 GIVEN = ("x", "memory", "W_q", "W_k", "W_v", "b_q", "b_k", "b_v", "W_o")
-"""The names of the matrices from which Q, K and V are computed, and of the output projection W_o."""
+"""The names of the matrices from which Q, K and V are computed, and of the output projection W_o. In cross-attention, K
+and V are computed from "memory"."""
 
 BITS = 23
 """The number of bits, without the sign bit, to which the numbers of Q, K and V are rounded."""
@@ -92,7 +93,7 @@ def layer_record(inputs: ExampleInputs, blocks: dict[str, str]) -> dict[str, Any
     if inputs.bias is not None:  # None replaces -∞, because JSON has no infinity
         heads = inputs.bias.reshape(len(inputs.bias), -1).tolist()
         numbers = [[None if number == -np.inf else number for number in head] for head in heads]
-        bias = {"numbers": numbers, "full": True}
+        bias = {"numbers": numbers, "full": True}  # a number for each query and key, not for each distance
     if mask is not None:
         blocks["mask"] = encode_bits(np.broadcast_to(mask, (1, inputs.n_queries, inputs.n_keys)))
     record: dict[str, Any] = {"layer": 0, "heads": inputs.n_heads}

@@ -40,7 +40,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 def title(comparison: Comparison) -> list[str]:
     models = " and ".join(quoted(model) for model in comparison.models)
-    lines = [f"{models}. Each cell: the largest share of its attention that a query moves to other keys."]
+    lines = [f"{models}. Each cell: the largest share of a query's attention that moves to other keys."]
     if bool(comparison.heads.isnan().any()):
         lines[0] += " Grey: no such head."
     if comparison.first is None:

@@ -24,14 +24,15 @@ def write_figure(effects: IndirectEffects, path: Path) -> Path:
 def effects_figure(effects: IndirectEffects) -> Figure:
     listed = "largest effects", [(head, "", effect, False) for head, effect in effects.largest(N_LISTED)]
     label = "share of the difference that is restored"
-    return every_head_figure(effects.heads, effects.layers, title(effects), listed, label, signed=True)[0]
+    figure, _ = every_head_figure(effects.heads, effects.layers, title(effects), listed, label, signed=True)
+    return figure
 
 
 def title(effects: IndirectEffects) -> list[str]:
     clean, corrupted = map(quoted, effects.texts)
     return [
         f"{quoted(effects.traces[1].model)} reads {corrupted}, each time with the output of one head from {clean}.",
-        "Each cell: how much of the difference between the two runs that head restores. "
+        "Each cell: how much of the difference between the two runs its head restores. "
         f"The metric is {effects.clean:.3g} in the clean run and {effects.corrupted:.3g} in the corrupted run."
         + meaning_of_grey(effects),
     ]

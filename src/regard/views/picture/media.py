@@ -155,14 +155,13 @@ def draw_picture(axes: Axes, trace: Trace, focus: Focus, cell: Cell, scale: Weig
     else:
         draw_cells(axes, pixels, Normalize(0, 1), "image")
     query = focus.token.place
-    is_here = isinstance(query, Patch) and query.image == first.image
-    if cell.has_weights:  # the picture alone shows the query of each of its panels
-        is_here = is_here and isinstance(query, Patch) and query.thumbnail == first.thumbnail
-    if is_here:
-        corner = (query.left * pixel_width, query.top * pixel_height)
-        size = (query.width * pixel_width, query.height * pixel_height)
-        axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
-        axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
+    if isinstance(query, Patch) and query.image == first.image:
+        is_in_this_panel = query.thumbnail == first.thumbnail
+        if is_in_this_panel or not cell.has_weights:  # the picture alone shows a query of any of its panels
+            corner = (query.left * pixel_width, query.top * pixel_height)
+            size = (query.width * pixel_width, query.height * pixel_height)
+            axes.add_patch(Rectangle(corner, *size, **outline("white", 3.0)))
+            axes.add_patch(Rectangle(corner, *size, **outline(INK, 1.2), gid="query"))
     axes.add_patch(Rectangle((0, 0), cell.width, cell.height, **outline(EDGE, 0.5)))
 
 

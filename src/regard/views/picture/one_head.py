@@ -28,7 +28,7 @@ def head_figure(head: Head, title: str, *, is_outlined: bool = True) -> Figure:
             outline. If there are too many queries for labels, the row always has an outline.
     """
     fonts = fonts_for(title + "".join(token.text for token in (*head.queries, *head.keys)))
-    focus = most_salient([head], None)[1]
+    _, focus = most_salient([head], query=None)
     pattern = lay_out_pattern(focus, fonts, INNER_WIDTH)
     pattern = replace(pattern, is_outlined=is_outlined or not is_named(head.queries))
     caption = fonts.lines(" ".join([*pattern.notes, fonts.advice]), 8.5, INNER_WIDTH)

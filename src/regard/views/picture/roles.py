@@ -19,6 +19,9 @@ from regard.views.picture.head_grid import LINE_HEIGHT, NUMBERS_WIDTH, draw_grid
 COLUMNS, GAP = 3, 0.35
 """The number of grids side by side, and the space between them in inches."""
 
+ABOVE_GRID, BELOW_GRID = 0.58, 0.19
+"""In inches: the space above a grid for its title and the numbers of heads, and below a grid."""
+
 TITLES = {
     "previous": "previous token",
     "next": "next token",
@@ -40,14 +43,15 @@ def write_figure(roles: Roles, path: Path, title: str = "") -> Path:
 
 
 def roles_figure(roles: Roles, title: str) -> Figure:
-    layers = list(dict.fromkeys(int(head[1:].partition("H")[0]) for head in roles.heads))
-    n_heads = 1 + max(int(head.partition("H")[2]) for head in roles.heads)
+    layer_and_head = [head.removeprefix("L").split("H") for head in roles.heads]  # names such as "L3H1"
+    layers = list(dict.fromkeys(int(layer) for layer, _ in layer_and_head))
+    n_heads = 1 + max(int(head) for _, head in layer_and_head)
     drawn_roles = [role for role in ROLES if roles.top(role, 1)]
     width = (INNER_WIDTH - GAP * (COLUMNS - 1)) / COLUMNS
     side = min(0.3, (width - NUMBERS_WIDTH) / n_heads)
     fonts = fonts_for(title)
     lines = fonts.lines(title, 8.5, INNER_WIDTH)
-    height = 0.62 + side * len(layers) + 0.15
+    height = ABOVE_GRID + side * len(layers) + BELOW_GRID
     n_rows = math.ceil(len(drawn_roles) / COLUMNS)
     top = MARGIN + LINE_HEIGHT * len(lines) + 0.15
     page = blank_page(top + height * n_rows + 0.5 + MARGIN, fonts)
@@ -61,7 +65,9 @@ def roles_figure(roles: Roles, title: str) -> Figure:
         top_head, largest = roles.top(role, 1)[0]
         grid_title = f"{TITLES[role]}: {top_head} {largest:.2f}"
         page.write(page.area(left, above, width - NUMBERS_WIDTH, 0.2), 0.0, 0.12, grid_title, 8.5, bold=True)
-        draw_grid(page, left, above + 0.58, grid, layers, side, role, largest=1.0 if role in KEY_ROLES else largest)
+        draw_grid(
+            page, left, above + ABOVE_GRID, grid, layers, side, role, largest=1.0 if role in KEY_ROLES else largest
+        )
     scale_label = "mean share of attention; distance and entropy: from 0 to the number above the grid"
     draw_scale(page, MARGIN + NUMBERS_WIDTH, top + height * n_rows + 0.1, scale_label)
     return page.figure

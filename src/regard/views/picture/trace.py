@@ -60,15 +60,16 @@ def text_figure(trace: Trace, focus: Focus) -> Figure:
     heads_top = top + max(0.0, pattern.top - heads.above)  # the cells of both begin at the same height
     bottom = max(top + pattern.height, heads_top + heads.height) + 0.25
     page = blank_page(bottom + CAPTION_LINE * len(caption) + MARGIN, fonts)
-    write_title(page, trace, focus, strongest_key(focus, fonts))
+    write_title(page, trace, focus, finding(focus, fonts))
     text.draw(page, page.area(MARGIN, MARGIN + TITLE_HEIGHT, INNER_WIDTH, text.height))
     pattern.draw(page, MARGIN, top)
+    # two gaps right of the pattern, or one if the page is too narrow
     heads.draw(page, min(WIDTH - MARGIN - GRID_WIDTH, MARGIN + pattern.width + 2 * GRID_GAP), heads_top)
     page.write_caption(bottom, caption)
     return page.figure
 
 
-def strongest_key(focus: Focus, fonts: Fonts) -> str:
+def finding(focus: Focus, fonts: Fonts) -> str:
     """Return a line such as "“it” looks most at “snake” (0.512)"."""
     query = quoted(fonts.shortened(token_label(focus.query, focus.head.queries), 10.5, 2.5))
     for strongest in focus.head.top(focus.query, 1):

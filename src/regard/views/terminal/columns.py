@@ -58,7 +58,7 @@ class Columns:
         yield self._table(labels, headers, range(start, len(headers)))
 
     def _table(self, labels: Sequence[Text], headers: Sequence[Text], columns: range) -> Table:
-        table = Table.grid(padding=(0, self.gap, 0, 0))
+        table = Table.grid(padding=(0, self.gap, 0, 0))  # a gap right of each column except the last
         table.add_column(no_wrap=True)
         for _ in columns:
             table.add_column(justify="center", no_wrap=True)

@@ -63,10 +63,10 @@ def head_table(comparison: Comparison) -> Table:
 def grid(comparison: Comparison) -> Columns:
     """Return a grid of layers × heads: how far each head differs, in percent; [ ] = the first head that differs."""
     first_head = None if comparison.first is None else comparison.first[0]
-    has_several_kinds = len(comparison.tokens) > 1
+    has_several_kinds = len({kind for kind, _ in comparison.layers}) > 1
     labels = [f"{kind} L{layer} " if has_several_kinds else f"L{layer} " for kind, layer in comparison.layers]
     rows = []
-    for row, shares in enumerate(comparison.heads.tolist()):
+    for row, shares in enumerate(comparison.heads.tolist()):  # NaN: the layer has fewer heads than others
         names = [head_name(comparison.layers, row, head) for head in range(len(shares))]
         rows.append([percent_cell(share, name == first_head) for share, name in zip(shares, names, strict=True)])
     return Columns(labels, [f"H{head}".center(5) for head in range(len(rows[0]))], rows, gap=0)

@@ -37,7 +37,7 @@ def view(effects: IndirectEffects) -> RenderableType:
         Text.assemble("clean:     ", (clean, "bold"), f"   metric {effects.clean:.3g}"),
         Text.assemble("corrupted: ", (corrupted, "bold"), f"   metric {effects.corrupted:.3g}"),
         "",
-        Text("how much of the difference the output of one head from the clean run restores"),
+        Text("how much of the metric's difference a head's output from the clean run restores"),
         Padding.indent(table, 2),
         "",
         Text("every head, in percent"),
@@ -49,7 +49,7 @@ def grid(effects: IndirectEffects) -> Columns:
     has_several_kinds = len({kind for kind, _ in effects.layers}) > 1
     labels = [f"{kind} L{layer} " if has_several_kinds else f"L{layer} " for kind, layer in effects.layers]
     largest = float(effects.heads.abs().nan_to_num(0.0).max()) or 1.0  # 1 if all are 0: a scale needs a length
-    rows = [[percent_cell(effect, largest) for effect in row] for row in effects.heads.tolist()]
+    rows = [[percent_cell(effect, largest) for effect in of_layer] for of_layer in effects.heads.tolist()]
     return Columns(labels, [f"H{head}".rjust(5) for head in range(effects.heads.shape[1])], rows, gap=0)
 
 

@@ -41,7 +41,7 @@ def lines(worked: WorkedAttention, width: int, digits: int | None) -> Iterator[T
     yield from title_lines(worked, width)
     yield Text()
     yield Text.assemble("the query ", (printable(reference_of(worked.query, worked.inputs.queries)), "bold"))
-    exponent = list(steps.before)[-1]
+    exponent = list(steps.before)[-1]  # the last matrix before the exponential
     most = DIGITS if digits is None else digits
     sign, size = "+" if steps.largest < 0 else "-", f"{abs(steps.largest):.{most}f}"
     softmax = {"exp": f"exp({exponent} {sign} {size})", "weights": "exp / sum of exp"}

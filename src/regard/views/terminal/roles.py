@@ -70,7 +70,8 @@ def table(roles: Roles) -> Table:
 def head_map(roles: Roles) -> Columns:
     """Return a grid of layers × heads: for each head, the letter of its role, and the role's share of attention.
 
-    A role is a kind of key, such as the first token, that gets most of the head's attention; the share is in percent.
+    A role is a kind of key, such as the first token. The head's role is the one in which the head exceeds the mean of
+    all heads most. The share is in percent.
     """
     cells_of_layer: dict[str, list[Text]] = {}
     for head in roles.heads:

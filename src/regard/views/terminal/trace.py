@@ -64,6 +64,8 @@ def show(
 
 def view(trace: Trace, focus: Focus) -> RenderableType:
     note = decoder_note(trace, focus.head.kind)
+    # `patch_map` is None if no key is a patch, `time_map` if no key is a frame of a recording
+    weights_of_query = patch_map(trace, focus) or time_map(focus) or sentence(focus)
     return Group(
         title(trace, focus),
         *([Text(note, style="dim")] if note else []),
@@ -71,7 +73,7 @@ def view(trace: Trace, focus: Focus) -> RenderableType:
         Text.assemble(
             (visible_name(focus.token.text), "bold"), f" looks, in {focus.head.name}, at", occurrence_note(focus)
         ),
-        Padding(patch_map(trace, focus) or time_map(focus) or sentence(focus), (1, 0, 1, 2), expand=False),
+        Padding(weights_of_query, (1, 0, 1, 2), expand=False),
         Padding.indent(key_table(focus, N_LISTED), 2),
         "",
         *other_heads(trace, focus, N_LISTED),
@@ -88,7 +90,7 @@ def other_heads(
     `translated` returns a heading in another language, with {} for the query's name; str = English.
     """
     heads = trace.heads(focus.head.kind)
-    strongest = strongest_other_words(heads, focus.query)
+    strongest = strongest_other_words(heads, focus.query)  # (head, key position, weight)
     name = (isolated(token_label(focus.query, focus.head.queries)), "bold")
     noun = "token" if any(key.place for key in focus.head.keys) else "word"  # a patch or a frame is no word
     if not strongest:

@@ -28,7 +28,8 @@ def level_1(encoding: str, first: int, last: int) -> set[str]:
 
 def make_subset(source: Path) -> None:
     letters = {chr(code) for first, last in RANGES for code in range(first, last + 1)}
-    letters |= level_1("gb2312", 0xB0, 0xD7) | level_1("euc_jp", 0xB0, 0xCF)
+    letters |= level_1("gb2312", 0xB0, 0xD7)  # rows 16 to 55
+    letters |= level_1("euc_jp", 0xB0, 0xCF)  # JIS X 0208, rows 16 to 47
     options = subset.Options(
         font_number=KOREAN_FACE, hinting=False, layout_features=[], name_IDs=["*"], notdef_outline=True
     )
@@ -38,6 +39,7 @@ def make_subset(source: Path) -> None:
     subsetter.populate(unicodes=map(ord, letters))
     subsetter.subset(font)
     joined = OWN_FONT.replace(" ", "")
+    # OpenType name IDs: 1 and 16 = family, 3 = unique identifier, 4 = full name, 6 = PostScript name
     names = {1: OWN_FONT, 16: OWN_FONT, 3: f"regard;{joined}", 4: f"{OWN_FONT} Regular", 6: f"{joined}-Regular"}
     for record in font["name"].names:
         record.string = names.get(record.nameID, record.toUnicode())
