@@ -35,8 +35,8 @@ Weights = Float[Tensor, "target source"]
 
 def alignment_table(source: Words, target: Words, weights: Weights) -> Columns:
     """Return a table with a row for each target word, a column for each source word, and a block for each weight."""
-    assert len(target) == len(weights)
-    rows = [[weight_block(weight) for weight in row] for row in weights.tolist()]
+    # `target` is only here so that another number of words than of rows is refused
+    rows = [[weight_block(weight) for weight in row] for _, row in zip(target, weights.tolist(), strict=True)]
     return Columns(target, source, rows, gap=2)
 
 

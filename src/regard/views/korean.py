@@ -111,7 +111,8 @@ PATTERNS = {
     ),
 }
 """A regular expression for each English text with numbers or names, and the text in Korean. The groups of the regular
-expression fill the `{}`."""
+expression fill the `{}`. The ends of some texts are written `.+`; the whole texts are in by_hand/model_head.py and
+tracing/tokens/readable_tokens.py."""
 
 
 def korean(text: str) -> str:

@@ -15,7 +15,7 @@ def signed_difference(value: float, other: float) -> str:
     >>> signed_difference(39.41, 39.44), signed_difference(39.41, 38.2)
     ('+0.0', '+1.2')
     """
-    return f"{value - other:+z.1f}"
+    return f"{value - other:+z.1f}"  # z writes -0.0 as 0.0
 
 
 def length_range(group: LengthGroup) -> str:

@@ -34,6 +34,10 @@ TITLE_HEIGHT, GAP, LIST_WIDTH, BAR_WIDTH = 0.72, 0.3, 4.0, 3.0
 """In inches: the height of the title, the space between two drawings, the width of the list of keys that are not
 patches, and the width of the colour bar."""
 
+ABOVE_BAR, BAR_HEIGHT, AROUND_LIST = 0.2, 0.12, 0.75
+"""In inches: the space between the pictures and the colour bar, the height of the bar, and the height of the
+caption above and the caution below the list of keys."""
+
 NAME_HEIGHT, SECONDS_HEIGHT = 0.22, 0.22
 """In inches: the height of the line above a picture with its name, and of the axis of time below a spectrogram."""
 
@@ -63,7 +67,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
     cells = lay_out_pictures(trace, panels)
     bottom = max(cell.top + cell.height for cell in cells)
     bottom += 0.0 if panels[0].seconds_per_pixel is None else SECONDS_HEIGHT
-    page = blank_page(bottom + 0.95 + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
+    page = blank_page(bottom + ABOVE_BAR + AROUND_LIST + LINE_HEIGHT * len(listed) + MARGIN, fonts_of(trace, focus))
     write_title(page, trace, focus, f"where {query_label(focus, len(trace.images))} looks")
     scale = WeightScale.of(panels)
     for cell in cells:
@@ -78,7 +82,7 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
         for cell in cells:
             axes = page.area(cell.left, cell.top + cell.height, cell.width, SECONDS_HEIGHT)
             write_seconds(page, axes, cell.width, trace.images[0].shape[2] * seconds_per_pixel)
-    below = bottom + 0.2
+    below = bottom + ABOVE_BAR
     sum_text = f"all patches together {sum(panel.total for panel in panels):.3f}"
     if any(weight == 0 for panel in panels for _, weight in panel.weights):
         sum_text += "; a patch without colour has the weight 0"
@@ -89,10 +93,10 @@ def image_figure(trace: Trace, focus: Focus) -> Figure:
 
 
 def draw_colour_bar(page: Page, left: float, top: float, scale: WeightScale, sum_text: str) -> None:
-    axes = page.area(left, top, BAR_WIDTH, 0.12)
+    axes = page.area(left, top, BAR_WIDTH, BAR_HEIGHT)
     draw_cells(axes, np.full((1, 1, 3), 0.75), Normalize(0, 1), "scale ground")
-    draw_weights(axes, np.linspace(0, 1, 256)[None], (0.0, BAR_WIDTH, 0.12, 0.0), "scale")
-    axes.add_patch(Rectangle((0, 0), BAR_WIDTH, 0.12, **outline(EDGE, 0.5)))
+    draw_weights(axes, np.linspace(0, 1, 256)[None], (0.0, BAR_WIDTH, BAR_HEIGHT, 0.0), "scale")
+    axes.add_patch(Rectangle((0, 0), BAR_WIDTH, BAR_HEIGHT, **outline(EDGE, 0.5)))
     for share, side in ((0.0, "left"), (0.5, "center"), (1.0, "right")):
         page.write(axes, share * BAR_WIDTH, 0.27, scale.label(share), 7.0, color=FAINT, ha=side)
     page.write(axes, 0.0, 0.48, sum_text, 8.5, color=FAINT)

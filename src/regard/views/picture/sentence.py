@@ -194,7 +194,7 @@ class Sentence:
             return min(TALLEST_ARC, 0.28 + ARC_SLOPE * longest)  # 0.28 > LOWEST_ARC + ARC_MARGIN
         if line == 0 and (self.queries or start.line > 0):
             return 0.0  # arcs from a query on a lower line, or to keys below the queries, do not rise above line 0
-        return 0.55 if self.n_lines < 4 else 0.3
+        return 0.55 if self.n_lines < 4 else 0.3  # many lines are closer together
 
     @property
     def _start(self) -> Box:
