@@ -35,6 +35,8 @@ from regard.attention.weights import context_of
 class Attended(NotAPair, Described):
     """The result of one call of `attend`: the context, and the pattern of the attention weights.
 
+    `context, weights = attend(…)` raises a TypeError that says what to write instead.
+
     Attributes:
         context: the weighted sum of the values for each query, in the data type of the input.
         pattern: the attention weights, computed when they are read.
@@ -117,6 +119,7 @@ def attend(
         elif backend == "reference" and may_overflow(call):  # reference uses float64, so the pattern must too
             call = without_overflow(call)
     if ask is not None and (summary is None or statistics_may_hold_nan(summary)):
+        # no kernel computed the statistics with the context, or NaN in masked keys has spoilt them
         summary = Pattern(call).answer(ask)
     return Attended(context=context, pattern=Pattern(call, summary), backend=backend)
 

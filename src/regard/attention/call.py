@@ -58,8 +58,8 @@ class SoftmaxFormula:
         if isinstance(score, ScaledDot):
             return cls(score.factor(d_key), score.softcap, score.bias, temperature, sinks)
         if isinstance(score, DotScore):
-            return cls(1.0, None, None, temperature, sinks, projection=score)
-        return cls(1.0, None, None, temperature, sinks, other_score=score)
+            return cls(scale=1.0, softcap=None, bias=None, temperature=temperature, sinks=sinks, projection=score)
+        return cls(scale=1.0, softcap=None, bias=None, temperature=temperature, sinks=sinks, other_score=score)
 
     def vectors(
         self,
@@ -269,5 +269,6 @@ def check_each(**tensors: Tensor) -> None:
 
 
 def stage_error(name: str, stage: object, example: Score | Normaliser) -> TypeError:
+    # a class or function is named: Softmax, for example, is given in place of Softmax()
     stage_text = type_name(stage) if isinstance(stage, type) or isroutine(stage) else repr(stage)
     return TypeError(f"{name} is {stage_text}; it takes an object such as {example!r}.")

@@ -68,7 +68,7 @@ def checkpoint_then_raise(function: Callable[..., Result], *arguments: object, *
 
     result = checkpoint(run, *arguments, **options)
     if errors:
-        raise errors.pop()
+        raise errors.pop()  # by pop, the list does not keep the error and its traceback in memory
     return cast(Result, result)
 
 

@@ -109,7 +109,7 @@ def may_overflow(call: Call) -> bool:
     """
     temperature = getattr(call.normalise, "temperature", 1.0) or 1.0  # a temperature of 0 divides nothing
     query, key = call.query.detach(), call.key.detach()
-    if isinstance(call.score, DotScore):
+    if isinstance(call.score, DotScore):  # not a ScaledDot, but a score that projects queries and keys
         with torch.no_grad():
             query, key = call.score.as_dot(query.to(call.weights_dtype), key.to(call.weights_dtype))
     norms = norm_of_finite(query) + norm_of_finite(key)

@@ -191,7 +191,7 @@ class Pattern(ThroughDense):
     def steps(self, batch: int, head: int, query: int | slice = slice(None)) -> Steps:
         """Return every intermediate result of one head of one batch item: products, scores, weights and context.
 
-        The products are those of queries and keys. A score that is not a `ScaledDot` has none; they are its scores.
+        The products are those of queries and keys; for a score that is not a `ScaledDot`, they are the scores.
 
         Args:
             query: the index of one query, or a slice of queries.

@@ -101,7 +101,9 @@ class HeadWeights:
         assert self.softmax is not None
         tile = self.tile.part(queries=queries, keys=keys)
         scores, keep = scores_of(self.call, tile)[0, 0] / self.softmax.temperature, self.keep(tile)
-        return scores if keep is None else scores.masked_fill_(~keep, -math.inf), keep
+        if keep is not None:
+            scores.masked_fill_(~keep, -math.inf)
+        return scores, keep
 
     def keep(self, tile: Tile) -> BoolMask:
         keep = self.call.keep(tile)
@@ -210,7 +212,8 @@ class Pyramid:
         keys = span_of(positions_in(columns, level, self.keys))
         first_head, *other_heads = self.heads
         parts = []
-        n_rows_at_once = max(1, (WEIGHTS_AT_ONCE // len(keys)) >> level)
+        n_queries_at_once = WEIGHTS_AT_ONCE // len(keys)
+        n_rows_at_once = max(1, n_queries_at_once >> level)  # a row has 2^level queries
         for span in spans(len(rows), n_rows_at_once):
             rows_at_once = rows[span.start : span.stop]
             shown_queries = positions_in(rows_at_once, level, self.queries)
@@ -286,6 +289,7 @@ def span_of(positions: Sequence[int]) -> range:
 def pool_squares(weights: Weights, allowed: Weights, side: int) -> tuple[Cells, Cells]:
     """Return the sum of each `side` × `side` square of `weights`, and the maximum of each square of `allowed`."""
     sums = squares_of(weights, side, 0.0).sum(dim=1).sum(dim=2)  # faster than one sum over two axes
+    # the axes are rows, side, columns, side; without axis 1, the second `side` is axis 2
     return sums, squares_of(allowed, side, -math.inf).amax(dim=1).amax(dim=2)
 
 

@@ -33,7 +33,7 @@ class EqualFields:
     The elements of tensors are not compared: on a GPU, reading them would wait for all queued kernels.
     """
 
-    __slots__ = ()
+    __slots__ = ()  # so that subclasses may have slots
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -62,7 +62,7 @@ def tensors_in(*parts: object) -> list[Tensor]:
             tensors.append(part)
         elif isinstance(part, nn.Module):
             tensors += [*part.parameters(), *part.buffers()]
-            # attributes that are tensors, or contain tensors, as a score may, are not registered
+            # parameters() and buffers() do not return attributes that are plain tensors, or stages with tensors
             attributes = [value for module in part.modules() for value in vars(module).values()]
             tensors += tensors_in(*(value for value in attributes if isinstance(value, Tensor) or is_stage(value)))
         else:
@@ -163,7 +163,7 @@ def with_new_values(part: Part, new_value: Callable[[Any], Any]) -> Part:
     if is_dataclass(part):
         return replace(part, **changed)  # type: ignore[type-var]
     if isinstance(part, tuple | list):
-        return getattr(type(part), "_make", type(part))(new.values())
+        return getattr(type(part), "_make", type(part))(new.values())  # named tuples are made by `_make`
     if isinstance(part, dict):
         return new  # type: ignore[return-value]
     copied = copy.copy(part)

@@ -108,7 +108,7 @@ def use_backend(name: Name) -> Iterator[None]:
     """Make every call of `attend` inside the `with` block use the backend `name`, in all models and all threads.
 
     One exception: on a CPU, a context that may be wrong because of NaN or overflow is computed again by the backend
-    "tiled", which ignores NaN in masked keys and values. The two computations draw different dropout masks.
+    "tiled", which ignores NaN in masked keys and values. With dropout, the second computation drops other weights.
 
     Raises:
         ValueError: no backend has this name; or, raised by `attend`, the backend does not support the call.
@@ -201,6 +201,6 @@ def favours_cpu_kernel(call: Call) -> bool:
         return False
     if grid.queries == 1 or not has_avx2():  # for a single query, PyTorch's kernel is faster
         return False
-    if call.query.dtype != torch.float32 and not fused.added_varies_by_query(call.mask, formula.bias):
+    if call.query.dtype != torch.float32 and not fused.mask_or_bias_varies_by_query(call.mask, formula.bias):
         return False
     return kernel_computes_scores(formula, grid)

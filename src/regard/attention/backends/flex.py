@@ -59,8 +59,8 @@ def flex_context(call: Call, dropout: float) -> Float[Tensor, "batch heads queri
     score_mod = None
     if formula.softcap is not None:
         # softcap · tanh(score / softcap) / temperature, given score / temperature (see `scale` below)
-        softcap = formula.softcap / formula.temperature
-        score_mod = lambda score, batch, head, query, key: softcap * torch.tanh(score / softcap)  # noqa: E731
+        scaled_softcap = formula.softcap / formula.temperature
+        score_mod = lambda score, b, h, i, j: scaled_softcap * torch.tanh(score / scaled_softcap)  # noqa: E731
     blocks = None if call.mask is None else block_mask(call.mask, grid, query.device)
     with torch._dynamo.config.patch(recompile_limit=MAX_PROGRAMS, accumulated_recompile_limit=MAX_PROGRAMS):
         return compiled_flex_attention()(
@@ -97,9 +97,13 @@ def block_mask(mask: Mask, grid: Grid, device: torch.device) -> Any:
         any_kept, all_kept = by_block.any(dim=-1), by_block.all(dim=-1)
         partial_blocks.append(any_kept & ~all_kept)
         full_blocks.append(all_kept)
+    n_partial, partial = blocks_to_compute(torch.stack(partial_blocks, dim=2))
+    n_full, full = blocks_to_compute(torch.stack(full_blocks, dim=2))
     return BlockMask.from_kv_blocks(
-        *blocks_to_compute(torch.stack(partial_blocks, dim=2)),
-        *blocks_to_compute(torch.stack(full_blocks, dim=2)),
+        n_partial,
+        partial,
+        n_full,
+        full,
         BLOCK_SIZE=BLOCK,
         mask_mod=mask_mod(mask, grid, device),
         seq_lengths=(grid.queries, grid.keys),

@@ -94,7 +94,7 @@ def fused_context(call: Call, dropout: float) -> Context:
     elif is_symbolic(grid.queries) or is_symbolic(grid.keys) or fits_one_tensor(mask, formula.bias):
         attn_mask = added_to_scores(mask, bias_of_tile, grid.whole(), query)
         context = kernel(query, key, value, attn_mask, scale, dropout)
-    elif grid.queries == 1 or not added_varies_by_query(mask, formula.bias):
+    elif grid.queries == 1 or not mask_or_bias_varies_by_query(mask, formula.bias):
         context = context_of_block(query, key, value, mask, bias_of_tile, grid, range(grid.queries), scale, dropout)
     else:
         compute, blocks = context_of_block, list(spans(grid.queries, BLOCK_QUERIES))
@@ -118,7 +118,8 @@ def math_context(call: Call, dropout: float) -> Context:
 def needs_float32(call: Call) -> bool:
     """Return whether `in_float32` must compute the context of a call.
 
-    True if half precision would round projected queries and keys, or a bias that is divided by the temperature.
+    True if queries and keys must be projected, which `in_float32` does; or if half precision would round a bias that is
+    divided by the temperature.
     """
     formula = call.softmax_formula
     if formula.projection is not None:
@@ -167,7 +168,7 @@ def fits_one_tensor(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     return is_symbolic(size) or size <= max(mask.tensor.numel(), bias.numel(), BLOCK_WEIGHTS)
 
 
-def added_varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
+def mask_or_bias_varies_by_query(mask: Mask | None, bias: Tensor | Bias | None) -> bool:
     """Return whether the mask or the bias depends on the query; always True for a bias rule such as `Alibi`."""
     if mask is not None and mask.per_query:
         return True

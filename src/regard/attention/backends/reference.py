@@ -37,7 +37,8 @@ def reference(
     Args:
         keep: the mask, True = may attend; None = every query may attend to every key.
         scale: the factor of the dot products; None = 1 / sqrt(d_key).
-        softcap, bias: limit the scores by tanh, and are added to them, as in `ScaledDot`; None = not used.
+        softcap: limits the scores by tanh, as in `ScaledDot`; None = no limit.
+        bias: added to the scores; None = nothing is added.
         temperature: divides the scores, as in `Softmax`; 0 = all weight on the largest score.
         sinks: for each head, one more score in the softmax, which belongs to no key; None = not used.
 
