@@ -86,6 +86,16 @@ def test_one_head_is_drawn_with_its_words_and_weights(
         assert not [patch for axes in figure.axes for patch in axes.patches if patch.get_gid() == "chosen-row"]
 
 
+def test_of_many_words_those_of_one_query_and_its_strongest_keys_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = torch.zeros(61, 61)
+    weights[40, 10:15] = 0.2
+    words = [f"w{position}" for position in range(61)]
+    written = texts(drawn(monkeypatch, weights, queries=words, keys=words))
+    assert [text for text in written if text in words] == ["w40", "w10", "w11", "w12", "w13", "w14"]
+    several = texts(drawn(monkeypatch, weights.expand(2, -1, -1)[:, :21, :21], queries=words[:21], keys=words[:21]))
+    assert not set(several) & set(words)
+
+
 def test_a_word_of_spaces_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = texts(drawn(monkeypatch, torch.eye(4), ["a", " ", "  ", ""], ["a", " ", "\n", "b c"]))
     assert [word for word in shown if len(word) < 4] == ["a", "␣", "␣␣", "", "a", "␣", "⏎", "b c"]
