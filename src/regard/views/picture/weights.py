@@ -51,9 +51,9 @@ def draw(
     """Draw attention weights into a picture file, with the words of queries and keys, and return the path.
 
     Weights are drawn as shaded cells, with one exception: if there is one head, of at most 40 queries and 40 keys, and
-    words are given, weights are drawn as circles with the weight as area. Several heads have
-    no words if there are more than 20 queries or keys. One head with more than 60 queries has a word for one query, and
-    with more than 60 keys, words for the five strongest keys of this query.
+    words are given, weights are drawn as circles with the weight as area. Several heads have no words if there are more
+    than 20 queries or keys. One head with more than 60 queries has a word for one query, and with more than 60 keys,
+    words for the five strongest keys of this query.
 
     Args:
         weights: a `Pattern`, or a tensor [queries keys], [heads queries keys] or [batch heads queries keys]. If there
