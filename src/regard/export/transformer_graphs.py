@@ -70,8 +70,7 @@ class EncoderGraph(nn.Module):
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
         """Return what `forward` returns, after the output of the encoder, which the graph of a site also needs."""
         encoded = self.encoder(source, lengths)
-        state = self.decoder.start(encoded.output, lengths)
-        return encoded, tensors_of(state.sources)
+        return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
 
 class DecoderGraph(nn.Module):

@@ -22,8 +22,7 @@ class AlignmentRule:
     """A rule for word alignments: by cross-attention weights of one layer, or by leaving out each source word in turn.
 
     Attributes:
-        layer: the decoder layer, counted from 0; -1 = the last (not in translator.json); None = the last layer but one,
-            or the only one.
+        layer: the decoder layer, from 0; -1 = the last (not in translator.json); None = the last but one or only layer.
         head: the head, counted from 0; None = the mean over the layer's heads.
         step: the decoder step whose weights are used for a target piece: "predicts" = the step that predicts the piece;
             "reads" = the next step, which reads the piece as its input.

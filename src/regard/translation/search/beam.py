@@ -81,7 +81,8 @@ class Beam:
             SentenceSearch(beam=self, limit=limit, n_source=length - 1, required=tokens)
             for limit, length, tokens in zip(sources.limits, lengths, required, strict=True)
         ]
-        sentences, token_ids = all_sentences, sources.prefix.tolist()  # the tokens of each row
+        sentences = all_sentences
+        token_ids = sources.prefix.tolist()  # the tokens of each row
         decoding = start_decoding(model, sources, self.size)
         totals, coverage = [], None
         # one step for each prefix token; `totals` of the last step, the whole prefixes, is used after the loop

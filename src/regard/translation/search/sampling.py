@@ -74,10 +74,12 @@ class Sample:
         uniform = random_numbers(self.seed, sources.numbers, max(sources.limits) + 1)
         uniform = uniform.to(widest_type(device)).to(device)
 
-        def choose(decoding: Decoding, sources: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
+        def choose(decoding: Decoding, indices: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability = token_log_probabilities(decoding.logits, length, limits)
             refuse_nan(log_probability[:, EOS].tolist())  # EOS is never forbidden, so never -inf in place of NaN
-            tokens = self.draw(log_probability, uniform[sources, length])  # the next token has the position `length`
+            tokens = self.draw(
+                log_probability, uniform[indices, length]
+            )  # for each source, the number at the next position
             return tokens.tolist(), log_probability.gather(1, tokens[:, None])[:, 0].tolist()
 
         return decode(model, sources, choose)
