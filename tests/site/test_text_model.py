@@ -126,5 +126,5 @@ def test_a_model_that_torch_cannot_export_is_refused(small, tmp_path, monkeypatc
     monkeypatch.setattr(writing, "write_model", failing)
     monkeypatch.setattr(writing, "tokenizer_tables", lambda *arguments: {})
     assert refusal(InputError, export_text_model, loaded, "It rains.", tmp_path) == (
-        "small cannot be written as an ONNX graph: the graph depends on data; regard explore shows it."
+        "small cannot be written as an ONNX graph: the graph depends on data; regard explore shows this model."
     )

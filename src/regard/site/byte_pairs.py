@@ -34,12 +34,13 @@ JAVASCRIPT_PATTERNS = {
         )
     ),
 }
-"""The patterns of GPT-2 and Llama 3 in JavaScript; {L}, {N} and {S} stand for letters, numbers and white space."""
+"""The patterns of GPT-2 and Llama 3 in JavaScript; {L}, {N} and {S} stand for the ranges of letters, numbers and white
+space. Not every browser has (?i:…), so the pattern has both cases of each letter, and ſ (\u017f), another small S."""
 
 CHARACTERS_AT_ONCE = 2**16
 
 UNSUPPORTED_SETTINGS = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
-"""The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind do not use."""
+"""The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind leave empty; a tokenizer with one is refused."""
 
 ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
 
@@ -59,6 +60,7 @@ def byte_pair_tables(description: dict[str, Any], name: str) -> dict[str, Any]:
         "kind": "bytes",
         "bytes": GPT2_BYTES,
         "merges": [list(pair) for pair in model["merges"]],
+        # True = a part of a text that is a token as a whole is not put together from smaller tokens
         "ignore_merges": bool(model.get("ignore_merges")),
         "splits": [pattern_of(splitter) for splitter in splitters(description["pre_tokenizer"])],
     }
@@ -104,7 +106,7 @@ def splitters(setting: dict[str, Any]) -> list[dict[str, Any]]:
 
 def is_supported(splitter: dict[str, Any]) -> bool:
     """Return whether `pattern_of` supports a pre-tokenizer of tokenizer.json."""
-    if splitter["type"] == "Split":
+    if splitter["type"] == "Split":  # Isolated without invert: each match of the pattern becomes a part
         return (
             splitter["pattern"].get("Regex") in JAVASCRIPT_PATTERNS
             and splitter["behavior"] == "Isolated"
@@ -125,14 +127,15 @@ def pattern_of(splitter: dict[str, Any]) -> str:
 
 @cache
 def class_of(name: str) -> str:
-    """Return a character class of the package tokenizers as ranges of characters for a JavaScript regular expression.
+    r"""Return a character class of the package tokenizers as ranges of characters for a JavaScript regular expression.
 
-    `name` is the class, such as "\\\\s", or "digits": the characters that the pre-tokenizer `Digits` splits off.
+    `name` is the class, such as "\s", or "digits": the characters that the pre-tokenizer `Digits` splits off.
     """
     from tokenizers import Regex, pre_tokenizers
 
     digits = pre_tokenizers.Digits(individual_digits=True)
     splitter = digits if name == "digits" else pre_tokenizers.Split(Regex(name), "isolated")
+    # the filler must not belong to the class: nothing would split it from a character of the class
     codes = split_off(splitter, filler="0" if name == r"\p{L}" else "a")
     return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in ranges(codes))
 

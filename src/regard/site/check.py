@@ -62,7 +62,9 @@ class Difference:
 def check_graph(path: Path, loaded: LoadedModel, max_tokens: int, int8: bool = False) -> Difference:
     """Compare an ONNX file with the original model, and return the largest differences.
 
-    `int8`: whether the parameters in the file are 8-bit integers, so that differences may be larger than rounding.
+    Args:
+        max_tokens: the largest number of tokens that the graph reads.
+        int8: whether the parameters in the file are 8-bit integers, so that differences may be larger than rounding.
 
     Raises:
         InputError: a difference is NaN or infinite; or, without `int8`, too large to be caused by rounding.
@@ -100,7 +102,8 @@ def differences_of(
     """Return the largest differences between an exported model (`session`) and the original on the tokens `ids`.
 
     Args:
-        with_changes: whether in the first layer a token attends to no key, and a head has the temperature 0.5.
+        with_changes: whether, in the first layer, the last token attends to no key in head 0, and the last head has
+            the temperature 0.5.
         in_two_runs: whether a causal model reads the text in two runs; the second gets keys and values of the first.
     """
     n_tokens, last = len(ids), len(ids) - 1
@@ -112,11 +115,13 @@ def differences_of(
         "temperature": np.ones(shapes["temperature"], dtype=np.float32),
     }
     changes: list[Change] = []
-    if with_changes:  # first layer: in head 0 the last token attends to no key; the last head has temperature 0.5
-        inputs["cut"][last] = inputs["changed"][0, 0] = True
+    if with_changes:
+        inputs["cut"][last] = True  # "cut" has no effect where "changed", with the axes [layers heads], is False
+        inputs["changed"][0, 0] = True
         inputs["temperature"][0, -1] = 0.5
         attended = trace(loaded.model, ids, tokenizer=loaded.tokenizer).attended
-        first_layer = next(iter(next(iter(attended.values()))))
+        (layers,) = attended.values()  # a model with a graph has one kind of attention
+        first_layer = next(iter(layers))
         changes = [Cut(last, key, heads=[f"L{first_layer}H0"]) for key in range(n_tokens)]
         changes.append(Sharpen(f"L{first_layer}H{shapes['temperature'][1] - 1}", 0.5))
     has_hidden = any(output.name.endswith(f" {HIDDEN[0]}") for output in session.get_outputs())
@@ -146,11 +151,13 @@ def run_graph(session: Any, inputs: dict[str, np.ndarray], n_read_first: int = 0
     for positions in filter(None, (range(n_read_first), range(n_read_first, n_tokens))):
         span = slice(positions.start, positions.stop)
         run_inputs = inputs | past
-        run_inputs["ids"], run_inputs["cut"] = inputs["ids"][:, span], inputs["cut"][span, span]
-        run_inputs["places"] = np.arange(len(positions))
+        run_inputs["ids"] = inputs["ids"][:, span]
+        run_inputs["cut"] = inputs["cut"][span, span]  # without cached keys, which cannot be cut
+        run_inputs["places"] = np.arange(len(positions))  # logits after each token of this run
         outputs = session.run(None, {name: run_inputs[name] for name in shapes})
         runs.append(dict(zip(names, outputs, strict=True)))
         past = {name: runs[-1][name.removeprefix(PAST)] for name in past}
+    # each run returns vectors of its own tokens only; "output" has no axis of heads before the axis of tokens
     return {name: np.concatenate([run[name] for run in runs], axis=1 if name == "output" else 2) for name in names}
 
 
@@ -176,7 +183,7 @@ def compare(outputs: Mapping[str, Tensor], exact: Trace, weights: bool) -> Diffe
         if kind != "cross":  # a layer's hidden vectors are compared once, with its self-attention
             for layer, state in states.items():
                 for part in HIDDEN:
-                    hidden = outputs[block_name(kind, layer, part)][0, 0]
+                    hidden = outputs[block_name(kind, layer, part)][0, 0]  # the axes before the tokens have length 1
                     others.append(relative_difference(hidden, getattr(state, part)))
     return Difference(float(np.max(weight_differences)), float(np.max(others)))
 

@@ -65,7 +65,8 @@ class RunState:
         masked: True = no head's query may attend to the key; None = every query may attend to every key.
         cut: True = the query may not attend to the key, in the heads that are True in `changed`.
         temperature: the divisor of the scores of each head.
-        past: for each layer in turn, the keys and the values of the cached tokens; empty = the graph has no cache.
+        past: the cached tokens' keys in the first layer, their values in it, their keys in the second layer, and so on;
+            empty = the graph has no cache.
         layer_vectors: the query, key and value of each layer that has run.
     """
 
@@ -87,25 +88,26 @@ def recorded_attention(
     """Compute a layer's attention with the changes in `RUN_STATE`, and return (output, None), as transformers expects.
 
     The query, key and value are added to `RUN_STATE`. The model reads one text without padding. In a causal model,
-    several heads of the query may share a head of key and value.
+    several heads of the query may share a head of key and value. Of transformers' `settings` only "scaling" is used.
     """
     state = RUN_STATE.get()
     layer = len(state.layer_vectors)
     state.layer_vectors.append((query, key, value))
-    masked = state.cut & state.changed[layer][:, None, None]
+    blocked: Bool[Tensor, "heads queries keys"] = state.cut & state.changed[layer][:, None, None]
     if state.masked is not None:
-        masked = masked | state.masked
+        blocked = blocked | state.masked
     if state.past:
         past_key, past_value = state.past[2 * layer : 2 * layer + 2]
         key, value = torch.cat([past_key, key], dim=2), torch.cat([past_value, value], dim=2)
-        masked = torch.cat([masked.new_zeros(*masked.shape[:2], past_key.shape[2]), masked], dim=2)
+        cached_keys_blocked = blocked.new_zeros(*blocked.shape[:2], past_key.shape[2])  # False everywhere
+        blocked = torch.cat([cached_keys_blocked, blocked], dim=2)
     n_sharing = query.shape[1] // key.shape[1]
     if n_sharing > 1:
         key, value = (part.repeat_interleave(n_sharing, dim=1) for part in (key, value))
     scale = settings.get("scaling") or query.shape[-1] ** -0.5
     scores = query @ key.transpose(-1, -2) * scale / state.temperature[layer][:, None, None]
-    weights = torch.softmax(scores.masked_fill(masked, MASKED), dim=-1)
-    weights = weights.masked_fill(masked, 0.0)  # softmax gives weights above 0 if all keys of a query are masked
+    weights = torch.softmax(scores.masked_fill(blocked, MASKED), dim=-1)
+    weights = weights.masked_fill(blocked, 0.0)  # softmax gives weights above 0 if all keys of a query are blocked
     return (weights @ value).transpose(1, 2).contiguous(), None
 
 
@@ -124,7 +126,7 @@ class TextEncoderGraph(nn.Module):
         changed: Bool[Tensor, "layers heads"],
         temperature: Float[Tensor, "layers heads"],
     ) -> tuple[Tensor, ...]:
-        return self.run(RunState(None, cut, changed, temperature), ids)
+        return self.run(RunState(masked=None, cut=cut, changed=changed, temperature=temperature), ids)
 
     def run(self, state: RunState, ids: Int[Tensor, "1 tokens"], **settings: Any) -> tuple[Tensor, ...]:
         """Run the model with the changes in `state`; return its output, then the vectors of its layers.
@@ -207,7 +209,7 @@ def write_model(model: "PreTrainedModel", kind: str, layers: dict[int, Pattern],
         graph = CausalGraph(model, paths)
         past = past_axes(kind, layers)
         inputs |= {"places": ["logits"]} | past
-        example.append(torch.arange(n_tokens - 2, n_tokens))
+        example.append(torch.arange(n_tokens - 2, n_tokens))  # two places: the exporter would keep a size of 1 fixed
         example.append(tuple(torch.zeros(1, heads, EXAMPLE_PAST, width) for _, heads, _, width in past.values()))
     names = ["output", *(block_name(kind, layer, part) for layer in layers for part in PARTS), *hidden_names(paths)]
     # `write_graph` uses only the names of the outputs, and not their axes

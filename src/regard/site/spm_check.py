@@ -6,9 +6,14 @@ from regard.text.piece_table import BPE, TRAINING, UNIGRAM, algorithm_of, settin
 NORMALISER, DENORMALISER = 3, 5
 """The numbers of two protobuf fields of a SentencePiece model, as in sentencepiece_model.proto."""
 
-SUFFIX, LETTERS, ESCAPES = 24, 2, 5
-"""The numbers of protobuf fields. SUFFIX (▁ stands after a word, not before it) is a field of TRAINING; LETTERS (the
-letters to replace) is a field of DENORMALISER; ESCAPES (a space is written as ▁) is one of NORMALISER."""
+SUFFIX = 24
+"""The number of the field of TRAINING that says whether ▁ stands after a word, not before it; by default it is 0."""
+
+ESCAPES = 5
+"""The number of the field of NORMALISER that says whether a space is written as ▁; by default it is 1."""
+
+LETTERS = 2
+"""The number of the field of DENORMALISER with the letters to replace."""
 
 
 def check_vocabulary(name: str, model: bytes) -> None:

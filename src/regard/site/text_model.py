@@ -54,14 +54,15 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     # check the longest text, too: a sliding window, which a site does not support, masks keys only in long texts
     check_supported(loaded, trace(loaded.model, longest_text(loaded.tokenizer, max_tokens), tokenizer=loaded.tokenizer))
     tables = tokenizer_tables(loaded.tokenizer, loaded.model.config.vocab_size)
-    kind = first.kinds[0]
+    kind = first.kinds[0]  # the only one: `check_supported` refuses other models
     layers = {layer: step.pattern for layer, step in first.attended[kind].items()}
     try:
         write_model(loaded.model, kind, layers, max_tokens, folder / FILES["model"])
     except torch.onnx.OnnxExporterError as error:  # raised, for instance, if positions depend on the text's length
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise InputError(
-            f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; regard explore shows it."
+            f"{loaded.name} cannot be written as an ONNX graph: {first_paragraph(cause)}; "
+            "regard explore shows this model."
         ) from error
     if int8:
         quantise(folder / FILES["model"])
@@ -80,7 +81,7 @@ def export_text_model(loaded: LoadedModel, text: str, folder: Path, int8: bool =
     )
     if kind == "encoder" or first.output is None:
         return exported
-    next_logits = first.output[0, -1]
+    next_logits = first.output[0, -1]  # the logits after the last token
     return replace(
         exported,
         kind="causal",
@@ -124,7 +125,7 @@ def unsupported_model(model: "PreTrainedModel", model_trace: Trace) -> str:
     if not model._can_set_attn_implementation():
         return "computes its attention without the attention interface of transformers"
     parameters = inspect.signature(model.forward).parameters
-    if model_trace.kinds == ("decoder",) and "logits_to_keep" not in parameters:
+    if model_trace.kinds == ("decoder",) and "logits_to_keep" not in parameters:  # `CausalGraph` gives it
         return "cannot compute the logits of chosen tokens alone"
     if model_trace.kinds == ("decoder",) and "position_ids" not in parameters:
         return "does not take the positions of tokens, so it cannot go on after tokens that it has read"
@@ -143,9 +144,9 @@ def unsupported_pattern(kind: str, pattern: Pattern) -> str:
         return "adds other numbers to its scores"
     if formula.softcap is not None or formula.sinks is not None or formula.temperature != 1:
         return "changes its scores after their scaling"
-    grid, device = pattern.grid.whole(), pattern.device
-    expected = Causal().keep(grid, device) if kind == "decoder" else torch.ones(pattern.shape[2:], dtype=torch.bool)
-    kept = torch.ones_like(expected) if pattern.mask is None else keep_of_tile(pattern.mask, grid, device)
+    pairs, device = pattern.grid.whole(), pattern.device  # all pairs of a query and a key
+    expected = Causal().keep(pairs, device) if kind == "decoder" else torch.ones(pattern.shape[2:], dtype=torch.bool)
+    kept = torch.ones_like(expected) if pattern.mask is None else keep_of_tile(pattern.mask, pairs, device)
     if not bool((kept == expected).all()):
         return "masks other keys than those after a query" if kind == "decoder" else "masks some keys"
     return ""

@@ -1,10 +1,10 @@
 """The two ONNX graphs of a translator for a site: those of `regard export --to onnx`, with more outputs.
 
-The additional outputs of a Transformer's graphs, by name (… stands for the same beginning of a name):
+The additional outputs of a Transformer's graphs, by name ("… key" stands for "encoder layer 0 key"):
 
-    encoder    "encoder layer 0 query", … key, value     [batch heads source width], for each layer
+    encoder    "encoder layer 0 query", "… key", "… value"     [batch heads source width], for each layer
     decoder    "decoder layer 0 query", "cross layer 0 query"     [batch heads 1 width], for each layer
-    both       "encoder layer 0 before", "decoder layer 0 before", … attention, feed_forward, after
+    both       "encoder layer 0 before", "… attention", "… feed_forward", "… after" (or "decoder layer 0 …")
                [batch 1 tokens d_model], for each layer; see hidden_vectors.py
 
 The additional output of a recurrent translator, because the page computes attention weights only from dot products:
@@ -43,9 +43,9 @@ class TracedEncoderGraph(EncoderGraph):
         layer. `source` has the ids of padded sources, and `lengths` the number of tokens of each source.
         """
         with recording_hidden(self, self.paths) as hidden_vectors:
-            encoded, tensors = self.encode(source, lengths)
+            encoded, cross_keys_values = self.encode(source, lengths)
         vectors = [getattr(pattern, part) for pattern in encoded.patterns for part in PARTS]
-        return *tensors, *vectors, *(hidden_vectors[name] for name in hidden_names(self.paths))
+        return *cross_keys_values, *vectors, *(hidden_vectors[name] for name in hidden_names(self.paths))
 
 
 class TracedDecoderGraph(DecoderGraph):
@@ -68,10 +68,10 @@ class TracedDecoderGraph(DecoderGraph):
             keys_values: the keys and values of cross-attention in each layer, then those cached by self-attention.
         """
         with recording_hidden(self, self.paths) as hidden_vectors:
-            decoded, tensors = self.decode(token, lengths, keys_values)
-        layers = zip(decoded.patterns, decoded.cross, strict=True)
-        queries = [pattern.query for layer in layers for pattern in layer]
-        return *tensors, *queries, *(hidden_vectors[name] for name in hidden_names(self.paths))
+            decoded, logits_keys_values = self.decode(token, lengths, keys_values)
+        self_and_cross_attention = zip(decoded.patterns, decoded.cross, strict=True)
+        queries = [pattern.query for layer in self_and_cross_attention for pattern in layer]
+        return *logits_keys_values, *queries, *(hidden_vectors[name] for name in hidden_names(self.paths))
 
 
 class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
@@ -80,9 +80,10 @@ class TracedRecurrentDecoderGraph(recurrent_graphs.DecoderGraph):
     def forward(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], tensors: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
+        """Return the logits, the changed tensors of the state, then the weights; `tensors` is explained in `step`."""
         step = self.step(token, lengths, tensors)
         pattern = self.decoder.reader.pattern(step.query, step.state.memory, first=0, previous=step.previous[:, None])
-        return *self.tensors_after(step), pattern.weights(pattern.grid.whole())
+        return *self.tensors_after(step), pattern.weights(pattern.grid.whole())  # whole: all queries and keys
 
 
 def translator_graphs(model: object) -> Graphs:

@@ -45,6 +45,7 @@ def wordpiece_tables(tokenizer: Any, description: dict[str, Any]) -> dict[str, A
         "longest": description["model"]["max_input_chars_per_word"],
         **letter_tables(backend.normalizer.normalize_str),
         **split_tables(backend.pre_tokenizer.pre_tokenize_str),
+        # from a jamo to the same letter standing alone, in which form the page shows it
         "jamo": {chr(code): standalone_letter(chr(code)) for code in JAMO if standalone_letter(chr(code)) != chr(code)},
     }
 
@@ -70,9 +71,9 @@ def letter_tables(normalise: Any) -> dict[str, Any]:
 
 
 def changed_code_points(normalise: Any) -> Iterator[int]:
-    """Yield the code points of the letters that `normalise` changes, and others near them.
+    """Yield the code points of all groups of `LETTERS_AT_ONCE` letters in which `normalise` changes a letter.
 
-    Letters are normalised together, each between two "a", since a call for each of a million letters takes a second.
+    A call for each of a million letters would take a second. In a group, each letter stands between two "a".
     """
     codes = all_code_points()
     while chunk := list(islice(codes, LETTERS_AT_ONCE)):
@@ -94,9 +95,9 @@ def split_tables(split: Any) -> dict[str, list[Range]]:
     blank, apart, codes = [], [], list(all_code_points())
     end = 0
     for _, (start, end_of_word) in split(between_a(codes)):
-        if start > end:
+        if start > end:  # no word has the letter at place `end`
             blank.append(codes[end // 2])
-        elif start % 2 and end_of_word == start + 1:
+        elif start % 2 and end_of_word == start + 1:  # this word is one letter, and not an "a"
             apart.append(codes[start // 2])
         end = end_of_word
     return {"blank": ranges(blank), "apart": ranges(apart)}
