@@ -40,7 +40,7 @@ space. Not every browser has (?i:…), so the pattern has both cases of each let
 CHARACTERS_AT_ONCE = 2**16
 
 UNSUPPORTED_SETTINGS = "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "dropout", "byte_fallback"
-"""The settings of a BPE model in tokenizer.json that tokenizers of GPT-2's kind leave empty; a tokenizer with one is refused."""
+"""Settings of a BPE model in tokenizer.json: tokenizers of GPT-2's kind leave them empty, and others are refused."""
 
 ADVICE = "a site splits texts into tokens as the tokenizers of GPT-2 and BERT do; choose a model such as GPT-2."
 
