@@ -150,12 +150,13 @@ def compare(trace: Trace, other: Trace, *, at_most: float = 1e-3) -> Comparison:
     queries = torch.zeros(len(layers), n_heads, dtype=torch.long)
     for row, (kind, layer) in enumerate(layers):
         distance = pattern_distance(trace.attended[kind][layer].pattern, other.attended[kind][layer].pattern)
-        variation = distance.total_variation[0].cpu()  # [heads queries]
+        variation = distance.total_variation[0].cpu()  # of the only batch item: [heads queries]
         columns = slice(0, len(variation))  # the other columns stay NaN: this layer may have fewer heads than another
         distances[row, columns], queries[row, columns] = variation.max(dim=-1)
         weights[row, columns] = distance.largest[0].amax(dim=-1).cpu()
     query_tokens = {kind: trace.queries(kind) for kind in trace.kinds}
-    output, other_output, difference = trace.output, other.output, None
+    output, other_output = trace.output, other.output
+    difference = None
     if output is not None and other_output is not None and output.shape == other_output.shape:
         difference = largest_magnitude(output.cpu().double() - other_output.cpu().double())
     return Comparison(

@@ -91,7 +91,7 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     pattern, device = heads[0].pattern, heads[0].pattern.device
     _, _, n_queries, n_keys = pattern.shape
     numbers = slice(heads[0].number, heads[-1].number + 1)
-    mean_weight = pattern.received()[0, numbers] / n_queries  # [heads keys]
+    mean_weight = pattern.received()[0, numbers] / n_queries  # over the queries of the only batch item: [heads keys]
     query_is_word, key_is_word = is_whole_word(heads[0].queries).to(device), is_word(heads[0].keys).to(device)
     first_query = int(query_is_word.nonzero()[0]) if query is None else query
     best, focus = -torch.inf, Focus(heads[0], first_query)
@@ -101,7 +101,9 @@ def most_salient(heads: Sequence[Head], query: int | None) -> tuple[float, Focus
     for chunk in torch.split(candidates, queries_at_once):
         weights = pattern[0, numbers, chunk.tolist()]  # [heads chunk keys]
         eligible = query_is_word[chunk, None] & key_is_word & (weights != 0)
-        if heads[0].kind != "cross":
+        if (
+            heads[0].kind != "cross"
+        ):  # a token's weight on itself does not count; in cross-attention, keys are of another text
             eligible &= chunk[:, None] != keys
         distance = chunk[:, None] - keys
         salience = (weights - mean_weight[:, None]) * torch.log1p(distance**2)

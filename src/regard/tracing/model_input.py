@@ -73,20 +73,27 @@ def read_text(
     `truncate`: whether to cut a text that is too long. `generates`: whether the model will generate text; an
     encoder-decoder then needs no `target`.
     """
-    has_both = is_encoder_decoder(model)
-    if has_both and target is None and not generates:
+    has_encoder_and_decoder = is_encoder_decoder(model)
+    if has_encoder_and_decoder and target is None and not generates:
         raise missing_target_error(model)
-    if not has_both and target is not None:
+    if not has_encoder_and_decoder and target is not None:
         raise InputError(f"{type(model).__name__} reads one text, so it takes no target.")
     inputs, tokens = encode_text(model, tokenizer, prompt, truncate)
     # a model that generates the continuation of its text reads it as a decoder does
-    is_decoder = not has_both and (generates or is_causal(model))
-    source, target_tokens = ((), tokens) if is_decoder else (tokens, ())
+    is_decoder = not has_encoder_and_decoder and (generates or is_causal(model))
+    source_tokens, target_tokens = ((), tokens) if is_decoder else (tokens, ())
     if target is not None:
         decoder_ids, target_tokens = encode_target(model, tokenizer, target, truncate)
         inputs = {**inputs, "decoder_input_ids": decoder_ids}
-    positioned = tuple(with_positions(change, model, source, target_tokens) for change in changes)
-    return ModelInput(inputs, prompt.text, target or "", source, target_tokens, positioned)
+    positioned = tuple(with_positions(change, model, source_tokens, target_tokens) for change in changes)
+    return ModelInput(
+        inputs=inputs,
+        text=prompt.text,
+        target_text=target or "",
+        source=source_tokens,
+        target=target_tokens,
+        changes=positioned,
+    )
 
 
 def missing_target_error(model: "PreTrainedModel") -> InputError:

@@ -147,7 +147,7 @@ def trace(
         if generates:
             model_input = with_generated(model, tokenizer, model_input, new_tokens, generation)
         with (
-            recording_windows(model) as windows,
+            recording_windows(model) as windows,  # of pictures, in models such as Swin
             recording(model, Watched(), ask, windows) as watched,
             recording_states(model, watched) if keep else nullcontext() as recorder,
             changed(model, model_input.changes),
@@ -159,13 +159,14 @@ def trace(
     attended = {kind: {n: step.attended for n, step in steps.items()} for kind, steps in selected.items()}
     sources: dict[int, tuple[Token, ...]] = {}
     if medium is not None and "encoder" in selected:
-        if medium.target and "decoder" not in selected:
+        if medium.target and "decoder" not in selected:  # there is a text, and only one kind of attention
             raise InputError(
                 f"{type(model).__name__} reads the text and the patches of the picture as one sequence, so no token "
                 "has a known place; regard.watching(model) records the attention without tokens."
             )
-        source, sources, attended["encoder"] = encoder_of_medium(medium, windows, watched_steps["encoder"], selected)
-        model_input = replace(model_input, source=source)
+        encoder_steps = watched_steps["encoder"]
+        last_source, sources, attended["encoder"] = encoder_of_medium(medium, windows, encoder_steps, selected)
+        model_input = replace(model_input, source=last_source)
     output = output_of(outputs)
     states = None
     if recorder is not None:
@@ -261,7 +262,8 @@ def encoder_of_medium(
             layers over all its tokens.
     """
     layers, has_cross = selected["encoder"], bool(selected.get("cross"))
-    # cross-attention reads the model's last layer; without it, or any selected layer, the last selected one counts
+    # Cross-attention reads the last layer of the model. Without cross-attention, the last selected layer counts, or the
+    # model's last layer if none is selected.
     last = max(steps) if has_cross or not layers else max(layers)
     tokens_of = cache(medium.source_of)
     sources, attended = {}, {}
@@ -270,12 +272,13 @@ def encoder_of_medium(
         layer_windows = windows_around(windows, steps[n].path) if medium.images else None
         if layer_windows is not None:
             layer_attended = layer_windows.in_rows(layer_attended)  # one picture in place of its windows
-            grids = (layer_windows.rows, layer_windows.columns), layer_windows.padded_grid
+            grid = layer_windows.rows, layer_windows.columns
+            grids = grid, layer_windows.padded_grid
         n_sequences, _, n_tokens, _ = layer_attended.pattern.shape
         sources[n] = tokens_of(n_sequences, n_tokens, grids)
         attended[n] = in_one_sequence(layer_attended)
     source = sources[last]
-    if has_cross:
+    if has_cross:  # padding fills windows of the encoder, and is no key of cross-attention
         source = tuple(token for token in source if token.text != PADDING)
     return source, {n: sources[n] for n in layers}, {n: attended[n] for n in layers}
 

@@ -35,7 +35,7 @@ class Scan:
         n_texts: how many lines were not blank; each is a text.
         n_tokens: how many tokens the texts had together.
         n_truncated: how many texts were too long for the model; only their beginnings were used.
-        n_words: how many of these tokens (words, or pieces of words) are not special tokens.
+        n_words: how many of the `n_tokens` tokens (words, or pieces of words) are not special tokens.
         n_known: how many of the `n_words` tokens the model knows (see `known_tokens`).
         heads: the name of each head; empty before the first text.
         role_sums: None before the first text.
@@ -109,7 +109,8 @@ class Scan:
             document = read_json(path)
             if (document["format"], document["model"]) != (FORMAT, model):
                 return None
-            heads, sums = tuple(document["heads"]), None
+            heads = tuple(document["heads"])
+            sums = None
             if document["sums"] is not None:
                 sums_of_weights, n_queries = document["sums"]
                 sums = RoleSums(torch.tensor(sums_of_weights, dtype=torch.float64), torch.tensor(n_queries))

@@ -122,9 +122,18 @@ class Trace:
         projections = {layer: state.projection for layer, state in (self.states or {}).get(kind, {}).items()}
         heads = []
         for layer, pattern in self._patterns(kind).items():
-            tokens = stage_tokens.get(layer, queries), stage_tokens.get(layer, keys)
-            for head in range(pattern.n_heads):
-                heads.append(Head(kind, layer, head, pattern, *tokens, projections.get(layer)))
+            heads += [
+                Head(
+                    kind=kind,
+                    layer=layer,
+                    head=head,
+                    pattern=pattern,
+                    queries=stage_tokens.get(layer, queries),
+                    keys=stage_tokens.get(layer, keys),
+                    projection=projections.get(layer),
+                )
+                for head in range(pattern.n_heads)
+            ]
         return heads
 
     def queries(self, kind: str) -> tuple[Token, ...]:
@@ -148,8 +157,9 @@ class Trace:
             raise missing_layer_error(of, self.sources, "show")
         tokens = self.source if of is None else self.sources[of]
         encoder = {n: step for n, step in self.attended["encoder"].items() if self.sources[n] == tokens}
-        rest = self.attended if tokens == self.source else {}
-        attended, states = {**rest, "encoder": encoder}, self.states
+        is_last_stage = tokens == self.source
+        attended = {**self.attended, "encoder": encoder} if is_last_stage else {"encoder": encoder}
+        states = self.states
         if states is not None:
             states = {kind: {n: states[kind][n] for n in layers} for kind, layers in attended.items()}
         return replace(self, source=tokens, sources=None, attended=attended, states=states)
@@ -274,10 +284,12 @@ class Trace:
 
     def _with_joined_tokens(self, groups: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
         """Return a trace in which each group of positions is one token; both arguments are pairs (source, target)."""
-        joined = JoinedTokens(self, *map(tuple, groups))
+        source_groups, target_groups = groups
         source, target = tokens
-        attended = merged_steps(self.attended, *groups)
-        written = written_words(self.written, joined.target or joined.source, target or source)
+        joined = JoinedTokens(self, tuple(source_groups), tuple(target_groups))
+        attended = merged_steps(self.attended, source_groups, target_groups)
+        # a model writes tokens of the target, if there is one
+        written = written_words(self.written, target_groups or source_groups, target or source)
         return replace(
             self, source=source, target=target, attended=attended, states=None, written=written, joined=joined
         )
