@@ -77,7 +77,7 @@ def test_views_colour_the_middles_of_patches_which_do_not_overlap(model, frames,
     trace = traced(model, frames)
     by_text = {token.text: token for token in Trace.load(trace.save(tmp_path / "ast.safetensors")).source}
     assert by_text["1,2"] == next(token for token in trace.source if token.text == "1,2")
-    shown = {text: token_record(by_text[text], is_word=True)["place"] for text in ("1,2", "1,3", "2,2")}
+    shown = {text: token_record(by_text[text], word_flag=True)["place"] for text in ("1,2", "1,3", "2,2")}
     here, right, below = shown.values()
     assert (here["height"], here["width"]) == (ROW_STEP, COLUMN_STEP)
     assert (here["left"] + here["width"], here["top"] + here["height"]) == (right["left"], below["top"])
