@@ -13,10 +13,11 @@ IMPORTING_PROCESS = os.getpid()
 def run_on_threads(function: Any, arguments: ctypes.Structure, threads: int) -> None:
     """Call a C function once on each thread, with a pointer to `arguments`; the calls must divide the work.
 
-    Only one thread is used if PyTorch's threads are not available, as in a forked process.
+    For instance, each call takes the next part of the work by a counter in `arguments`, until no part is left.
+    If PyTorch's threads are not available, as in a forked process, the function is called once, and does all the work.
     """
     if threads > 1 and os.getpid() == IMPORTING_PROCESS and (run_parallel := gnu_openmp_parallel()) is not None:
-        run_parallel(function, ctypes.byref(arguments), threads, 0)
+        run_parallel(function, ctypes.byref(arguments), threads, 0)  # 0: no flags
     else:
         function(ctypes.byref(arguments))
 

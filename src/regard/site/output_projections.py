@@ -4,8 +4,8 @@ For each layer, in the order of the model's JSON record, the file has these arra
 shows only the first N_SHOWN numbers of a vector.
 
     columns    [heads × d_value, N_SHOWN]    the first columns of W_O
-    bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
     gram       [heads × d_value, d_value]    W_O W_Oᵀ of each head: x · gram · x = |x · W_O|² for the head's context x
+    bias       [N_SHOWN]                     the first numbers of the bias; missing if there is no bias
     weight     [heads × d_value, d_model]    W_O itself, from which the web worker computes the vector that a head adds
 
 The worker keeps `weight` and gives the page only the other arrays, since W_O is d_model / d_value times as large as
@@ -46,7 +46,8 @@ def arrays_of(projection: OutputProjection) -> dict[str, Tensor]:
 def projection_record(first: Trace, kind: str, layer: int) -> dict[str, Any] | None:
     """Return the JSON record of a layer's output projection, `LayerOutput` in front/src/trace/data.ts.
 
-    The record names the arrays in the site's file, with their shapes. None = the trace has no output projections.
+    The record gives the arrays names and shapes, in the order of the site's file, which has only numbers. None = the
+    trace has no output projections.
     """
     if first.states is None:
         return None

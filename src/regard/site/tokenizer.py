@@ -20,6 +20,7 @@ def tokenizer_tables(tokenizer: Any, n_ids: int) -> dict[str, Any]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     name = type(tokenizer).__name__
     description: dict[str, Any] = {"model": {}, "added_tokens": []} if backend is None else json.loads(backend.to_str())
+    # for a tokenizer without a backend, `wordpiece_tables` finds no part in the empty description, and refuses it
     has_byte_pairs = description["model"].get("type") == "BPE"
     check_added_tokens(description, name)
     tables = byte_pair_tables(description, name) if has_byte_pairs else wordpiece_tables(tokenizer, description)
@@ -43,8 +44,9 @@ def check_added_tokens(description: dict[str, Any], name: str) -> None:
     The page of a site finds added tokens anywhere in a text. `description` is the dict that tokenizer.json would hold.
     """
     for token in description["added_tokens"]:
-        in_normalised = token["normalized"] and description["normalizer"]
-        if token["single_word"] or token["lstrip"] or token["rstrip"] or in_normalised:
+        # a normalised token is looked for in the normalised text, not in the text as it was typed
+        is_normalised = token["normalized"] and description["normalizer"]
+        if token["single_word"] or token["lstrip"] or token["rstrip"] or is_normalised:
             raise InputError(
                 f"{name} looks at the letters around {token['content']!r}, which a site does not; choose a model such "
                 "as MiniLM or GPT-2."

@@ -48,14 +48,14 @@ N_TRACED = 5
 
 
 def export_translator(translator: Translator, text: str, folder: Path) -> Exported:
-    """Write the files of a translator into a folder, and check that it translates and attends as the translator does.
+    """Write the files of a translator into a folder, and check that they translate and attend as the translator does.
 
     `text` is the text that the page shows first; if it is too long, its beginning.
     """
     check_text(text)
     for side in ("source", "target"):
         check_vocabulary(FILES[side], getattr(translator, f"{side}_vocabulary").model)
-    beam = Beam(n_best=Beam().size)
+    beam = Beam(n_best=Beam().size)  # every hypothesis of the default beam
     # the page in the browser aligns words by attention
     translator = replace(translator, alignment_rule=replace(translator.alignment_rule, by="attention"))
     first = translator.translate([text], search=beam, truncate=True)[0]
@@ -77,7 +77,7 @@ def export_translator(translator: Translator, text: str, folder: Path) -> Export
         first=first.page_trace,
         alignment=alignment,
         files=FILES,
-        max_tokens=translator.model.config.max_tokens - 1,
+        max_tokens=translator.model.config.max_tokens - 1,  # the model also reads EOS
         difference=difference,
         report=f"{parity}; at most {difference}",
     )
@@ -124,7 +124,7 @@ def weights_difference(exported: LoadedExport, translation: Translation) -> floa
 
 def outputs_of(exported: LoadedExport, translation: Translation) -> list[dict[str, np.ndarray]]:
     """Run exported graphs on a source and its translation; return the outputs of each decoding step, by name."""
-    steps = exported.steps(translation.source_ids)
+    steps = exported.steps(translation.source_ids)  # yields the outputs of a step; is sent the next target token
     return [next(steps), *map(steps.send, translation.target_ids)]
 
 
@@ -133,7 +133,7 @@ def vectors_of(exported: LoadedExport, translation: Translation) -> dict[str, to
     outputs = outputs_of(exported, translation)
     last_outputs = {name: torch.from_numpy(array) for name, array in outputs[-1].items()}
     vectors = {name: tensor for name, tensor in last_outputs.items() if name.startswith("encoder ")}
-    n_layers = sum(name.startswith("cross ") for name in last_outputs)
+    n_layers = sum(name.startswith("cross ") for name in last_outputs)  # each has one such output, its query
     for layer in range(n_layers):
         for kind, prefix in (("decoder", "present"), ("cross", "source")):
             query = block_name(kind, layer, "query")

@@ -3,7 +3,7 @@
 A translator from the target into the source language translates each line. The pair is the translation as source and
 the line as target, so that the target of every pair is real text.
 
-    SOURCE   TARGET                   the pairs, line by line, written when all lines are translated
+    SOURCE   TARGET                   two files with the pairs, line by line, written when all lines are translated
     .TARGET.back-translation/         the pairs so far and the number of lines translated, until then
 
 A run that was stopped or killed is resumed from this folder. It writes the same pairs as a run without interruption,
@@ -184,15 +184,16 @@ class BackTranslation:
         """Append the pairs made from translations to the temporary files of pairs; return the new state."""
         counts, pairs = state.counts, list[tuple[str, str]]()
         for translation in translations:
-            outcome = outcome_of(translation)
+            outcome = outcome_of(translation)  # the name of a field of `Counts`
             counts = replace(
                 counts,
                 lines=counts.lines + 1,
-                unlike=counts.unlike + bool(translation.unlike_source),
+                unlike=counts.unlike + bool(translation.unlike_source),  # a tuple of remarks, often empty
                 **{outcome: getattr(counts, outcome) + 1},
             )
             if outcome == "pairs":
-                pairs.append((" ".join(translation.text.split()), translation.source))
+                synthetic_source, target = " ".join(translation.text.split()), translation.source
+                pairs.append((synthetic_source, target))
         sizes = []
         for side, (name, size) in enumerate(zip(("source", "target"), state.file_sizes, strict=True)):
             with (self.folder / name).open("rb+") as file:
@@ -219,7 +220,7 @@ def outcome_of(translation: Translation) -> str:
     """Return the name of the field of `Counts` in which a translated line is counted, e.g. "pairs"."""
     if not translation.source or not translation.text.strip():
         return "empty"
-    if translation.untranslated:
+    if translation.untranslated:  # too long for the model, and not divisible
         return "over_long"
     if translation.cut:
         return "cut"

@@ -32,7 +32,8 @@ class DevPairs:
     Attributes:
         batches: the batches of all dev pairs, for the loss.
         sources: the token ids, without EOS, of the source sentences that are translated for BLEU.
-        signs: for each of the `sources`, {name, number or address: its sign, such as ⟐}; None = no signs are used.
+        signs: for each of the `sources`, {name, number or address: the sign, such as ⟐, that stands for it in the
+            source}; None = no signs are used.
         source_texts, target_texts: the texts of the `sources` and their reference translations, in the same order.
     """
 
@@ -82,7 +83,7 @@ class Evaluator:
     Attributes:
         model: a second model, so that the model in training does not change; after `evaluate` it has the parameters
             that were evaluated.
-        training_texts: the lengths and writing systems of the training pairs.
+        training_texts: the lengths and writing systems of the training pairs, which are stored in the translator.
         smoothing: the ε of label smoothing in the training loss.
     """
 
@@ -140,7 +141,7 @@ class Evaluator:
         self.model.eval()
         total, n_tokens = torch.zeros((), dtype=torch.float64), 0
         with torch.inference_mode():
-            for batch in self.pairs.batches.epoch(0):
+            for batch in self.pairs.batches.epoch(0):  # every epoch has the same pairs
                 source, lengths, target, expected = (
                     tensor.to(self.device) for tensor in (batch.source, batch.lengths, batch.target, batch.expected)
                 )
@@ -155,7 +156,8 @@ class Evaluator:
         for start in range(0, len(sources), SENTENCES_AT_ONCE):
             indices = shortest_first[start : start + SENTENCES_AT_ONCE]
             batch = SourceBatch.of(self.model, [[*sources[index], EOS] for index in indices], device=self.device)
-            for index, (hypothesis,) in zip(indices, Greedy().run(self.model, batch), strict=True):
+            for index, hypotheses in zip(indices, Greedy().run(self.model, batch), strict=True):
+                (hypothesis,) = hypotheses  # greedy search returns one per source
                 text = self.target_vocabulary.decode(list(hypothesis.tokens))
                 translations[index] = with_items(text, self.pairs.signs[index])
         return [translations[index] for index in range(len(sources))]

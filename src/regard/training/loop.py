@@ -80,7 +80,7 @@ def training_steps(batches: Batches, position: Position, accumulate: int) -> Ite
 
 
 def rows_of_process(batch: Batch, rank: int, n: int, device: torch.device) -> tuple[list[Tensor], bool]:
-    """Return the rows of a batch that process `rank` of n computes, and whether there are any.
+    """Return the rows of a batch that process `rank` of n processes computes, and whether there are any.
 
     The process gets the rows rank, rank + n, rank + 2n, and so on: batches are sorted by length, so that all processes
     get sentences of similar lengths. A process without rows gets the first row: it must compute a loss as well, because
@@ -103,10 +103,10 @@ def train_step(run: Run, batches: list[Batch], step: int) -> Tensor:
     n_tokens = sum(batch.n_tokens for batch in batches)
     total_loss = torch.zeros((), device=run.processes.device)
     for i, batch in enumerate(batches):
-        torch.manual_seed(seed_of(training.seed, step, i, rank))
+        torch.manual_seed(seed_of(training.seed, step, i, rank))  # the same dropout after resuming
         tensors, has_rows = rows_of_process(batch, rank, n, run.processes.device)
         is_last = i == len(batches) - 1
-        with run.processes.gradient_exchange(run.module, is_last):
+        with run.processes.gradient_exchange(run.module, exchange=is_last):
             loss = run.module(*tensors) * float(has_rows)
             run.processes.backward(loss * (n / n_tokens))
         total_loss += loss.detach()
@@ -133,7 +133,8 @@ class StepTotals:
 
     def __init__(self, device: torch.device, earlier_seconds: float) -> None:
         self.earlier_seconds = earlier_seconds
-        self.started_at = self.resumed_at = time.perf_counter()
+        self.started_at = time.perf_counter()
+        self.resumed_at = self.started_at  # the end of the last `paused` block
         self.loss = torch.zeros((), device=device)
         self.seconds, self.n_expected, self.n_tokens = 0.0, 0, 0
 
@@ -224,7 +225,10 @@ def is_out_of_time(run: Run, state: TrainingState) -> bool:
 
 
 def log_progress(run: Run, state: TrainingState, totals: StepTotals) -> None:
-    """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0."""
+    """Log and show the mean loss and the speed of the steps since the last log entry, and reset `totals` to 0.
+
+    Call this within `totals.paused()`, at whose beginning `totals.seconds` is brought up to date.
+    """
     total_loss = float(run.processes.total(totals.loss))
     step, loss = state.position.step, total_loss / totals.n_expected
     if not math.isfinite(loss):
@@ -274,7 +278,8 @@ def evaluate(run: Run, state: TrainingState) -> TrainingState:
         entry = evaluation.entry(state)
         run.log.add(entry)
         run.watcher.evaluated(entry)
-    return replace(state, since_best=run.processes.from_main(state.since_best))  # all processes compare it to patience
+    # only the main process evaluates, but all processes compare `since_best` to evaluation.patience
+    return replace(state, since_best=run.processes.from_main(state.since_best))
 
 
 def save(run: Run, state: TrainingState) -> None:

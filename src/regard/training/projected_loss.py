@@ -7,7 +7,7 @@ The logits of a whole batch would be the largest tensor of training.
     ∂loss / ∂logits = softmax(logits) - q
 
 With R-Drop each token has two predicted distributions p and p′, with the logits z and z′. D is their divergence, as
-defined in loss.py:
+defined in loss.py; by differentiating it with p = softmax(z):
 
     ∂D / ∂z = (p (log p - log p′ - KL(p ‖ p′)) + p - p′) / 2          ∂D / ∂z′: the same with p and p′ exchanged
 
@@ -57,10 +57,11 @@ class ProjectedLoss(torch.autograd.Function):
             r_drop: R-Drop's α; 0 = no R-Drop.
         """
         inputs, device = (x, weight, bias), x.device.type
+        # matrix products have the type `dtype`; sums over tokens or the vocabulary have at least float32
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
         sum_dtype = torch.promote_types(dtype, torch.float32)
         gradients: list[Tensor] = []
-        if any(ctx.needs_input_grad):
+        if any(ctx.needs_input_grad):  # then all three are computed
             gradients = [torch.zeros_like(tensor, dtype=sum_dtype) for tensor in inputs]
         loss = torch.zeros((), dtype=sum_dtype, device=x.device)
         n_predictions, n_tokens, _ = x.shape
@@ -79,10 +80,12 @@ class ProjectedLoss(torch.autograd.Function):
                 loss += (losses * not_padding).sum()
                 if gradients:
                     x_gradient, weight_gradient, bias_gradient = gradients
-                    bias_gradient += logits_gradient.mul_(not_padding).sum(dim=0)
+                    logits_gradient.mul_(not_padding)
+                    bias_gradient += logits_gradient.sum(dim=0)
                     logits_gradient = logits_gradient.to(dtype)
                     x_gradient[:, part] = (logits_gradient @ weight).view_as(x[:, part])
                     add_product(weight_gradient, logits_gradient.T, vectors)
+        # strict=False: `gradients` is empty if no input requires one, and then `backward` is never called
         ctx.save_for_backward(*(grad.to(tensor.dtype) for grad, tensor in zip(gradients, inputs, strict=False)))
         ctx.n_predictions = n_predictions
         return loss / n_predictions
@@ -91,7 +94,8 @@ class ProjectedLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
         """Return the gradients; `scale` is the gradient of the final result with respect to the loss."""
-        return *(gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors), None, None, None
+        gradients = (gradient * (scale / ctx.n_predictions) for gradient in ctx.saved_tensors)
+        return *gradients, None, None, None  # labels, smoothing and r_drop have no gradient
 
 
 def losses_and_gradient(
@@ -106,13 +110,16 @@ def losses_and_gradient(
     losses = -(1 - smoothing) * log_p.gather(1, labels[:, None]) - smoothing * log_p.mean(dim=-1, keepdim=True)
     if not r_drop:
         return losses, loss_gradient_(log_p, labels, smoothing)
-    kl, kl_gradient = divergence(log_p)
-    return losses.add_(kl, alpha=r_drop / 2), loss_gradient_(log_p, labels, smoothing).add_(kl_gradient, alpha=r_drop)
+    kl, divergence_gradient = divergence(log_p)
+    logits_gradient = loss_gradient_(log_p, labels, smoothing).add_(divergence_gradient, alpha=r_drop)
+    # half of the divergence in each of a token's two rows, since D is their mean; the gradients are of D already
+    return losses.add_(kl, alpha=r_drop / 2), logits_gradient
 
 
 def loss_gradient_(
     log_p: Float[Tensor, "rows vocabulary"], labels: Int[Tensor, " rows"], smoothing: float
 ) -> Float[Tensor, "rows vocabulary"]:
+    """Return softmax(logits) - q for each row, in the memory of `log_p`, which is overwritten."""
     logits_gradient = log_p.exp_().sub_(smoothing / log_p.shape[1])
     return logits_gradient.scatter_add_(1, labels[:, None], torch.full_like(logits_gradient[:, :1], smoothing - 1))
 

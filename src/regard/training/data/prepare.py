@@ -95,7 +95,8 @@ def write_missing(
 
     Args:
         folder: the folder of the training.
-        share: the part of the pairs that this process encodes, if several machines prepare the data together.
+        share: the part of the pairs that this process encodes, if several machines prepare the data together; by its
+            method `exchange` these machines send each other values.
     """
     stored = stored_config(folder)
     settled = None if stored is None else resumed_config(folder, stored, config)
@@ -106,14 +107,17 @@ def write_missing(
     temporary_folder = folder / f".data-{share.index}.writing"
     shutil.rmtree(temporary_folder, ignore_errors=True)
     temporary_folder.mkdir()
-    corpora = clean_copies(texts, (settled or config).data, temporary_folder)
+    known_config = settled or config  # the complete settings, if there are any
+    corpora = clean_copies(texts, known_config.data, temporary_folder)
     # corpora with machine-written sources, marked by a tag, are surveyed only if there are no other corpora
     surveyed = [corpus for corpus in corpora if not corpus.tag] or corpora
     unsurveyed = [corpus for corpus in corpora if corpus not in surveyed]
+    # `write` yields the pairs while it writes them to a file
     survey = survey_corpus(chain.from_iterable(corpus.write() for corpus in surveyed), watcher)
     survey_of_others = survey_corpus(chain.from_iterable(corpus.write() for corpus in unsurveyed), watcher)
     n_pairs = survey.n_pairs + survey_of_others.n_pairs
-    recipe, user_models = chosen_recipe(n_pairs, device), UserModels.of(settled or config)
+    recipe = chosen_recipe(n_pairs, device)
+    user_models = UserModels.of(known_config)
     corpus_config = settled or settle_corpus(user_models.settings(config), recipe, survey)
     source, target = write_data(temporary_folder, corpora, texts, corpus_config, n_pairs, watcher, user_models, share)
     if settled is not None:
@@ -122,11 +126,11 @@ def write_missing(
     model_config(corpus_config.model, len(source), len(target))
     encoded = read_corpora(temporary_folder, config.data.weights, (len(source), len(target)))
     seed = config.training.seed
-    return settle(corpus_config, recipe, device, lambda n_tokens: Batches(encoded, n_tokens, seed).n_batches())
+    return settle(corpus_config, recipe, device, lambda batch_tokens: Batches(encoded, batch_tokens, seed).n_batches())
 
 
 def refuse_different_texts(folder: Path, share: Share) -> None:
-    first, *others = share.exchange(read_about(folder / ABOUT))
+    first, *others = share.exchange(read_about(folder / ABOUT))  # from each process of the group
     for other in others:
         different = sorted(name for name in first.keys() | other.keys() if first.get(name) != other.get(name))
         if different:
@@ -202,7 +206,7 @@ def write_data(
     write = partial(write_corpus, max_tokens=config.data.max_tokens, max_ratio=config.data.max_ratio, share=share)
     total = Report()
     for number, corpus in enumerate(corpora, start=1):
-        report = copy(corpus.counts)
+        report = copy(corpus.counts)  # with the pairs that cleaning left out; the next steps add to it
         pairs = split.training_pairs_of(corpus, report)
         if placeholders is not None:
             pairs = signed_pairs(pairs, placeholders, names, report)
@@ -253,7 +257,7 @@ def shared_vocabularies(split: Split, settings: SettledVocabulary, n_pairs: int,
     if share.index == 0:
         source, target = train_vocabularies(split, settings, n_pairs)
         models = source.model, target.model
-    source_model, target_model = share.exchange(models)[0]
+    source_model, target_model = share.exchange(models)[0]  # from the process with index 0
     source = Vocabulary(source_model)
     return source, source if settings.joint else Vocabulary(target_model)
 
@@ -308,7 +312,7 @@ def load(data: Path, config: SettledConfig) -> Prepared:
     training, placeholders = config.training, Placeholders.of(source, target)
     signs = [None if placeholders is None else placeholders.signs(text) for text in source_texts]
     dev = DevPairs(
-        batches=Batches(dev_corpus, training.batch_tokens, seed=0),
+        batches=Batches(dev_corpus, training.batch_tokens, seed=0),  # the order does not matter
         sources=source.encode_all(list(map(with_signs, source_texts, signs))),
         signs=signs,
         source_texts=source_texts,

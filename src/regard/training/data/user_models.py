@@ -52,7 +52,8 @@ class UserModels:
         if self.vocabularies is None:
             return config
         source, target = self.vocabularies
-        joint, placeholders = source is target, Placeholders.of(source, target) is not None
+        joint = source is target
+        placeholders = Placeholders.of(source, target) is not None  # whether both vocabularies have the signs ⟐⟡⟢
         if self.start is not None:
             config = with_start(config, self.start, joint, placeholders)
         else:
@@ -65,7 +66,8 @@ def with_start(config: TrainConfig, start: TranslatorContents, joint: bool, plac
     model, vocabulary, default = config.model, config.vocabulary, TrainConfig()
     start_config = asdict(start.model.config)  # type: ignore[call-overload]
     kind = cast(Kind, kind_of(start.model))
-    settings = {  # for each setting: its value, its default, and its value in the translator
+    # for each setting: its value, its default, and its value in the translator, or words for it in the message
+    settings = {
         "vocabulary.n_tokens": (vocabulary.n_tokens, default.vocabulary.n_tokens, len(start.source_vocabulary)),
         "vocabulary.file": (vocabulary.file, None, "vocabularies of its own"),
         "vocabulary.joint": (vocabulary.joint, default.vocabulary.joint, joint),
@@ -95,7 +97,7 @@ def read_user_vocabularies(settings: VocabularySettings) -> Vocabularies | None:
             "comma between."
         )
     vocabularies = [vocabulary_from_model(path) for path in paths]
-    return vocabularies[0], vocabularies[-1]
+    return vocabularies[0], vocabularies[-1]  # the same one twice if there is one file
 
 
 def refuse_other_vocabularies(
@@ -104,8 +106,10 @@ def refuse_other_vocabularies(
     """Raise InputError if a setting of [vocabulary] contradicts the vocabularies that the user has given."""
     sizes = dict.fromkeys(map(len, given))
     given_size = " and ".join(f"{size:,}" for size in sizes)
+    # two vocabularies of different sizes have no common n_tokens, so that no number is allowed
+    allowed_sizes = {None, *sizes} if len(sizes) == 1 else {None}
     for name, value, allowed, given_value in (
-        ("n_tokens", settings.n_tokens, {None, *sizes} if len(sizes) == 1 else {None}, f"{given_size} pieces"),
+        ("n_tokens", settings.n_tokens, allowed_sizes, f"{given_size} pieces"),
         ("joint", settings.joint, {None, joint}, "one vocabulary" if joint else "two vocabularies"),
         ("placeholders", settings.placeholders, {None, placeholders}, "its own pieces"),
         ("coverage", settings.coverage, {VocabularySettings().coverage}, "letters of its own"),

@@ -1,5 +1,6 @@
-"""TCP connections from the main process to every other process. They show each process whether another one has died.
+"""TCP connections between the main process and every other process, by which a process notices that another one died.
 
+If a process dies, the main process notices it and ends; then the other processes notice the end of the main process.
 Each process other than the main one sends a greeting at the start, and every process sends one byte when it has
 finished; no message is sent in between. When a process is killed, its operating system closes its connections at once.
 When a machine loses power or network, the operating system of the other machine notices within about a minute by its
@@ -53,7 +54,8 @@ class Connections:
         self.connections = dict(connections)
         self.n = n
         self.message = ""
-        self.lost, self.ended = Event(), Event()
+        self.lost = Event()  # another process is lost
+        self.ended = Event()  # this process has called `finish` or `close`
         self.thread = Thread(target=self.watch, name="connections", daemon=True)
         self.thread.start()
 
@@ -82,7 +84,7 @@ class Connections:
                 selector.register(connection, EVENT_READ, rank)
             while selector.get_map():
                 for key, _ in selector.select():
-                    selector.unregister(key.fileobj)
+                    selector.unregister(key.fileobj)  # the process has finished or is lost
                     if not ended_well(self.connections[key.data]):
                         self.report_lost(key.data)
                         return
@@ -100,7 +102,7 @@ class Connections:
 
     def raise_if_lost(self) -> None:
         """Raise LostError if `watch` finds a lost process within seconds. Call this after a collective call fails."""
-        if self.lost.wait(GRACE_SECONDS / 2):
+        if self.lost.wait(GRACE_SECONDS / 2):  # less than the time after which `report_lost` exits
             raise LostError(self.message)
 
     def finish(self) -> None:
@@ -173,7 +175,7 @@ def greeting_rank(connection: socket.socket, secret: int) -> int | None:
     """Read the greeting of a new connection; return the sender's rank, or None without the number `secret`."""
     try:
         received_secret, rank = GREETING.unpack(connection.recv(GREETING.size, socket.MSG_WAITALL))
-    except (OSError, struct.error):
+    except (OSError, struct.error):  # struct.error: the greeting is too short
         return None
     return rank if received_secret == secret else None
 

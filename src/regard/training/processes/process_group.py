@@ -85,7 +85,8 @@ class Processes:
             ),
             launcher_shards,
         )
-        launcher_chose_another_device = processes.device.index not in (None, device.index)
+        chosen_number = processes.device.index  # by Accelerate, from the launcher's variables
+        launcher_chose_another_device = chosen_number is not None and chosen_number != device.index
         if has_number and (processes.n > 1 or launcher_chose_another_device):
             raise InputError(
                 f"{device} is one device, and a launcher gives every process its own; give --device cuda, and "
@@ -146,7 +147,9 @@ class Processes:
         Args:
             sharded: shard the parameters over the processes; None = only if Accelerate's config asks for FSDP.
         """
-        if self.n == 1 or not (self.launcher_shards if sharded is None else sharded):
+        if sharded is None:
+            sharded = self.launcher_shards
+        if self.n == 1 or not sharded:
             return self.accelerator.prepare_model(module)
         sharded_module = shard(module, self.device, self.n)
         return self.accelerator.prepare_model(sharded_module, evaluation_mode=True)  # evaluation_mode: no DDP
@@ -198,7 +201,8 @@ class Processes:
             return ALONE
         own_group = torch.zeros(self.n, dtype=torch.int64, device=self.device)
         own_group[self.rank] = group
-        group_of_rank, share = self.total(own_group).tolist(), ALONE
+        group_of_rank = self.total(own_group).tolist()  # each process adds its group at its rank, and 0 elsewhere
+        share = ALONE
         for each_group in sorted(set(group_of_rank) - {0}):
             ranks = [rank for rank, other in enumerate(group_of_rank) if other == each_group]
             members = distributed.new_group(ranks, timeout=TIMEOUT)  # all processes must call new_group
@@ -252,6 +256,7 @@ class Processes:
                 tensor.copy_(self.shard_like(tensors, name, tensor))
         for name, parameter in inner.named_parameters():
             for key in ADAM_TENSORS:
+                # AdamW's "step" is one number; its other tensors are sharded as the parameter is
                 like = torch.zeros((), device=parameter.device) if key == "step" else parameter
                 optimiser.state[parameter][key] = self.shard_like(tensors, f"{name}:{key}", like)
 
@@ -259,6 +264,7 @@ class Processes:
         """Send the tensor `name` from the main process to all processes; return this process's shard of it.
 
         The result has the data type, device and sharding of `like`: if `like` is not sharded, it is the full tensor.
+        The shape of a sharded tensor (a DTensor) is that of the full tensor.
         """
         if self.is_main:
             check_shape(tensors, name, like.shape)

@@ -41,8 +41,8 @@ def read_config(
         changes: texts such as `training.seed=3`, which override the file; later ones override earlier ones.
         options: for each section, values by name, which override `file` and `changes`; a value that is None changes
             nothing.
-        stored: the settings of the training that is resumed, for all that is given in no other way; the result is then
-            a `SettledConfig`. None = a new training.
+        stored: the settings of the training that is resumed, which are used where the other arguments have none; the
+            result is then a `SettledConfig`. None = a new training.
     """
     tables = {} if file is None else read_tables(file)
     for change in changes:
@@ -53,7 +53,8 @@ def read_config(
     if stored is None:
         return config_from_tables(tables)
     stored_tables = tables_of(stored)
-    if tables.get("model", {}).get("kind", stored.model.kind) != stored.model.kind:
+    kind = tables.get("model", {}).get("kind", stored.model.kind)
+    if kind != stored.model.kind:
         del stored_tables["model"]  # the fields of one kind of model are not those of another
     for section, values in stored_tables.items():
         tables[section] = values | tables.get(section, {})
@@ -108,6 +109,7 @@ def config_from_tables(tables: Tables) -> TrainConfig:
             continue
         for key in table:
             refuse_unknown(name, key, setting_names(name))
+        # lists of TOML become tuples, the type of the settings
         values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
         sections[name] = SECTIONS[name](**values)
     return TrainConfig(**sections)
@@ -123,15 +125,15 @@ def model_from_table(table: Mapping[str, Any]) -> Model:
     model = Model(**settings)
     if model.start_from is not None and holds_translator(Path(model.start_from)):
         kind = read_description(Path(model.start_from))["kind"]
-        if settings.get("kind", kind) != kind:
+        if "kind" in settings and model.kind != kind:
             raise differs_from_start("model.kind", model.kind, model.start_from, kind)
         model = replace(model, kind=kind)
-    hints = get_type_hints(model_kinds()[model.kind].config_class, include_extras=True)
-    valid = [*setting_names("model"), *(name for name in hints if name not in VOCABULARY_SIZES)]
+    field_types = get_type_hints(model_kinds()[model.kind].config_class, include_extras=True)
+    valid = [*setting_names("model"), *(name for name in field_types if name not in VOCABULARY_SIZES)]
     changes = {key: value for key, value in table.items() if key not in settings}
     for key, value in changes.items():
         refuse_unknown("model", key, valid)
-        check_value(value, hints[key], f"model.{key}")
+        check_value(value, field_types[key], f"model.{key}")
     return replace(model, changes=changes)
 
 
@@ -164,5 +166,6 @@ def as_toml(config: TrainConfig) -> str:
 def tables_of(config: TrainConfig) -> Tables:
     """Return the settings as the tables of a TOML file; settings that are None are left out."""
     tables = asdict(config)
-    tables["model"] |= tables["model"].pop("changes")
+    changes = tables["model"].pop("changes")
+    tables["model"] |= changes
     return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}

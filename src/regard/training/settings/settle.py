@@ -39,7 +39,7 @@ PAIRS_PER_DEV_PAIR, MOST_DEV_PAIRS = 20, 1_000
 SAFE_RATE = 2e-3
 """The highest default peak learning rate for a model whose size is not the default one.
 
-A higher rate, 5e-3, was tried only with the model sizes that have it in `RECIPES`.
+A higher rate, 5e-3, was tried only with the model sizes for which `RECIPES` has this rate.
 """
 
 WARM_START_FACTOR = 0.2
@@ -160,9 +160,9 @@ def settle_corpus(config: TrainConfig, recipe: Recipe, survey: Survey) -> Corpus
     """Return the settings with [data], [vocabulary] and [model] filled in: encoding the corpus needs these sections."""
     languages_share_letters = survey.shared_letters >= LEAST_SHARED_LETTERS
     joint = value_or_default(config.vocabulary.joint, languages_share_letters)
-    use_placeholders = not joint and not languages_share_letters
+    use_placeholders = not (joint or languages_share_letters)
     vocabulary = settled_section(SettledVocabulary, config.vocabulary, joint=joint, placeholders=use_placeholders)
-    if joint and vocabulary.placeholders:
+    if joint and vocabulary.placeholders:  # only if the user asked for placeholders
         raise InputError(
             "vocabulary.placeholders = true needs a vocabulary for each language; give vocabulary.joint = false, or "
             "leave it out."
@@ -225,7 +225,7 @@ def settled_model(model: Model, recipe: Recipe, joint: bool) -> Model:
     the source's embeddings share this matrix too.
     """
     defaults = recipe.defaults[model.kind]
-    changes = {} if model.preset else dict(defaults.changes)
+    changes = {} if model.preset else dict(defaults.changes)  # the recipe's changes are meant for its own preset
     if model.kind == "transformer":
         changes["share"] = "all" if joint else "target"
     # fine-tuning needs no preset: `model.changes` has every field of the config of the given translator

@@ -91,12 +91,12 @@ class Data(Section):
     """A file with the translations of `dev_source`, line by line; None = there is no `dev_source` either."""
 
     dev_pairs: Count | None = None
-    """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = one in
-    twenty pairs, at most 1,000."""
+    """The number of different source sentences whose pairs are taken out of the corpus as dev pairs; None = a twentieth
+    of the number of pairs in the corpus, at most 1,000."""
 
     weights: tuple[Positive, ...] | None = None
-    """For each corpus, how often each of its pairs is seen in an epoch on average: 2 = twice, 0.3 = in three epochs of
-    ten; None = once."""
+    """For each corpus, how often each of its pairs is seen in an epoch on average: 2 = twice, 0.3 = in about three
+    epochs of ten; None = once."""
 
     synthetic: tuple[Count, ...] | None = None
     """The numbers, from 1, of the corpora whose sources were written by a machine. Their sources begin with a tag, so
@@ -306,8 +306,8 @@ def check_value(value: Any, hint: Any, name: str) -> None:
 
 
 def refuse_type(name: str, value: Any, expected: type) -> None:
-    is_whole_float = expected is float and type(value) is int
-    if type(value) is not expected and not is_whole_float:
+    is_int_for_float = expected is float and type(value) is int
+    if type(value) is not expected and not is_int_for_float:
         refuse(name, value, TYPE_WORDS[expected])
 
 

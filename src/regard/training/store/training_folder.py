@@ -174,8 +174,14 @@ def resumed_config(folder: Path, stored: SettledConfig, requested: TrainConfig) 
     default = stored if isinstance(requested, SettledConfig) else TrainConfig()
     sections: dict[str, Any] = {}
     for section in fields(TrainConfig):
-        of_configs = (getattr(config, section.name) for config in (stored, requested, default))
-        sections[section.name] = resumed_section(folder, section.name, *of_configs)
+        name = section.name
+        sections[name] = resumed_section(
+            folder,
+            name,
+            stored=getattr(stored, name),
+            requested=getattr(requested, name),
+            default=getattr(default, name),
+        )
     resumed = SettledConfig(**sections)
     if resumed.training.schedule == "cosine" and resumed.training.max_steps != stored.training.max_steps:
         raise InputError(
