@@ -89,7 +89,9 @@ def compilers() -> list[list[str]]:
 
 def levels() -> dict[str, tuple[str, ...]]:
     """Return the levels of this machine's architecture, lowest first, each with its instruction sets."""
-    machine = {"amd64": "x86_64"}.get(platform.machine().lower(), platform.machine().lower())
+    machine = platform.machine().lower()
+    if machine == "amd64":  # the name that Windows and BSD use
+        machine = "x86_64"
     return LEVELS.get(machine, {machine or "any": ()})
 
 
@@ -108,7 +110,7 @@ def compile_levels(compiler: list[str], folder: Path, into: Path, flags: tuple[s
         return name
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
-        return list(workers.map(compile_level, *zip(*levels().items(), strict=True)))
+        return list(workers.map(compile_level, levels().keys(), levels().values()))
 
 
 def run(command: list[str]) -> None:

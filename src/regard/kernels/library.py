@@ -63,7 +63,7 @@ def processor_level() -> str | None:
     names = list(levels())
     if not (FOLDER / MANIFEST).exists():
         return None
-    library = load(library_name(names[0]))
+    library = load(library_name(names[0]))  # loaded only to ask for the processor's level
     if len(names) == 1:
         return names[0]
     n_supported = library.regard_processor_level()  # how many of the levels, from the lowest on

@@ -32,7 +32,7 @@ def fields_of(file: str, struct: str, **structs: type[ctypes.Structure]) -> list
     if definition is None:
         raise LookupError(f"{file} has no struct {struct}.")
     types, fields = {**NUMBERS, **structs}, []
-    for declaration in definition[1].split(";")[:-1]:  # such as `const float *weight, *bias`
+    for declaration in definition[1].split(";")[:-1]:  # such as `const float *weight, *bias` or `WeightedSum sums[2]`
         kind, names = declaration.replace("const ", "").split(maxsplit=1)
         for pointer, name, length in re.findall(r"(\*?)(\w+)(?:\[(\d+)\])?", names):
             if pointer:

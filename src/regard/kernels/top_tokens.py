@@ -41,6 +41,7 @@ def top_tokens(
         forbidden: the ids of tokens that are never chosen.
     """
     rows, vocabulary = logits.shape
+    # arrays that the C function fills
     log_probabilities, tokens = (ctypes.c_float * (rows * n))(), (ctypes.c_int64 * (rows * n))()
     excluded = (ctypes.c_int64 * len(forbidden))(*forbidden)
     arguments = TopTokensArguments(

@@ -26,7 +26,10 @@ class TooManyWaitingError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """A request in the queue: its texts, and an asyncio future for the answer; a cancelled request's future is done."""
+    """A request in the queue: its texts, and an asyncio future for the answer.
+
+    If the request is cancelled, its future is done before there is an answer.
+    """
 
     texts: Sequence[str]
     answer: "asyncio.Future[dict[str, Any]]"

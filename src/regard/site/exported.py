@@ -75,9 +75,10 @@ def template_of(first: Trace, page: dict[str, Any]) -> dict[str, Any]:
     }
     without_tokens: dict[str, Any] = {"source": [], "target": [], "next": []}
     without_text: dict[str, Any] = {"text": "", "target_text": "", "blocks": {}, "alignment": None, "movement": None}
+    # a stored weight of 1 is the number 1, and none is rounded; see `Trace` in front/src/trace/data.ts
     unrounded = {"units": 1, "small": {"below": 0, "step": 1}}
     template = page | without_tokens | without_text | unrounded | {"kinds": kinds}
-    template.pop("going", None)
+    template.pop("going", None)  # only the record of one text
     return template
 
 
@@ -90,7 +91,7 @@ def layer_template(first: Trace, kind: str, layer: int) -> dict[str, Any]:
     pattern = first.attended[kind][layer].pattern
     if is_recurrent(first):
         return {"layer": layer, "heads": 1, "mask": None, "masks": 0, "weights": block_name(kind, layer, WEIGHTS)}
-    formula = pattern.call.softmax_formula  # models without a formula of their weights were refused before
+    formula = pattern.call.softmax_formula  # text_model.py refuses models without a formula of their weights
     record = {
         "layer": layer,
         "heads": pattern.n_heads,

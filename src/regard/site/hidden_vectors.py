@@ -48,7 +48,9 @@ def translator_paths(model: Transformer, kind: str) -> dict[Layer, LayerPaths]:
     """Return, for each layer of a translator's "encoder" or "decoder", the paths of its modules."""
     blocks = [f"{kind}.blocks.{number}" for number in range(len(getattr(model, kind).blocks))]
     return {
-        (kind, number): LayerPaths(block, f"{block}.self_attention.to_output", f"{block}.feed_forward.narrow")
+        (kind, number): LayerPaths(
+            layer=block, projection=f"{block}.self_attention.to_output", feed_forward=f"{block}.feed_forward.narrow"
+        )
         for number, block in enumerate(blocks)
     }
 

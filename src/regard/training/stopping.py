@@ -34,7 +34,7 @@ class StopHandler:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
-            self.__exit__()  # restores the earlier handlers
+            self.__exit__()  # restores the earlier handlers, one of which handles the signal
             signal.raise_signal(number)
         self.requested = True
         self.say("stopping after this step; a second signal stops at once")

@@ -126,6 +126,7 @@ def prepare_together(
     in_turn(processes, lambda: claim(out, texts, folder_lock if processes.is_main else None))
     with removed_if_refused(out, is_new):
         is_writer = processes.is_first_on_machine
+        # group 0: a process that writes nothing gets no share, but must call `share` too
         share = processes.share(preparation_group(out) if is_writer else 0)
         settled = write_missing(out, texts, config, processes.device, watcher, share) if is_writer else None
         processes.wait()

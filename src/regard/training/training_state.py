@@ -70,7 +70,7 @@ class TrainingState:
 
     Attributes:
         best: the best evaluation so far.
-        kept: the evaluation of the parameters that are written as the translator.
+        kept: the evaluation whose parameters are written as the translator: the best one or the last one.
         lowest_loss_nats: the lowest dev loss of all evaluations.
         since_best: the number of evaluations after the last one that improved `best` or `lowest_loss_nats`.
         snapshots: for each of the latest evaluations, the name of the file with its parameters, oldest first.

@@ -76,7 +76,7 @@ def check_corpora(n_corpora: int, data: Data) -> None:
 
 
 def clean_copies(texts: TextFiles, data: Data, folder: Path) -> list[CleanCopy]:
-    """Return for each corpus a `CleanCopy`, whose file of cleaned pairs will be in `folder`."""
+    """Return for each corpus a `CleanCopy`, whose method `write` will write the cleaned pairs to a file in `folder`."""
     copies = list[CleanCopy]()
     n_corpora = sum(name.startswith("source") for name in texts)
     for number in range(1, n_corpora + 1):

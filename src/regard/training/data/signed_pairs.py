@@ -22,7 +22,8 @@ pairs, a model does not learn to copy signs."""
 
 
 def names_for(placeholders: Placeholders, pairs: Iterable[Pair]) -> dict[str, str]:
-    side_with_capitals = 0 if placeholders.latin else 1  # 0 = source, 1 = target: capital letters show names
+    # capital letters show names: in the source (0) if it is written in Latin letters, else in the target (1)
+    side_with_capitals = 0 if placeholders.latin else 1
     return names_in(pairs, capitals=side_with_capitals)
 
 
@@ -58,6 +59,7 @@ def with_signs_if_learnt(
     `pairs` is a function that returns the training pairs, because the pairs are read twice.
     """
     placeholders, report = Placeholders.for_language(vocabularies[0]), Report()
+    # the pairs are not used: while `signed_pairs` makes them, it counts them in `report`
     for _ in signed_pairs(islice(pairs(), MOST_COUNTED), placeholders, names_for(placeholders, pairs()), report):
         if report.signed + report.named >= LEAST_SIGNED_PAIRS:
             return with_sign_pieces(vocabularies[0]), with_sign_pieces(vocabularies[1])

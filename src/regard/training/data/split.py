@@ -72,6 +72,7 @@ class Split:
     def training_pairs_of(self, corpus: CleanCopy, report: Report | None = None) -> Iterator[Pair]:
         """Yield the training pairs of a corpus; add the number of its other pairs to `report.held_out`."""
         for source, target in corpus.pairs():
+            # a corpus with a tag is synthetic: only its targets, not its machine-written sources, can be in dev pairs
             is_held_out = target in self.held_out_targets if corpus.tag else source in self.held_out
             if not is_held_out:
                 yield source, target

@@ -21,9 +21,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     """Shard the parameters of a module over n processes, in place.
 
-    Each linear layer of the blocks (the members of an nn.ModuleList) is sharded separately, because FSDP cannot shard a
-    whole block. FSDP gathers parameters only in `forward`, and `forward` must return tensors. But blocks return
-    dataclasses, and decoder blocks have a second method, `prepare`.
+    Each linear layer of the blocks (the members of an nn.ModuleList) is sharded separately. FSDP cannot shard a whole
+    block: it gathers parameters only in `forward`, which must return tensors, but blocks return dataclasses, and
+    decoder blocks have a second method, `prepare`.
     """
     # The warning says that a layer's output must not be changed in place: regard changes none
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
@@ -32,7 +32,7 @@ def shard(module: nn.Module, device: torch.device, n: int) -> nn.Module:
     layers = (layer for block in blocks for layer in block.modules() if isinstance(layer, nn.Linear))
     for layer in dict.fromkeys(layers):  # each once, even if two blocks share it
         fully_shard(layer, mesh=mesh)
-    fully_shard(module, mesh=mesh)
+    fully_shard(module, mesh=mesh)  # all other parameters, such as embeddings
     return module
 
 

@@ -145,7 +145,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         if found != written:
             raise DamagedError(f"{folder} is damaged: {name} is not what was written (its SHA-256 differs).")
     for name, written in manifest["beside"].items():
-        if checksum_of(folder, folder.parents[1] / name, name) != written:
+        training_folder = folder.parents[1]
+        if checksum_of(folder, training_folder / name, name) != written:
             raise DamagedError(f"{name} has changed since {folder} was saved (its SHA-256 differs).")
     try:
         return Checkpoint(

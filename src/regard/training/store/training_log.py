@@ -1,9 +1,9 @@
 """The log of a training: a line of JSON every `evaluation.log_steps` steps and at every evaluation.
 
 If TensorBoard is installed, the same numbers are also written as TensorBoard events. `loss_nats` and
-`dev_training_loss_nats` are the same loss, with label smoothing, so that they can be compared; TensorBoard has them as
-loss/training and loss/dev. `dev_loss_nats` is the dev loss without label smoothing, the logarithm of the perplexity.
-Only the training loss is computed with dropout and R-Drop.
+`dev_training_loss_nats` both have label smoothing, so that they can be compared; TensorBoard has them as loss/training
+and loss/dev. Only `loss_nats` is computed with dropout and R-Drop. `dev_loss_nats` is the dev loss without label
+smoothing, the logarithm of the perplexity.
 
     {"step": 400, "epoch": 3, "loss_nats": 2.1, "learning_rate": 0.001, "tokens_per_second": 9000, …}
     {"step": 400, "epoch": 3, "dev_loss_nats": 1.9, "dev_bleu": 31.2, "averaged": 5, "sample": {…}, …}
