@@ -65,13 +65,13 @@ def tensors_in(*parts: object) -> list[Tensor]:
             # parameters() and buffers() do not return attributes that are plain tensors, or stages with tensors
             attributes = [value for module in part.modules() for value in vars(module).values()]
             tensors += tensors_in(*(value for value in attributes if isinstance(value, Tensor) or is_stage(value)))
-        else:
-            # every call of attend runs this: reading fields directly and skipping numbers saves time
-            names = getattr(part, "__dataclass_fields__", None)
-            values = named_values(part).values() if names is None else [getattr(part, name) for name in names]
-            for value in values:
-                if not isinstance(value, NUMBER_TYPES):
+        elif hasattr(part, "__dataclass_fields__"):
+            for name in part.__dataclass_fields__:
+                value = getattr(part, name)
+                if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
                     tensors += tensors_in(value)
+        else:
+            tensors += tensors_in(*named_values(part).values())
     return tensors
 
 
