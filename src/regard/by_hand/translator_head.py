@@ -32,7 +32,7 @@ def translator_inputs(
     target: str | None = None,
     truncate: bool = False,
 ) -> tuple[ExampleInputs, int]:
-    """Return the inputs of a worked example of one head of a translator, and the position of the query.
+    """Return the inputs of a worked example (one head of a translator, worked out by hand), and the query's position.
 
     Args:
         head: the head's name, "L3H1" for cross-attention, "encoder L3H1" or "decoder L3H1" for self-attention; None =

@@ -84,7 +84,7 @@ def movement(patterns: Mapping[int, Pattern], states: Sequence[LayerStates], tok
     """Return how each layer changes the vector of the token at a position.
 
     `patterns` are the layers' patterns by layer number, each with one batch item; `states` are in the same order. The
-    result is in the type of the weights: float32, also for a model in a smaller type, or float64.
+    result is in float64 for a model in float64, otherwise in float32.
     """
     added = [
         contributions(pattern, token, state.projection).vectors  # [heads keys d_model]

@@ -133,8 +133,8 @@ class Map:
     def record(self) -> dict[str, int]:
         """Return what the page needs to request tiles (parts of the image of a head).
 
-        "tile" is the side of a tile in cells (pixels). "stored" is a zoom level: tiles of this level and of higher
-        levels can be requested after all rows of this level are computed (see `turn`).
+        "tile" is the side of a tile in cells (pixels). "stored" is the zoom level whose rows `turn` computes: tiles of
+        this level and of higher levels can be requested after all its rows are computed.
         """
         return {"number": self.number, "tile": TILE, "stored": STORED_LEVEL}
 

@@ -98,7 +98,10 @@ class Placeholders:
 
     @classmethod
     def of(cls, source: Vocabulary, target: Vocabulary) -> "Placeholders | None":
-        """Return the rule for replacing names by signs; None = one of the vocabularies lacks one of the signs ⟐⟡⟢."""
+        """Return the rule by which names in a text become placeholders, the signs ⟐⟡⟢, before it is translated.
+
+        None = one of the vocabularies lacks one of these signs.
+        """
         if any(vocabulary.processor.PieceToId(sign) == UNK for vocabulary in (source, target) for sign in SIGNS):
             return None
         return cls.for_language(source)

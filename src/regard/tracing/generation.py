@@ -96,9 +96,10 @@ def generate_text(
 
 
 def n_given(model: "PreTrainedModel", ids: Int[Tensor, "1 tokens"]) -> int:
-    """Return how many tokens at the beginning of an encoder-decoder's target it did not generate.
+    """Return how many tokens at the beginning of the target (`ids`) an encoder-decoder did not generate.
 
-    One token starts the target; in Whisper, tokens of the language, the task, and text without times may follow.
+    One token starts the target. In Whisper, tokens that choose the language and the task may follow, and the token
+    <|notimestamps|>.
     """
     config = model.generation_config
     given = {getattr(config, "no_timestamps_token_id", None)}

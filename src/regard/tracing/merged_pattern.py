@@ -50,9 +50,9 @@ class MergedWeights(Score):
         return merged / group_sizes.to(merged)[:, None]
 
     def keep(self, tile: Tile) -> Bool[Tensor, "#batch #heads #queries #keys"] | None:
-        """Return True where any token of a group of queries may attend to any token of a group of keys.
+        """Return the mask: True where any token of a query (a group) may attend to any token of a key (a group).
 
-        If `averages_heads`, return True where this is so in at least one head.
+        If the heads are averaged, one head in which this is so suffices. None = True everywhere.
         """
         group_index, source_tile = self.source_tokens(tile)
         keep = self.source.keep(source_tile)

@@ -88,10 +88,11 @@ def measured_rules(
 
 
 def all_rules(cross: tuple[Pattern, ...]) -> Iterator[AlignmentRule]:
-    """Yield a rule for each layer, head (or mean over heads) and decoder step.
+    """Yield every rule by attention: each names the weights that align a target piece with source pieces.
 
-    The decoder step is the step that predicts the target piece, or the next step, which reads the piece. The last layer
-    but one, the default, comes first. Rules with the mean over heads come before rules with one head.
+    They are those of one layer, of one head or the mean over heads, and of one of two decoder steps: the step that
+    predicts the piece, or the next step, which reads the piece. The last layer but one, the default, comes first. Rules
+    with the mean over heads come before rules with one head. `cross` has the cross-attention of each layer.
     """
     default = max(len(cross) - 2, 0)
     steps: tuple[Literal["predicts", "reads"], ...] = ("predicts", "reads")

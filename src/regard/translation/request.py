@@ -128,7 +128,10 @@ def check_texts(texts: Sequence[str], name: str, first: int) -> None:
 
 
 def check_pairs(texts: Sequence[str], targets: Sequence[str], first: int = 1) -> None:
-    """Raise TypeError unless all texts and targets are str, and ValueError unless each text has one target."""
+    """Raise TypeError unless all texts and targets are str, and ValueError unless each text has one target.
+
+    `first` is the number of the first text's line, for messages.
+    """
     check_texts(texts, "the text", first)
     check_texts(targets, "the target", first)
     if len(targets) != len(texts):

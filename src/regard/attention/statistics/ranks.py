@@ -83,10 +83,9 @@ def sum_of_ranks(results: Results, group: "dist.ProcessGroup | None") -> Results
 def reduced_over_ranks(
     sums: CompensatedSum | None, group: "dist.ProcessGroup | None", *, maximum: bool = False
 ) -> CompensatedSum | None:
-    """Return the sum over all ranks, or the maximum.
+    """Return the sum over all ranks of the same numbers, or their maximum; None if they were not requested.
 
-    Several ranks add to one number here, which `all_reduce` would do with larger rounding errors. The `error` of a
-    maximum is 0.
+    `all_reduce` would add them with larger rounding errors than `CompensatedSum`. A maximum has no rounding error.
     """
     if sums is None:
         return None

@@ -42,7 +42,7 @@ class ScoreOrigin:
         return frozenset(axis for parameter in parameters for axis in parameter.axes)
 
     def after(self, change: AxesChange, limit: int) -> "ScoreOrigin | None":
-        """Return the `ScoreOrigin` after a change of axes.
+        """Return the `ScoreOrigin` of the scores after an operation such as a reshape, which changes their axes.
 
         To save memory, return None if a tensor would have to be expanded to more than `limit` numbers.
         """

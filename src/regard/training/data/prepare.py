@@ -179,6 +179,9 @@ def write_data(
     Args:
         corpora: for each corpus, a file with its cleaned pairs; these files are deleted at the end.
         n_pairs: the number of pairs in all corpora, dev pairs included.
+        watcher: is told what is done.
+        user_models: the translator to fine-tune, or the user's vocabularies, if any.
+        share: the part of the pairs that this process encodes.
     """
     watcher.busy("choosing the dev pairs")
     split = Split.of(corpora, texts, config)

@@ -51,7 +51,10 @@ def comparison_data(comparison: Comparison, focus: Focus) -> dict[str, Any]:
 
 
 def data_of_two(first: Trace, second: Trace, focus: Focus, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON data of the first trace; its entry "second" has the given `fields` of the second trace."""
+    """Return the JSON data of the first trace; its entry "second" has the given `fields` of the second trace.
+
+    `focus` is the head and the query that the page shows first.
+    """
     blocks: Blocks = {}
     layers, rounding_step = encode_layers(second, blocks, max_values=0)
     data, record = page_data(first, focus), trace_record(second, layers, blocks)

@@ -91,7 +91,10 @@ def triton_is_installed() -> bool:
 def context_and_statistics(
     call: Call, ask: Ask, *, contexts: bool, report: ProgressCallback | None = None
 ) -> tuple[Float[Tensor, "batch heads queries d_value"] | None, Summary, bool]:
-    """Return context, statistics, and False: no context is checked for NaN, because a check would wait for the GPU."""
+    """Return the context (None if `contexts` is False), the statistics that `ask` requests, and False.
+
+    False means that the context is not to be checked for NaN and overflow: a check would wait for the GPU.
+    """
     on_device = torch.cuda.device(call.device) if call.device.type == "cuda" else nullcontext()
     with without_autocast(call.device), on_device:
         query, key, value = map(contiguous_rows, (call.query, call.key, call.value))
