@@ -77,7 +77,7 @@ def check_options(greedy: bool, beam: int | None, sampling_options: dict[str, An
     is_given = {"--greedy": greedy, "--beam": beam is not None}
     is_given |= {option_name(name): value is not None for name, value in sampling_options.items()}
     given = [option for option, given_by_user in is_given.items() if given_by_user]
-    if len(given) > 1 and (greedy or beam is not None):
+    if len(given) > 1 and (greedy or beam is not None):  # options of sampling go together
         raise InputError(f"got {' and '.join(given)}; a search is --greedy, or --beam, or sampling with its options.")
 
 

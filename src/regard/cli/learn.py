@@ -104,7 +104,7 @@ def show_lesson(lesson: "Lesson", language: "Language") -> None:
             from regard.tracing.run import trace
 
             traced = trace("MiniLM", lesson.sentence)
-    show_attention(lesson, traced, language)  # of a worked example or a stored page, if there is no sentence
+    show_attention(lesson, traced, language)  # without a sentence, that of a worked example or a stored page
     console.print()
     for command in lesson.commands:
         console.print(f"  $ {command}", soft_wrap=True)

@@ -127,7 +127,7 @@ def look(
         if translation is not None:
             traced = translation.trace
         else:
-            run = trace_for_page if html else trace
+            run = trace_for_page if html else trace  # a page also shows the vectors of the tokens
             traced = run(
                 "MiniLM" if model is None else model,
                 text,
@@ -139,7 +139,8 @@ def look(
             )
         if words or span:
             traced = traced.words(*(span or ()))
-        # Vision models such as Swin have stages: layers that divide the picture into the same patches. One is shown.
+        # Vision models such as Swin have stages: layers that divide the picture into the same patches. The stage of the
+        # head is shown, or the last one.
         full_trace, traced = traced, traced.stage(head)
         if not padding:
             traced = traced.without_padding()

@@ -73,6 +73,7 @@ def search_from_options(
         candidates = Beam(size, n_best=size, **beam)
         return MinimumRisk(n_samples, candidates=candidates, sample=Sample(**sampling), n_best=n_best)
     except ValueError as error:  # its message names attributes of the search, such as "temperature=0"
+        # the number of candidates is the size of the beam
         message = str(error).replace("Greedy()", "--greedy").replace("candidates.n_best=", "--beam ")
         for name in (*beam_options, *sampling, "n_samples"):
             message = message.replace(f"{name}=", f"{option_name(name)} ")

@@ -34,7 +34,7 @@ vectors can be computed for any position.
 def write(translator: Translator, folder: Path) -> None:
     specs = import_extra("ctranslate2.specs", "export,translation")
     model = checked_model(translator.model)
-    spec = transformer_spec(specs, ungroup(model))  # no query heads share a key head
+    spec = transformer_spec(specs, ungroup(model))  # afterwards no query heads share a key head
     source, target = translator.source_vocabulary, translator.target_vocabulary
     spec.register_source_vocabulary(all_pieces(source))
     pieces = all_pieces(target)

@@ -68,7 +68,7 @@ class EncoderGraph(nn.Module):
     def encode(
         self, source: Int[Tensor, "batch source"], lengths: Int[Tensor, " batch"]
     ) -> tuple[Encoded, tuple[Tensor, ...]]:
-        """Return what `forward` returns, after the output of the encoder, which the graph of a site also needs."""
+        """Return the output of the encoder, which the graphs of `regard site` need too, and what `forward` returns."""
         encoded = self.encoder(source, lengths)
         return encoded, tensors_of(self.decoder.start(encoded.output, lengths).sources)
 
@@ -95,7 +95,7 @@ class DecoderGraph(nn.Module):
     def decode(
         self, token: Int[Tensor, "batch 1"], lengths: Int[Tensor, " batch"], keys_values: tuple[Tensor, ...]
     ) -> tuple[Decoded, tuple[Tensor, ...]]:
-        """Return what `forward` returns, after the output of the decoder, which the graph of a site also needs."""
+        """Return the output of the decoder, which the graphs of `regard site` need too, and what `forward` returns."""
         half = len(keys_values) // 2
         sources = blocks_of(keys_values[:half])
         cache = blocks_of(keys_values[half:])
@@ -110,7 +110,7 @@ def transformer_graphs(model: Transformer) -> Graphs:
     def key_value_axes(prefix: str, axis: str) -> dict[str, Axes]:
         """Return the axes of the keys and values of all blocks, by names such as "past_key_0"."""
         return {
-            f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)  # several queries may share a head
+            f"{prefix}{part}_{i}": ("batch", config.key_heads, axis, config.d_head)  # query heads may share one
             for i in blocks
             for part in ("key", "value")
         }

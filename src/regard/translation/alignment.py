@@ -12,7 +12,8 @@ A target word may have several source words: if "forty-two thousand and seven" b
 Texts are divided into words at white space, so that "Tom." is one word. The full stop mostly attends to the end of the
 source, the letters do not. So a word's pieces of punctuation and white space are left out if the word has other pieces.
 
-If no attention weights align words well, the piece weights are the losses of probability without each source word.
+If no attention weights align words well, they are replaced: the weight of a target piece on a source word is then how
+much probability the piece loses if the word is left out (by="erasure").
 
 Source: Garg et al. 2019, section 4.1 (the mean over the heads of a Transformer's last layer but one, the default rule).
 """
@@ -139,7 +140,8 @@ def representative_pieces(pieces: Sequence[str], word_of: Sequence[int]) -> list
     highest_rank = dict[int, int]()
     for word, rank in zip(word_of, ranks, strict=True):
         highest_rank[word] = max(rank, highest_rank.get(word, 0))
-    return [piece for piece, (word, rank) in enumerate(zip(word_of, ranks, strict=True)) if rank == highest_rank[word]]
+    words_and_ranks = zip(word_of, ranks, strict=True)
+    return [index for index, (word, rank) in enumerate(words_and_ranks) if rank == highest_rank[word]]
 
 
 def representation_rank(text: str) -> int:

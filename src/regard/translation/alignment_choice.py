@@ -42,10 +42,10 @@ The model reads a pair once for each of its source words: 100 pairs of 10 words 
 """
 
 CLEAR_NEED = 1.0
-"""A target piece needs a source word if removing the word lowers its log-probability by at least this many nats."""
+"""To measure rules: a piece needs a source word if its log-probability is at least this many nats lower without it."""
 
 LEAST_NEED = 0.5
-"""A target piece is aligned only if leaving out some source word costs it this many nats of log-probability."""
+"""To align by erasure: a piece is aligned only if its log-probability is this many nats lower without some word."""
 
 
 def choose_rule(model: TranslatingModel, translations: Sequence[Translation], device: torch.device) -> AlignmentRule:
@@ -57,6 +57,7 @@ def choose_rule(model: TranslatingModel, translations: Sequence[Translation], de
     Args:
         translations: sentence pairs; the first `MOST_PAIRS` with 2 to `MOST_WORDS` words in the source are used.
     """
+    # `max` returns the first of equal rules, and `all_rules` begins with the means
     best = max(measured_rules(model, translations, device), key=lambda rule: rule.agreement or 0.0)
     return best if best.reliable else replace(best, by="erasure")
 
@@ -109,13 +110,13 @@ def piece_needs(
 ) -> list[Float[Tensor, "target_pieces source_words"]]:
     """Return, for each translation, how many nats of log-probability a target piece loses without a source word."""
     with_all_words = token_log_probabilities(model, translations, device, BATCH_TOKENS)
-    no_weights = torch.empty(0, 0)  # only the words of the pieces are read from these alignments
+    no_weights = torch.empty(0, 0)  # these alignments only tell the word of each piece
     alignments = [word_alignment(translation, no_weights) for translation in translations]
     erasures, shortened = [], []
     for index, (translation, alignment) in enumerate(zip(translations, alignments, strict=True)):
         for word in range(len(alignment.source_words)):
             pieces = zip(translation.source_ids[:-1], alignment.source_word_of, strict=True)
-            source_ids = *(piece for piece, word_of_piece in pieces if word_of_piece != word), EOS
+            source_ids = (*(token for token, word_of_token in pieces if word_of_token != word), EOS)
             erasures.append((index, word))
             shortened.append(replace(translation, source_ids=source_ids))
     needs = [torch.zeros(len(alignment.target_word_of), len(alignment.source_words)) for alignment in alignments]

@@ -41,11 +41,11 @@ def token_log_probabilities(
     log_probabilities = [torch.empty(0)] * len(translations)
     with evaluation_mode(model), torch.no_grad():
         for indices, decoding in decoded_batches(model, translations, device, batch_tokens):
-            of_all_pieces = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
-            for index, padded in zip(indices, of_all_pieces, strict=True):  # padded: [target vocabulary]
+            of_vocabulary = log_softmax(decoding.logits).to(widest_type(decoding.logits.device))
+            for index, padded in zip(indices, of_vocabulary, strict=True):  # padded: [target vocabulary]
                 ids = torch.tensor([*translations[index].target_ids, EOS], device=padded.device)
-                of_target_pieces = padded[: len(ids)].gather(1, ids[:, None])
-                log_probabilities[index] = of_target_pieces[:, 0].cpu()
+                of_target_tokens = padded[: len(ids)].gather(1, ids[:, None])
+                log_probabilities[index] = of_target_tokens[:, 0].cpu()
     return log_probabilities
 
 
@@ -82,7 +82,10 @@ def decoded_batches(
 def word_alignment(
     translation: Translation, weights: Float[Tensor, "target_pieces source_pieces"], end_piece: str = ""
 ) -> Alignment:
-    """Make a word alignment from weights between subword pieces; `end_piece`: EOS as text, "" where no one sees it."""
+    """Make a word alignment from weights between subword pieces.
+
+    `end_piece` is the label of EOS among the target pieces; "" if the pieces are not shown.
+    """
     # words_and_pieces expects pieces without EOS: source_pieces ends with EOS, target_pieces does not
     source_words, source_word_of = words_and_pieces(
         translation.source, translation.source_pieces[:-1], is_complete=translation.left_out == 0

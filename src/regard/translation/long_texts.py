@@ -144,8 +144,9 @@ def indices_in_text(words: Sequence[str], part_words: Sequence[str]) -> list[int
     [0, 1, 0, 2]
     """
     indices, index = list[int](), -1
-    remaining = ""  # what follows, in words[index], the part words found there
+    remaining = ""  # the rest of words[index], after the part words that were found in it
     for word in part_words:
+        # the language code at the beginning of a later part
         if index >= 0 and word == words[0] and LANGUAGE_CODE.match(f"{word} "):
             indices.append(0)
             continue

@@ -28,7 +28,8 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
     word_of_piece = dict[int, int]()
     n_words = byte_index = 0
     in_word = False
-    # with surrogateescape, `decode` makes one character of an invalid byte, and `encode` makes the same byte of it
+    # Go over the letters and their bytes, since the bytes of a letter may lie in several pieces. The first word in a
+    # piece is its word. With surrogateescape, an invalid byte becomes one letter, and the letter the same byte again.
     for letter in b"".join(piece_bytes).decode(errors="surrogateescape"):
         if not in_word and not letter.isspace():
             n_words += 1
@@ -37,7 +38,8 @@ def word_of_each_piece(pieces: Sequence[str]) -> tuple[int, ...]:
             if in_word:
                 word_of_piece.setdefault(piece_of_byte[byte_index], n_words - 1)
             byte_index += 1
-    next_word = max(n_words - 1, 0)  # the word of a piece of white space alone
+    # from the last piece backwards: a piece without a word gets the word of the next piece
+    next_word = max(n_words - 1, 0)
     for piece in reversed(range(len(pieces))):
         next_word = word_of_piece.setdefault(piece, next_word)
     return tuple(word_of_piece[piece] for piece in range(len(pieces)))
@@ -61,7 +63,8 @@ def words_and_pieces(
     (('Ein', '\\x01', 'Hund▁.'), (0, 2, 2))
     """
     words, word_of = text.split(), word_of_each_piece(pieces)
-    # the index of the text's word, for each word of the pieces: a word of the text, cleaned, is 0, 1 or more words
+    # A word of the text, when it is cleaned, may become 0, 1 or more words, of which the pieces are made. For each of
+    # these, the index of the word in the text: [0, 2, 2] in the second example.
     text_word_of_piece_word = [index for index, word in enumerate(words) for _ in clean_text(word).split()]
     n_words = max(word_of, default=-1) + 1
     if n_words > len(text_word_of_piece_word) or (is_complete and n_words < len(text_word_of_piece_word)):

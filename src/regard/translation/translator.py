@@ -154,7 +154,7 @@ class Translator:
                 translations[request.index] = self._translation(request, [EMPTY_TEXT])
         remaining = [request for request in requests if request.index not in translations]
         with evaluation_mode(self.model):
-            for n_prefix in sorted({len(request.prefix) for request in remaining}):  # equal in a `SourceBatch`
+            for n_prefix in sorted({len(request.prefix) for request in remaining}):  # one length in a `SourceBatch`
                 same_prefix_length = [request for request in remaining if len(request.prefix) == n_prefix]
                 for indices in length_batches([len(request.ids) for request in same_prefix_length], batch_tokens):
                     batch = [same_prefix_length[index] for index in indices]
@@ -347,7 +347,7 @@ class Translator:
 
         Args:
             prefix: the beginning of the first sentence's translation.
-            line: the line number of the text; its parts have line, line + 1, … to give `Sample` different numbers.
+            line: the line number of the text; its parts have line, line + 1, …, so that `Sample` draws differently.
         """
         code = language_code(text, self.source_vocabulary)
         parts = sentences_that_fit(text, lambda part: self._requests([part], targets=[""])[0].left_out == 0, code)

@@ -93,18 +93,18 @@ class Beam:
             unfinished_sentences = []
             for sentence, extensions in best_extensions(decoding, sentences, totals, len(token_ids[0])):
                 unfinished = sentence.collect_finished(extensions, token_ids, coverage)
-                best_log_probability = unfinished[0][0] if unfinished else -torch.inf
+                best_log_probability = unfinished[0][0] if unfinished else -torch.inf  # the first is the most probable
                 if best_log_probability > sentence.least_log_probability:
                     unfinished_sentences.append((sentence, unfinished))
             if not unfinished_sentences:
                 break
             # Sentences get equally many rows; a spare row has log-probability -∞, and any valid parent and token
-            rows_per_sentence = max(len(extensions) for _, extensions in unfinished_sentences)
+            rows_per_sentence = max(len(unfinished) for _, unfinished in unfinished_sentences)
             rows = list[Extension]()
-            for _, extensions in unfinished_sentences:
-                _, parent, token = extensions[0]
-                n_spare = rows_per_sentence - len(extensions)
-                rows += [*extensions, *[(-torch.inf, parent, token)] * n_spare]
+            for _, unfinished in unfinished_sentences:
+                _, parent, token = unfinished[0]
+                n_spare = rows_per_sentence - len(unfinished)
+                rows += [*unfinished, *[(-torch.inf, parent, token)] * n_spare]
             sentences = [sentence for sentence, _ in unfinished_sentences]
             totals, parents, tokens = map(list, zip(*rows, strict=True))
             token_ids = [[*token_ids[parent], token] for parent, token in zip(parents, tokens, strict=True)]
@@ -167,7 +167,7 @@ class SentenceSearch:
             if len(self.finished) + len(unfinished) == self.beam.size or log_probability == -torch.inf:
                 break
             if token == EOS:
-                # complete: the weights at EOS are those of the step that predicts EOS, which is the parent's last step
+                # the parent's coverage has the weights of its last step, which predicts EOS: no weights are missing
                 own_coverage = None if coverage is None else coverage[parent]
                 self.add(log_probability, token_ids[parent], own_coverage)
             else:

@@ -76,10 +76,10 @@ class Sample:
 
         def choose(decoding: Decoding, indices: Sequence[int], length: int, limits: Sequence[int]) -> ChosenTokens:
             log_probability = token_log_probabilities(decoding.logits, length, limits)
-            refuse_nan(log_probability[:, EOS].tolist())  # EOS is never forbidden, so never -inf in place of NaN
-            tokens = self.draw(
-                log_probability, uniform[indices, length]
-            )  # for each source, the number at the next position
+            # NaN in the logits makes a whole row NaN; the column of EOS shows it, since no rule sets EOS to -inf
+            refuse_nan(log_probability[:, EOS].tolist())
+            random_numbers_of_step = uniform[indices, length]  # one for each source
+            tokens = self.draw(log_probability, random_numbers_of_step)
             return tokens.tolist(), log_probability.gather(1, tokens[:, None])[:, 0].tolist()
 
         return decode(model, sources, choose)
