@@ -333,7 +333,12 @@ NORMALISERS: Mapping[str, Kind] = {
         build=lambda grid: Hard(StraightThrough(GumbelSoftmax(seed=7))), by_position=True, smooth=False
     ),
     "GumbelSoftmax": Kind(build=lambda grid: GumbelSoftmax(seed=7, temperature=0.6), by_position=True),
-    "Local": Kind(build=lambda grid: Local(centres(grid), reach=3.3), by_position=True, sum="at most 1"),
+    "Local": Kind(
+        build=lambda grid: Local(centres(grid), reach=3.3),
+        by_position=True,
+        sum="at most 1",
+        all_scores=False,  # the weight of a key farther away than `reach` is 0, whatever the scores
+    ),
     "Local, PredictedCentre": Kind(
         build=lambda grid: Local(
             filled(PredictedCentre(WIDTH))(normal(1, grid.heads, grid.queries, WIDTH), grid.keys)

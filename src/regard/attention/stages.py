@@ -71,7 +71,9 @@ def tensors_in(*parts: object) -> list[Tensor]:
                 if not isinstance(value, NUMBER_TYPES):  # skipping numbers saves time in every call of attend
                     tensors += tensors_in(value)
         else:
-            tensors += tensors_in(*named_values(part).values())
+            tensors += tensors_in(
+                *(value for value in named_values(part).values() if not isinstance(value, NUMBER_TYPES))
+            )
     return tensors
 
 

@@ -142,8 +142,6 @@ def attended_from_json(
             n_queries = len(tokens[SIDES[kind].queries] if own_tokens is None else own_tokens)
             n_keys = len(tokens[SIDES[kind].keys] if own_tokens is None else own_tokens)
             shape = call.pattern.shape
-            if 0 in shape:
-                raise ValueError("it has an attention call without queries, keys or heads.")
             if shape[2:] != (n_queries, n_keys):
                 raise ValueError(
                     f"layer {layer} has {shape[2]} queries and {shape[3]} keys, and the texts have {n_queries} and "
@@ -273,6 +271,8 @@ def call_from_json(document: Json, tensors: Mapping[str, Tensor]) -> Attended:
     call = Call.of(query, key, value, score, mask, normalise)
     if context.shape != (*call.grid.shape[:3], value.shape[3]) or call.grid.batch == 0:
         raise ValueError(f"a context of shape {list(context.shape)} does not belong to {call.grid}.")
+    if 0 in call.grid:
+        raise ValueError("it has an attention call without queries, keys or heads.")
     # compute one row: some scores, masks and normalisers of a damaged file raise an error only when they are used
     weights_of(call, call.grid.whole().part(queries=range(1)))
     return Attended(context=context, pattern=Pattern(call), backend=document["backend"])
