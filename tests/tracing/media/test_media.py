@@ -21,6 +21,7 @@ INVERTED = with_inverted(PICTURE, np.s_[:])
 WAVE = np.sin(np.arange(16_000) / 20).astype(np.float32)
 PROCESSOR, SQUARES = (transformers.ViTImageProcessorPil(size={"height": height, "width": 64}) for height in (48, 64))
 SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 16}
+SQUARE_SIZES = {"patch_size": [16, 16], "image_size": [64, 64]}
 VIT = transformers.ViTConfig(**SIZES, intermediate_size=37, image_size=(48, 64))
 
 
@@ -94,6 +95,15 @@ def test_a_masked_autoencoder_shuffles_its_patches():
     assert refusal(InputError, regard.trace, model, images=PICTURE, processor=SQUARES) == (
         "ViTMAEModel reads the patches of a picture in a random order, so no token has a known place; load its "
         "parameters as a ViTModel, or record the attention without tokens by regard.watching(model)."
+    )
+
+
+def test_patches_that_begin_outside_of_the_picture_are_refused():
+    """ViTPose's patch at (row, column) begins at 16 · row - 2, 16 · column - 2."""
+    backbone = transformers.VitPoseBackbone(transformers.VitPoseBackboneConfig(**SIZES | SQUARE_SIZES))
+    assert refusal(InputError, regard.trace, backbone, images=PICTURE, processor=SQUARES) == (
+        "VitPoseBackbone and ViTImageProcessorPil do not divide pictures into patches in a way that regard knows, so "
+        "no token has a place in them; regard.watching(model) records the attention without tokens."
     )
 
 

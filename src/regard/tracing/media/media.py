@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import InputError, first_paragraph
 from regard.tracing.media.merged_patches import merged_squares
@@ -133,7 +133,7 @@ def layout_of(
         f"{type(model).__name__} and {type(processor).__name__} do not divide pictures into patches in a way that "
         "regard knows, so no token has a place in them; regard.watching(model) records the attention without tokens."
     )
-    if pixels is None or sides is None:
+    if pixels is None or sides is None or pads_pictures(model, sides):
         raise unknown_division
     if hasattr(config, "tubelet_size") and pixels.ndim == 5 and len(pixels) == 1:  # VideoMAE, ViViT
         n_frames = len(pixels[0])
@@ -281,6 +281,13 @@ def patch_sides(model: "PreTrainedModel") -> tuple[int, int] | None:
         if isinstance(size, int | tuple | list):
             return (size, size) if isinstance(size, int) else (int(size[-2:][0]), int(size[-1]))
     return None
+
+
+def pads_pictures(model: "PreTrainedModel", sides: tuple[int, int]) -> bool:
+    """Return whether the first patches begin outside of the picture: in ViTPose, the patch convolution has padding."""
+    convolutions = (module for module in model.modules() if isinstance(module, nn.Conv2d))
+    of_patches = (one for one in convolutions if one.kernel_size == one.stride == sides)
+    return any(isinstance(one.padding, tuple) and any(one.padding) for one in of_patches)
 
 
 def channels(model: "PreTrainedModel") -> int:
