@@ -286,6 +286,6 @@ def test_a_normaliser_without_weights_is_refused():
         pass
 
     x = torch.ones(1, 2, 5, 3)
-    assert refusal(NotImplementedError, attend, x, x, x, normalise=Own()) == (
+    assert refusal(TypeError, attend, x, x, x, normalise=Own()) == (
         "Own has no method weights(masked_scores, tile), which turns scores into weights."
     )

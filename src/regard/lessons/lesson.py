@@ -64,7 +64,7 @@ class Lesson:
     token: str | None = None
     """The text of the query token that is shown first; None = a query with a large weight on a distant key."""
     terminal: str | None = None
-    """What the terminal shows, if not all matrices of the worked example, or the largest weights in the sentence:
+    """The part of the example or sentence that the terminal shows; None = all matrices, or the largest weights.
 
     "column sums" or "temperatures"    the weights with the sum of each column, or at several temperatures
     "heads" or "cut"                   the query's largest weight in each head, or its weights without its strongest key

@@ -122,18 +122,9 @@ class Trace:
         projections = {layer: state.projection for layer, state in (self.states or {}).get(kind, {}).items()}
         heads = []
         for layer, pattern in self._patterns(kind).items():
-            heads += [
-                Head(
-                    kind=kind,
-                    layer=layer,
-                    head=head,
-                    pattern=pattern,
-                    queries=stage_tokens.get(layer, queries),
-                    keys=stage_tokens.get(layer, keys),
-                    projection=projections.get(layer),
-                )
-                for head in range(pattern.n_heads)
-            ]
+            layer_queries, layer_keys = stage_tokens.get(layer, queries), stage_tokens.get(layer, keys)
+            for head in range(pattern.n_heads):
+                heads.append(Head(kind, layer, head, pattern, layer_queries, layer_keys, projections.get(layer)))
         return heads
 
     def queries(self, kind: str) -> tuple[Token, ...]:
@@ -360,8 +351,6 @@ class Trace:
                 trace of words (save the trace of tokens instead), or has an `Interchange`; or the file has another
                 ending or cannot be written.
         """
-        if Path(path).suffix != ".safetensors":
-            raise InputError(f"a trace is saved as a safetensors file; {path} does not end in .safetensors.")
         if self.joined is not None:
             raise InputError(
                 "a trace of joined tokens cannot be saved; save the trace from which words() or without_padding() made "

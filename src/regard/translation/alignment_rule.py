@@ -88,7 +88,7 @@ class AlignmentRule:
 
     @property
     def caption(self) -> str:
-        """Where the weights come from, for the caption of a picture, such as "cross-attention, layer 2, head 5"."""
+        """The origin of the weights, for the caption of a picture, such as "cross-attention, layer 2, head 5"."""
         if self.by == "erasure":
             return self.source
         return f"cross-attention, {self.source}{'' if self.reliable else '; unreliable'}"

@@ -53,7 +53,7 @@ class Normaliser(Described):
                 score above -∞. A learned factor of `masked_scores` would have gradient NaN, because of -∞.
             tile: the indices of the batch items, heads and queries of the scores; it contains all keys.
         """
-        raise NotImplementedError(
+        raise TypeError(
             f"{type(self).__name__} has no method weights(masked_scores, tile), which turns scores into weights."
         )
 

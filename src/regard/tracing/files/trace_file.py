@@ -42,6 +42,8 @@ VERSION = 3
 
 def write_record(path: Path, record: Mapping[str, Any]) -> Path:
     """Write a trace to a file, either completely or not at all; `record` has the fields of the trace by name."""
+    if path.suffix != ".safetensors":
+        raise InputError(f"a trace is saved as a safetensors file; {path} does not end in .safetensors.")
     if any(isinstance(change, Interchange) for change in record["changes"]):
         raise InputError(
             "a trace with an Interchange cannot be saved, since it needs the other trace too; save the other trace, "
