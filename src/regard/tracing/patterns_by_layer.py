@@ -98,6 +98,10 @@ def missing_layer_error(layer: int, layers: Collection[int], use: str) -> InputE
     return InputError(f"no layer {layer} to {use}: layers run from {min(layers)} to {max(layers)}; nearest: {nearest}.")
 
 
+def several_kinds_error(kinds: Sequence[str]) -> InputError:
+    return InputError(f"this trace has {', '.join(kinds)} attention; say which, as in 'cross L0H0' or kind='cross'.")
+
+
 def several_stages_error(sources: Mapping[int, tuple[Token, ...]]) -> InputError:
     """Return the InputError for a method that needs the same tokens in all layers, given the tokens of each layer.
 

@@ -31,6 +31,7 @@ from regard.tracing.patterns_by_layer import (
     PatternsByLayer,
     counts_by_kind,
     missing_layer_error,
+    several_kinds_error,
     several_stages_error,
 )
 from regard.tracing.roles import Roles, sums_of_heads
@@ -57,11 +58,9 @@ class Trace:
         source: the tokens that the encoder read; empty for a decoder-only model.
         target: the tokens that the decoder read; empty for an encoder-only model.
         attended: every attention call, by kind and layer number.
-        output: the model's logits [1 tokens vocabulary], or else its last hidden state [1 tokens d_model], or else
-            None.
+        output: the model's logits [1 tokens vocabulary], or its last hidden state [1 tokens d_model], or None.
         changes: the changes to the model's attention; tokens are given by position.
-        states: the vectors of all tokens in each layer, by kind and layer number; None unless keep=("hidden",) was
-            given.
+        states: the vectors of all tokens in each layer, by kind and layer number; None without keep=("hidden",).
         written: the tokens that the model generated, with their probabilities; empty if it generated none.
         images: the pictures that the model read, or the frames of a video, with numbers from 0 to 1.
         spectrogram: the spectrogram that the model read; None if it read none.
@@ -269,8 +268,7 @@ class Trace:
         merged = joined.trace._with_joined_tokens((source, joined.target), (tokens, self.target))
         if self.spectrogram is None:
             return merged
-        n_recorded = len(tokens) - 1  # without the token of the silence
-        n_columns = round(self.spectrogram.shape[1] * n_recorded / len(self.source))
+        n_columns = round(self.spectrogram.shape[1] * (len(tokens) - 1) / len(self.source))  # without the silence
         return replace(merged, spectrogram=self.spectrogram[:, :n_columns])
 
     def _with_joined_tokens(self, groups: Sequence[Sequence[range]], tokens: Sequence[tuple[Token, ...]]) -> "Trace":
@@ -322,8 +320,7 @@ class Trace:
     ) -> Path:
         """Write a picture of the patterns of many heads, side by side, to a file; `path` ends in .png, .svg or .pdf.
 
-        `layer` None = the heads of all layers; `kind` None = the last kind that the trace has; `padding`: show silence
-        after a recording in full.
+        `layer` None = all layers; `kind` None = the trace's last kind; `padding`: show the silence in full.
         """
         from regard.views.picture.heads import write_heads
 
@@ -333,8 +330,7 @@ class Trace:
     def widget(self, token: TokenReference | None = None, head: str | None = None, *, padding: bool = False) -> Any:
         """Return the trace's page as a `TraceWidget` for Jupyter, whose `head` and `token` follow the reader's choices.
 
-        `padding`: show silence after a recording in full. InputError is raised if the trace is too large, or anywidget
-        is not installed.
+        `padding`: show the silence in full. InputError is raised if the trace is too large, or without anywidget.
         """
         import_extra("anywidget", "notebook")
         from regard.views.page.widget import TraceWidget
@@ -377,9 +373,7 @@ class Trace:
 
     def _only_kind(self) -> str:
         if len(self.kinds) != 1:
-            raise InputError(
-                f"this trace has {', '.join(self.kinds)} attention; say which, as in 'cross L0H0' or kind='cross'."
-            )
+            raise several_kinds_error(self.kinds)
         return self.kinds[0]
 
     def _repr_html_(self) -> str:
